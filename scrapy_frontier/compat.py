@@ -1,0 +1,142 @@
+"""Every touch of a private name of Scrapy, each with its fallback; and what differs between 2.14 and 2.19.
+
+Where an attribute is missing (another engine, a test's stand-in) the functions return False or do
+nothing, and the caller falls back to signals and timeouts.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.asyncio import call_later, create_looping_call
+from scrapy.utils.defer import deferred_from_coro
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+__all__ = ["call_later", "create_looping_call"]
+
+_INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse", "check", "view")}
+
+
+def engine_of(crawler: Crawler) -> Any:
+    try:
+        return crawler.engine
+    except RuntimeError:  # 2.18+ before the engine exists; None in older versions
+        return None
+
+
+def _slot(crawler: Crawler) -> Any:
+    return getattr(engine_of(crawler), "_slot", None)
+
+
+def wake(crawler: Crawler) -> None:
+    """Have the engine ask for requests soon.
+
+    ``schedule`` gets no delay: while a delayed call is pending it ignores every other one, heartbeats
+    included.
+    """
+    slot = _slot(crawler)
+    if slot is not None and slot.closing is None:
+        slot.nextcall.schedule()
+
+
+def is_closing(crawler: Crawler) -> bool:
+    slot = _slot(crawler)
+    return slot is None or slot.closing is not None
+
+
+class _Watched(set["Request"]):
+    """The engine's set of requests in progress; says when one is removed, which no signal does."""
+
+    def __init__(self, requests: Any, on_remove: Callable[[Request], None]) -> None:
+        super().__init__(requests)
+        self._on_remove = on_remove
+
+    def remove(self, request: Request) -> None:
+        super().remove(request)
+        self._on_remove(request)
+
+
+def watch_inprogress(crawler: Crawler, on_remove: Callable[[Request], None]) -> bool:
+    """Call *on_remove* for each request the engine has finished with, after its callback and items."""
+    slot = _slot(crawler)
+    if not isinstance(getattr(slot, "inprogress", None), set):
+        return False
+    slot.inprogress = _Watched(slot.inprogress, on_remove)
+    return True
+
+
+def in_progress(crawler: Crawler) -> set[Request] | None:
+    found = getattr(_slot(crawler), "inprogress", None)
+    return found if isinstance(found, set) else None
+
+
+def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], None]) -> bool:
+    """Call *on_result* with what the downloader and its middlewares made of each request.
+
+    A response, a request (redirect, retry) or a failure: the only place that sees all three.
+    """
+    downloader: Any = getattr(engine_of(crawler), "downloader", None)
+    fetch = getattr(downloader, "fetch", None)
+    if fetch is None:
+        return False
+
+    def watched(request: Request, *args: Any) -> Any:
+        deferred = fetch(request, *args)
+
+        def seen(result: Any) -> Any:
+            on_result(request, result)
+            return result
+
+        return deferred.addBoth(seen) if hasattr(deferred, "addBoth") else deferred
+
+    try:
+        downloader.fetch = watched
+    except AttributeError:
+        return False
+    return True
+
+
+def download_slot(crawler: Crawler, host: str) -> Any:
+    """The downloader's slot of *host*, or None."""
+    slots = getattr(getattr(engine_of(crawler), "downloader", None), "slots", None)
+    return slots.get(host) if isinstance(slots, dict) else None
+
+
+def steady_slot(slot: Any) -> None:
+    """Stop the downloader from drawing a delay of its own: the scheduler has kept it already."""
+    if hasattr(slot, "jitter"):
+        slot.jitter = 0.0
+    elif getattr(slot, "randomize_delay", False):
+        slot.randomize_delay = False
+
+
+def close_spider(crawler: Crawler, reason: str) -> None:
+    """Close the spider soon, for *reason*."""
+
+    def close() -> None:
+        engine = engine_of(crawler)
+        if engine is not None and engine.spider is not None and not is_closing(crawler):
+            deferred_from_coro(engine.close_spider_async(reason=reason))
+
+    call_later(0, close)
+
+
+def is_inspecting(crawler: Crawler) -> bool:
+    """Whether this is one of Scrapy's commands that look at single pages, and must not touch a crawl's store.
+
+    No setting tells: ``shell`` is known by the priority of ``KEEP_ALIVE``, the others by being on the stack.
+    """
+    if crawler.settings.getbool("KEEP_ALIVE"):
+        return True
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__") in _INSPECTING:
+            return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False

@@ -1,0 +1,44 @@
+"""What can go wrong with a frontier, told to the person who must act.
+
+Each message names the thing, its state and the remedy. ``reason`` is the word a crawl closes with.
+"""
+
+from __future__ import annotations
+
+
+class FrontierError(Exception):
+    """Something is wrong with the frontier as a whole; the crawl cannot use it."""
+
+    reason = "frontier_error"
+
+
+class FrontierLocked(FrontierError):
+    """The database is open in another process."""
+
+    reason = "frontier_locked"
+
+
+class FrontierVersion(FrontierError):
+    """The database was written by another format version or with another key scheme."""
+
+    reason = "frontier_version"
+
+
+class FrontierUnreadable(FrontierError):
+    """The database cannot be opened or read: permissions, or damaged files."""
+
+    reason = "frontier_unreadable"
+
+
+class FrontierUnwritable(FrontierError):
+    """A write failed (disk full, I/O error); everything written before it is kept."""
+
+    reason = "frontier_unwritable"
+
+
+class IllegalTransition(Exception):
+    """An event that makes no sense in a page's state: a defect of ours, never of a site."""
+
+
+class UnreadableRecord(ValueError):
+    """A row whose bytes do not decode."""

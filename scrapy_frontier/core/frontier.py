@@ -1,0 +1,545 @@
+"""The frontier: everything known but not finished, and the verbs on it.
+
+`Frontier` alone decides what becomes of a page. Every verb takes plain data and *now* (POSIX seconds),
+reads, decides, and puts its rows into one batch; `commit` writes that batch atomically. `lease` and
+`release` commit by themselves, so a page's links are durable no later than its own end. Nothing is
+written at hand-out: the queue row goes when the lease ends, and whatever a crash interrupts is still queued.
+
+The verbs are safe to repeat: discovering a known page and releasing an ended lease do nothing.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from . import keys, records
+from .errors import FrontierError, UnreadableRecord
+from .hosts import HEADS, SENDING, Host, Hosts, Place, Politeness, host_of
+from .lifecycle import TABLE, Event, State, after
+from .records import Counts, HostRow, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .store import Store
+
+UNLIMITED = Politeness(0.0, 8)
+NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
+_WAKE_LIMIT = 64  # waiting pages that one lease puts back into their queues, to keep it short
+_FAILED_STATES = (State.FAILED, State.GONE)
+
+
+class Link(NamedTuple):
+    """A page to discover.
+
+    ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own.
+    ``again`` asks for a visit even of a known page (``dont_filter``). A link that is not ``stored`` lives
+    in memory and does not survive a restart.
+    """
+
+    fingerprint: bytes
+    url: str
+    host: str
+    priority: int = 0
+    payload: bytes = b""
+    parent: int | None = None
+    bucket: int = NEUTRAL
+    again: bool = False
+    stored: bool = True
+    kept_host: str = ""
+
+
+class Lease(NamedTuple):
+    """Permission to fetch one page once, until ``deadline`` (POSIX seconds)."""
+
+    id: int
+    page_id: int
+    page: Page
+    host: str
+    rank: bytes
+    leased_at: float
+    deadline: float
+    fingerprint: bytes | None  # of a page that is not stored yet
+
+
+class Outcome(NamedTuple):
+    """How a lease ended.
+
+    ``payload`` and ``priority`` replace the page's own where a retry changed them; ``delay`` is the
+    backoff in seconds. ``target`` is the page a redirect led to.
+    """
+
+    event: Event
+    status: int = 0
+    reason: str = ""
+    target: int | None = None
+    payload: bytes | None = None
+    priority: int | None = None
+    delay: float = 0.0
+
+
+class Frontier:
+    """The pages of *store* and their order.
+
+    *politeness* maps hosts to limits of their own, *default_politeness* holds for all others. A page is
+    given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        now: float,
+        *,
+        default_politeness: Politeness = UNLIMITED,
+        politeness: dict[str, Politeness] | None = None,
+        max_attempts: int = 10,
+        lease_timeout: float = 3600.0,
+        chance: random.Random | None = None,
+    ) -> None:
+        self._store = store
+        self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
+        self._default_politeness = default_politeness
+        self._politeness = politeness or {}
+        self.max_attempts = max_attempts
+        self.lease_timeout = lease_timeout
+        self._hosts = Hosts()
+        self._leases: dict[int, Lease] = {}
+        self._last_lease = 0
+        self._stored_leases = 0
+        self._on_wire: set[int] = set()  # leases whose requests take up a place of their host
+        self._fresh: dict[bytes, int] = {}  # fingerprints of the open batch
+        self._unstored: dict[int, tuple[Page, bytes | None]] = {}
+        self._unstored_ids: dict[bytes, int] = {}
+        self._touched: set[Host] = set()  # hosts whose rows the open batch must hold
+        self._batch: Any = store.batch()
+        self._staged = False
+        self._failure: FrontierError | None = None
+        self.unreadable: list[int] = []  # ids of pages set aside since somebody last looked
+        self._recover(now)
+
+    def __repr__(self) -> str:
+        return f"<Frontier {self.pending} pending, {len(self._leases)} leased, {self._hosts!r}>"
+
+    # -- starting ------------------------------------------------------------------------------------
+
+    def _recover(self, now: float) -> None:
+        stored = self._store.get(keys.COUNTS)
+        self.counts = records.decode_counts(stored) if stored else Counts.none()
+        self.first_page_of_run = self.counts.next_page
+        self.was_clean = stored is None or self._store.get(keys.CLEAN) is not None
+        self._opened_at = now
+        self._to_load: bytes | None = b""
+        first = next(self._store.scan(keys.WAITING, limit=1), None)
+        self._next_waiting = keys.waiting_time(first[0]) if first else None
+        self._waiting_cursor = b""
+        if stored is not None and self.was_clean:
+            self._batch.delete(keys.CLEAN)
+            self._staged = True
+            self.commit()
+
+    def load(self, now: float, limit: int = 100) -> bool:
+        """Bring up to *limit* more hosts into memory; true once all that have queued pages are there.
+
+        About 20 us a host with queued pages, 1 us another one. Until it is done, pages of hosts not yet
+        loaded wait their turn.
+        """
+        if self._to_load is None:
+            return True
+        self.commit()
+        rows = list(self._store.scan(keys.HOST, after=self._to_load, limit=limit))
+        for key, value in rows:
+            name = key[1:].decode()
+            if name not in self._hosts.by_name:
+                row = records.decode_host(value)
+                if row.queued:
+                    self._hosts.put(self._load_host(name, row), now)
+        self._to_load = rows[-1][0][1:] if len(rows) == limit else None
+        return self._to_load is None
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._to_load is None
+
+    def _host(self, name: str) -> Host:
+        """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
+        host = self._hosts.by_name.get(name)
+        if host is None:
+            stored = self._store.get(keys.host_key(name))
+            host = self._load_host(name, records.decode_host(stored) if stored else HostRow())
+        return host
+
+    def _load_host(self, name: str, row: HostRow) -> Host:
+        # After a kill a host may have been visited up to the moment we started without its row saying so;
+        # and a clock that was set back must not silence it for longer than its delay.
+        if row.visited > self._opened_at or (not self.was_clean and row != HostRow()):
+            row = row._replace(visited=self._opened_at)
+        host = Host(name, row, self._politeness.get(name, self._default_politeness))
+        self._hosts.by_name[name] = host
+        if row.queued:
+            host.more = True
+            self._fill(host)
+        return host
+
+    def _fill(self, host: Host) -> None:
+        if self._staged:
+            self.commit()
+        while host.needs_ranks():
+            host.filled(self._store.ranks(host.prefix, host.cursor, HEADS), HEADS)
+
+    # -- the verbs -----------------------------------------------------------------------------------
+
+    def find(self, fingerprint: bytes) -> int | None:
+        """The id of the page with *fingerprint*, or None; one lookup."""
+        found = self._fresh.get(fingerprint)
+        if found is None:
+            stored = self._store.get(keys.INDEX + fingerprint)
+            if stored is not None:
+                return int.from_bytes(stored, "big")
+            found = self._unstored_ids.get(fingerprint) if self._unstored_ids else None
+        return found
+
+    def page(self, page_id: int) -> Page | None:
+        """What is known of a page; None for an id nobody has."""
+        self.commit()
+        stored = self._store.get(keys.page_key(page_id))
+        return records.decode_page(stored) if stored is not None else None
+
+    def discover(self, links: Iterable[Link], now: float) -> list[int | None]:
+        """Queue every link that is new or wanted again: its id, or None for what is known already.
+
+        Durable after the next `commit`, which `lease` and `release` bring about. O(log hosts) a link.
+        """
+        self._check()
+        return [self._discover(link, now) for link in links]
+
+    def _discover(self, link: Link, now: float) -> int | None:
+        known = self.find(link.fingerprint)
+        if known is not None and not link.again:
+            return None
+        host = self._host(link.host)
+        counts = self.counts
+        turn = counts.next_page
+        if known is None and link.stored:
+            page_id = turn
+            counts.next_page = turn + 1
+            self._fresh[link.fingerprint] = page_id
+            self._batch.put(keys.INDEX + link.fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
+        else:
+            page_id = keys.FIRST_VISIT + counts.next_visit
+            counts.next_visit += 1
+        page = Page(
+            link.url, State.QUEUED, 0, link.priority, int(now), link.parent, link.kept_host, link.payload
+        )
+        rank = keys.rank(link.priority, link.bucket, turn, page_id)
+        if link.stored:
+            self._batch.put(keys.page_key(page_id), records.encode_page(page))
+            self._queue(host, rank)
+        else:
+            fingerprint = link.fingerprint if known is None else None
+            self._unstored[page_id] = page, fingerprint
+            if fingerprint is not None:
+                self._unstored_ids[fingerprint] = page_id
+        if host.add(rank, link.stored) and host.place is not Place.COOLING:
+            self._hosts.put(host, now)
+        return page_id
+
+    def _queue(self, host: Host, rank: bytes) -> None:
+        self._batch.put(host.prefix + rank, b"")
+        self._count_queued(host, 1)
+
+    def _count_queued(self, host: Host, change: int) -> None:
+        host.queued += change
+        self.counts.states[State.QUEUED] += change
+        self._touched.add(host)
+        self._staged = True
+
+    def lease(self, now: float) -> Lease | None:
+        """The best page of the best host that may be visited at *now*, or None; O(log hosts).
+
+        Commits what was discovered before. None is O(1) while no host is ready.
+        """
+        self._check()
+        if self._staged:
+            self.commit()
+        if self._next_waiting is not None and self._next_waiting <= now:
+            self._wake(now)
+        if self._leases:
+            self._expire(now)
+        while (host := self._hosts.best(now)) is not None:
+            lease = self._take(host, now)
+            if lease is not None:
+                return lease
+        return None
+
+    def _take(self, host: Host, now: float) -> Lease | None:
+        rank = host.take()
+        page_id = keys.rank_id(rank)
+        page, fingerprint = self._read(host, rank, page_id)
+        lease = None
+        if page is not None:
+            host.in_flight += 1
+            host.visited = now
+            if host.delay:
+                jitter = 1 + host.jitter * self._chance.random() if host.jitter else 1
+                host.ready_at = now + host.delay * jitter
+            self._stored_leases += rank in host.leased
+            self._last_lease += 1
+            self._on_wire.add(self._last_lease)
+            lease = self._leases[self._last_lease] = Lease(
+                self._last_lease, page_id, page, host.name, rank, now, now + self.lease_timeout, fingerprint
+            )
+        if host.more and host.needs_ranks():
+            self._fill(host)
+        self._hosts.put(host, now)
+        return lease
+
+    def _read(self, host: Host, rank: bytes, page_id: int) -> tuple[Page | None, bytes | None]:
+        unstored = self._unstored.pop(page_id, None) if self._unstored else None
+        if unstored is not None:
+            return unstored
+        stored = self._store.get(keys.page_key(page_id)) or b""
+        try:
+            return records.decode_page(stored), None
+        except UnreadableRecord:
+            self._set_aside(host, rank, page_id, stored)
+            return None, None
+
+    def _set_aside(self, host: Host, rank: bytes, page_id: int, stored: bytes) -> None:
+        """Keep bytes that nobody can read where they block nothing."""
+        self._batch.put(keys.aside_key(page_id), stored)
+        self._batch.delete(host.prefix + rank)
+        host.ended(rank)
+        self._count_queued(host, -1)
+        self.counts.states[State.FAILED] += 1
+        host.failed += 1
+        self.unreadable.append(page_id)
+
+    def left(self, lease_id: int, now: float) -> None:
+        """The request of a lease has left the network: its host has room again. The lease goes on."""
+        if lease_id not in self._on_wire:
+            return
+        self._on_wire.remove(lease_id)
+        lease = self._leases[lease_id]
+        host = self._host(lease.host)
+        host.in_flight -= 1
+        if host.delay:
+            sent = min(now, lease.leased_at + SENDING)
+            host.ready_at = max(host.ready_at, sent + host.delay)
+        self._hosts.put(host, now)
+
+    def release(self, lease_id: int, outcome: Outcome, now: float) -> State | None:
+        """End a lease: the page's new state, or None for a lease that has ended already.
+
+        One batch with everything discovered since the last one; it is on its way to the disk when this
+        returns. A retry beyond ``max_attempts`` fails the page.
+        """
+        self._check()
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            return None
+        self.left(lease_id, now)
+        del self._leases[lease_id]
+        event, reason = outcome.event, outcome.reason
+        attempts = lease.page.attempts + (event is not Event.RETURNED)
+        if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self.max_attempts:
+            event, reason = Event.FAILED, f"{reason} ({attempts} attempts)"
+        state = after(State.LEASED, event)
+        page = lease.page._replace(
+            state=state,
+            attempts=attempts,
+            status=outcome.status,
+            changed=int(now),
+            target=outcome.target,
+            reason=reason,
+            payload=lease.page.payload if outcome.payload is None else outcome.payload,
+            priority=lease.page.priority if outcome.priority is None else outcome.priority,
+        )
+        host = self._host(lease.host)
+        self._finish(lease, page, host, now + outcome.delay, now)
+        self.counts.attempts += event is not Event.RETURNED
+        self.commit()
+        return state
+
+    def _finish(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
+        stored = lease.rank in host.leased
+        if stored:
+            self._stored_leases -= 1
+            self._batch.delete(host.prefix + lease.rank)
+            host.ended(lease.rank)
+            self._count_queued(host, -1)
+        if page.state is State.QUEUED:
+            if stored:
+                self._queue_again(lease, page, host, due, now)
+            else:
+                self._unstored[lease.page_id] = page, lease.fingerprint
+                host.add(lease.rank, stored=False)
+                self._hosts.put(host, now)
+        elif stored or lease.fingerprint is not None:
+            self._write_ending(lease, page, host)
+        self._forget_if_idle(host, now)
+
+    def _queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
+        page_id = lease.page_id
+        rank = lease.rank
+        if page.priority != lease.page.priority:
+            rank = keys.rank(page.priority, NEUTRAL, self.counts.next_page, page_id)
+        self._batch.put(keys.page_key(page_id), records.encode_page(page))
+        if due > now:
+            self._batch.put(keys.waiting_key(due, page_id), keys.pack_rank(rank, host.name))
+            self._count_queued(host, 1)
+            if self._next_waiting is None or due < self._next_waiting:
+                self._next_waiting = due
+        else:
+            self._queue(host, rank)
+            host.add(rank)
+            self._hosts.put(host, now)
+
+    def _write_ending(self, lease: Lease, page: Page, host: Host) -> None:
+        page_id = lease.page_id
+        if lease.fingerprint is not None:  # it lived in memory so far; from now on it is known
+            page_id = self.counts.next_page
+            self.counts.next_page += 1
+            del self._unstored_ids[lease.fingerprint]
+            self._fresh[lease.fingerprint] = page_id
+            self._batch.put(keys.INDEX + lease.fingerprint, keys.id_bytes(page_id))
+        if page_id >= keys.FIRST_VISIT:  # a further visit of a known page leaves no trace
+            self._batch.delete(keys.page_key(page_id))
+        else:
+            self._batch.put(keys.page_key(page_id), records.encode_page(page))
+            self.counts.states[page.state] += 1
+            if page.state in _FAILED_STATES:
+                host.failed += 1
+            else:
+                host.done += 1
+        self._touched.add(host)
+        self._staged = True
+
+    def _forget_if_idle(self, host: Host, now: float) -> None:
+        if host.place is Place.IDLE and not host.in_flight and not host.queued:
+            if host in self._touched:
+                self._batch.put(keys.host_key(host.name), records.encode_host(host.row()))
+                self._touched.remove(host)
+            self._hosts.forget(host, now)
+
+    def requeue(self, page_id: int, now: float, payload: bytes, priority: int) -> bool:
+        """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
+        self._check()
+        page = self.page(page_id)
+        if page is None or (page.state, Event.REQUEUED) not in TABLE:
+            return False
+        host = self._host(page.host or keys.clean_host(host_of(page.url)))
+        self.counts.states[page.state] -= 1
+        if page.state in _FAILED_STATES:
+            host.failed -= 1
+        else:
+            host.done -= 1
+        page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
+        rank = keys.rank(priority, NEUTRAL, self.counts.next_page, page_id)
+        self._batch.put(keys.page_key(page_id), records.encode_page(page))
+        self._queue(host, rank)
+        host.add(rank)
+        self._hosts.put(host, now)
+        return True
+
+    def set_delay(self, name: str, delay: float, now: float) -> None:
+        """From now on leave at least *delay* seconds between two leases of a host in memory."""
+        host = self._hosts.by_name.get(name)
+        if host is not None and host.delay != delay:
+            host.delay = delay
+            host.ready_at = host.visited + delay
+            self._hosts.put(host, now)
+
+    # -- time ----------------------------------------------------------------------------------------
+
+    def _expire(self, now: float) -> None:
+        """Take back the leases whose deadline has passed; leases are kept in order of their deadlines."""
+        expired = []
+        for lease in self._leases.values():
+            if lease.deadline > now:
+                break
+            expired.append(lease.id)
+        for lease_id in expired:
+            self.release(lease_id, Outcome(Event.EXPIRED, reason="not released in time"), now)
+
+    def _wake(self, now: float) -> None:
+        """Put pages whose backoff has passed back into their queues, a handful at a time."""
+        self._next_waiting = None
+        rows = list(self._store.scan(keys.WAITING, after=self._waiting_cursor, limit=_WAKE_LIMIT + 1))
+        for index, (key, value) in enumerate(rows):
+            when = keys.waiting_time(key)
+            if when > now or index == _WAKE_LIMIT:
+                self._next_waiting = when
+                break
+            rank, name = keys.unpack_rank(value)
+            host = self._host(name)
+            self._batch.delete(key)
+            self._batch.put(host.prefix + rank, b"")
+            self._staged = True
+            self._waiting_cursor = key[1:]
+            host.add(rank)
+            self._hosts.put(host, now)
+        self.commit()
+
+    def wake_at(self) -> float | None:
+        """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
+        ready, waiting = self._hosts.next_ready(), self._next_waiting
+        if ready is None or (waiting is not None and waiting < ready):
+            return waiting
+        return ready
+
+    # -- what there is -------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> int:
+        """Pages that wait to be leased: ready, cooling, or in a backoff."""
+        return self.counts.states[State.QUEUED] - self._stored_leases + len(self._unstored)
+
+    @property
+    def leased(self) -> int:
+        return len(self._leases)
+
+    @property
+    def hosts(self) -> int:
+        """Hosts in memory: those with queued pages, with requests under way, or still cooling."""
+        return len(self._hosts)
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def commit(self) -> None:
+        """Write the open batch atomically; does nothing when nothing is open.
+
+        Raises `FrontierUnwritable`; from then on every verb does, so that nothing is written behind a
+        broken log.
+        """
+        if not self._staged:
+            return
+        self._check()
+        batch = self._batch
+        for host in self._touched:
+            batch.put(b"h" + host.prefix[1:-1], records.encode_host(host.row()))
+        batch.put(keys.COUNTS, records.encode_counts(self.counts))
+        try:
+            self._store.write(batch)
+        except FrontierError as error:
+            self._failure = error
+            raise
+        batch.clear()
+        self._staged = False
+        self._touched.clear()
+        self._fresh.clear()
+
+    def close(self) -> None:
+        """Commit, mark the end as clean, and close the store. Leases that are out stay queued."""
+        try:
+            if self._failure is None:
+                self._batch.put(keys.CLEAN, b"")
+                self._staged = True
+                self.commit()
+                self._store.flush()
+        finally:
+            self._store.close()

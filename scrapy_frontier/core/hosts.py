@@ -1,0 +1,235 @@
+"""Which host may be visited now, and which of its pages comes first.
+
+`Hosts` owns the two heaps. A host is in at most one of them, and only while it has queued pages and room
+for another request: ``ready`` (best head first) or ``cooling`` (soonest first). Entries that have become
+wrong are left in the heaps and skipped when they surface. Nothing here touches the disk or a clock;
+`Frontier` passes *now* and fills the heads.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from bisect import insort
+from enum import Enum
+from itertools import count
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from . import keys
+from .records import HostRow
+
+HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
+# A request is on the wire some time after it was handed out. Where its answer comes soon we know it was
+# sent before that, and count the delay from there; longer than this nobody has to wait.
+SENDING = 0.1  # seconds
+
+_NONE: frozenset[bytes] = frozenset()  # one for all hosts: an empty set of its own takes 216 bytes
+
+
+_PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
+
+
+def host_of(url: str) -> str:
+    """The hostname in lower case, without port; empty where there is none."""
+    plain = _PLAIN_HOST(url)
+    if plain is not None:
+        return plain[1]
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+class Place(Enum):
+    IDLE = "idle"  # nothing queued
+    READY = "ready"
+    COOLING = "cooling"
+    BUSY = "busy"  # as many requests under way as allowed
+    RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
+
+
+class Politeness(NamedTuple):
+    """Least seconds between two leases of a host, requests under way at once, and how much longer than
+    ``delay`` a pause may be drawn (0.5: up to half as long again; never shorter)."""
+
+    delay: float
+    concurrency: int
+    jitter: float = 0.0
+
+
+class Host:
+    """A host with queued pages or requests under way, and its clock.
+
+    ``heads`` holds the ranks of its best queued pages, sorted; where ``more`` is true, those behind
+    ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends,
+    ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease.
+    """
+
+    __slots__ = (
+        "concurrency",
+        "cursor",
+        "delay",
+        "done",
+        "failed",
+        "heads",
+        "in_flight",
+        "jitter",
+        "leased",
+        "more",
+        "name",
+        "place",
+        "prefix",
+        "queued",
+        "ready_at",
+        "unstored",
+        "visited",
+    )
+
+    def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
+        self.name = name
+        self.prefix = keys.queue_prefix(name)
+        self.queued, self.done, self.failed, self.visited = row
+        self.delay, self.concurrency, self.jitter = politeness
+        self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
+        self.heads: list[bytes] = []
+        self.leased: set[bytes] | frozenset[bytes] = _NONE
+        self.unstored: set[bytes] | frozenset[bytes] = _NONE
+        self.more = False
+        self.cursor = b""
+        self.in_flight = 0
+        self.place = Place.IDLE
+
+    def __repr__(self) -> str:
+        heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
+        return f"<Host {self.name} {self.place.value}, {heads}, {self.in_flight} in flight>"
+
+    def row(self) -> HostRow:
+        return HostRow(self.queued, self.done, self.failed, self.visited)
+
+    def add(self, rank: bytes, stored: bool = True) -> bool:
+        """Take in the rank of a page, whose row is written if *stored*; true when it is the new head."""
+        if not stored:
+            self.unstored |= {rank}
+        elif self.more and rank > self.cursor:
+            return False
+        heads = self.heads
+        if not heads or rank > heads[-1]:
+            heads.append(rank)
+        else:
+            insort(heads, rank)
+        if len(heads) > 2 * HEADS + len(self.unstored):
+            self._leave_to_disk()
+        return heads[0] is rank
+
+    def _leave_to_disk(self) -> None:
+        stored = [rank for rank in self.heads if rank not in self.unstored]
+        self.more = True
+        self.cursor = cursor = stored[HEADS - 1]
+        self.heads[:] = [rank for rank in self.heads if rank <= cursor or rank in self.unstored]
+
+    def take(self) -> bytes:
+        """Remove the head for a lease and return its rank."""
+        rank = self.heads.pop(0)
+        if rank in self.unstored:
+            self.unstored -= {rank}
+        else:
+            self.leased |= {rank}
+        return rank
+
+    def ended(self, rank: bytes) -> None:
+        """The lease of *rank* ended and its row is gone."""
+        self.leased -= {rank}
+
+    def needs_ranks(self) -> bool:
+        """Whether pages on disk could come before the first head we know."""
+        return self.more and (not self.heads or self.heads[0] > self.cursor)
+
+    def filled(self, ranks: list[bytes], limit: int) -> None:
+        """Take in what was read behind the cursor when *limit* ranks were asked for."""
+        self.more = len(ranks) == limit
+        if ranks:
+            self.cursor = ranks[-1]
+            self.heads.extend(rank for rank in ranks if rank not in self.leased)
+            self.heads.sort()
+
+
+class Hosts:
+    """The hosts in memory, by name, and the heaps over them."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Host] = {}
+        self._ready: list[tuple[bytes, int, Host]] = []
+        self._cooling: list[tuple[float, int, Host]] = []
+        self._ticks = count()
+
+    def __repr__(self) -> str:
+        places = [host.place for host in self.by_name.values()]
+        return f"<Hosts {places.count(Place.READY)} ready, {places.count(Place.COOLING)} cooling>"
+
+    def __len__(self) -> int:
+        return len(self.by_name)
+
+    def put(self, host: Host, now: float) -> None:
+        """Give *host* the place it deserves at *now*; to be called after every change of it."""
+        if not host.heads:
+            host.place = Place.IDLE
+        elif host.in_flight >= host.concurrency:
+            host.place = Place.BUSY
+        elif host.ready_at > now:
+            if host.place is not Place.COOLING:
+                host.place = Place.COOLING
+                heapq.heappush(self._cooling, (host.ready_at, next(self._ticks), host))
+        else:
+            host.place = Place.READY
+            heapq.heappush(self._ready, (host.heads[0], next(self._ticks), host))
+            if len(self._ready) > 64 + 4 * len(self.by_name):
+                self._drop_stale()
+
+    def _drop_stale(self) -> None:
+        self._ready = [
+            (host.heads[0], next(self._ticks), host)
+            for host in self.by_name.values()
+            if host.place is Place.READY
+        ]
+        heapq.heapify(self._ready)
+
+    def best(self, now: float) -> Host | None:
+        """The ready host whose head comes first, or None; O(log hosts), O(1) when there is none."""
+        self._warm_up(now)
+        ready = self._ready
+        while ready:
+            head, _, host = ready[0]
+            if host.place is Place.READY and host.heads and host.heads[0] == head:
+                return host
+            heapq.heappop(ready)
+        return None
+
+    def _warm_up(self, now: float) -> None:
+        cooling = self._cooling
+        while cooling and cooling[0][0] <= now:
+            _, _, host = heapq.heappop(cooling)
+            if host.place is Place.COOLING:
+                host.place = Place.IDLE
+                self.put(host, now)
+            elif host.place is Place.RESTING:
+                self.forget(host, now)
+
+    def next_ready(self) -> float | None:
+        """When the first cooling host may be visited again."""
+        cooling = self._cooling
+        while cooling and cooling[0][2].place not in (Place.COOLING, Place.RESTING):
+            heapq.heappop(cooling)
+        return cooling[0][0] if cooling else None
+
+    def forget(self, host: Host, now: float) -> None:
+        """Drop a host that has nothing queued and nothing under way, as soon as its delay has passed.
+
+        Its row on disk then says all there is to know; call it when that is written.
+        """
+        if host.ready_at > now:
+            host.place = Place.RESTING
+            heapq.heappush(self._cooling, (host.ready_at, next(self._ticks), host))
+        else:
+            host.place = Place.IDLE
+            del self.by_name[host.name]

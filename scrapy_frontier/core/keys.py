@@ -1,0 +1,102 @@
+"""Keys of the database: one prefix byte, then big-endian numbers, so that byte order is the wanted order.
+
+==========  ==========================================  ==================================
+row         key                                         order it gives
+==========  ==========================================  ==================================
+meta        ``m`` name                                  --
+index       ``f`` fingerprint                           --
+page        ``p`` page id (5)                           order of discovery
+queue       ``q`` host ``\\0`` rank                     per host: best first, then oldest
+waiting     ``w`` microseconds (8) page id (5)          soonest first
+host        ``h`` host                                  --
+aside       ``x`` page id (5)                           --
+==========  ==========================================  ==================================
+
+A *rank* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the
+page's own id, the page id (5). ``docs/format.md`` describes the values.
+"""
+
+from __future__ import annotations
+
+import struct
+
+FORMAT = b"mformat"
+SCHEME = b"mscheme"
+COUNTS = b"mcounts"
+CLEAN = b"mclean"
+
+INDEX = b"f"
+PAGE = b"p"
+QUEUE = b"q"
+WAITING = b"w"
+HOST = b"h"
+ASIDE = b"x"
+
+ID_BYTES = 5
+MAX_ID = (1 << 40) - 1
+# Ids from here on are not pages of their own but further visits of known ones (``dont_filter``), and
+# requests kept in memory; page ids below stay consecutive, so that they can index an array.
+FIRST_VISIT = 1 << 39
+
+MAX_PRIORITY = (1 << 31) - 1
+_RANK_HEAD = struct.Struct(">IH")
+_RANK_LENGTH = _RANK_HEAD.size + ID_BYTES
+
+
+def id_bytes(page_id: int) -> bytes:
+    return page_id.to_bytes(ID_BYTES, "big")
+
+
+def page_key(page_id: int) -> bytes:
+    return PAGE + page_id.to_bytes(ID_BYTES, "big")
+
+
+def aside_key(page_id: int) -> bytes:
+    return ASIDE + page_id.to_bytes(ID_BYTES, "big")
+
+
+def host_key(host: str) -> bytes:
+    return HOST + host.encode()
+
+
+def queue_prefix(host: str) -> bytes:
+    """Where a host's queue rows begin; host names hold no NUL (`clean_host`)."""
+    return QUEUE + host.encode() + b"\0"
+
+
+def clean_host(host: str) -> str:
+    """A host name that can stand in a key: no NUL, no lone surrogate."""
+    return host.replace("\0", "").encode(errors="replace").decode()
+
+
+def rank(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
+    """The place of a page in its host's queue: smaller bytes come first.
+
+    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the page id that was
+    next when the page was queued, so that equals are served in order of queueing.
+    """
+    clamped = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
+    head = _RANK_HEAD.pack(MAX_PRIORITY - clamped, 0xFFFF - bucket) + turn.to_bytes(ID_BYTES, "big")
+    return head if turn == page_id else head + page_id.to_bytes(ID_BYTES, "big")
+
+
+def rank_id(rank_bytes: bytes) -> int:
+    """The page id in a rank."""
+    return int.from_bytes(rank_bytes[-ID_BYTES:], "big")
+
+
+def pack_rank(rank_bytes: bytes, host: str) -> bytes:
+    """A rank and its host as the value of a waiting row."""
+    return bytes((len(rank_bytes),)) + rank_bytes + host.encode()
+
+
+def unpack_rank(value: bytes) -> tuple[bytes, str]:
+    return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
+
+
+def waiting_key(when: float, page_id: int) -> bytes:
+    return WAITING + max(0, int(when * 1e6)).to_bytes(8, "big") + id_bytes(page_id)
+
+
+def waiting_time(key: bytes) -> float:
+    return int.from_bytes(key[1:9], "big") / 1e6

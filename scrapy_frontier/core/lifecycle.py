@@ -1,0 +1,61 @@
+"""The life of a page: its states, the events, and the one table that joins them.
+
+The numbers are on disk: never reuse one. ``LEASED`` exists in memory only, so whatever a crash
+interrupts is simply still ``QUEUED``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from .errors import IllegalTransition
+
+
+class State(IntEnum):
+    SEEN = 0  # known, not queued: out of scope, over budget
+    QUEUED = 1  # waits for its turn, or for the end of a backoff
+    LEASED = 2  # handed out (in memory only)
+    DONE = 3  # fetched; its links are stored
+    REDIRECTED = 4  # led to another page
+    GONE = 5  # 404 or 410
+    FAILED = 6  # attempts used up, or its callback raised
+    EXCLUDED = 7  # must not be fetched; the reason says by which rule
+
+
+class Event(IntEnum):
+    DISCOVERED = 0  # a link to it was accepted
+    LEASED = 1
+    FETCHED = 2
+    REDIRECTED = 3
+    GONE = 4
+    FAILED = 5
+    EXCLUDED = 6
+    RETRIED = 7  # to be fetched again after a backoff; counts as an attempt
+    EXPIRED = 8  # the lease was not released in time; counts as an attempt
+    RETURNED = 9  # never fetched (the crawl was stopped); counts for nothing
+    REQUEUED = 10  # somebody wants a finished page again
+
+
+FINISHED = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED, State.EXCLUDED)
+
+TABLE: dict[tuple[State, Event], State] = {
+    (State.SEEN, Event.DISCOVERED): State.QUEUED,
+    (State.QUEUED, Event.LEASED): State.LEASED,
+    (State.LEASED, Event.FETCHED): State.DONE,
+    (State.LEASED, Event.REDIRECTED): State.REDIRECTED,
+    (State.LEASED, Event.GONE): State.GONE,
+    (State.LEASED, Event.FAILED): State.FAILED,
+    (State.LEASED, Event.EXCLUDED): State.EXCLUDED,
+    (State.LEASED, Event.RETRIED): State.QUEUED,
+    (State.LEASED, Event.EXPIRED): State.QUEUED,
+    (State.LEASED, Event.RETURNED): State.QUEUED,
+    **{(state, Event.REQUEUED): State.QUEUED for state in (State.SEEN, *FINISHED)},
+}
+
+
+def after(state: State, event: Event) -> State:
+    """The state that follows; raise `IllegalTransition` where the table has no entry."""
+    try:
+        return TABLE[state, event]
+    except KeyError:
+        raise IllegalTransition(f"a page that is {state.name} cannot be {event.name}") from None

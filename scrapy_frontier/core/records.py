@@ -1,0 +1,165 @@
+"""Values of the database: pages, hosts and counts as bytes and back.
+
+Whoever changes bytes touches only this file, `keys` and `varint`, raises `FORMAT_VERSION`, and writes
+the change into ``docs/format.md``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from . import varint
+from .errors import UnreadableRecord
+from .lifecycle import State
+
+FORMAT_VERSION = 1
+
+_PAGE = struct.Struct(">BBiIQI")  # state and flags, attempts, priority, discovered, parent + 1, URL length
+_STATE_MASK = 0x07
+_HAS_HOST = 0x08  # the host is not the URL's hostname (``download_slot``) and stands behind the URL
+_HAS_ENDING = 0x10
+_MAX_PRIORITY = (1 << 31) - 1
+
+_STATES = tuple(State)
+
+
+class Page(NamedTuple):
+    """What is known of a page.
+
+    ``payload`` is the frozen request, opaque here. ``discovered`` and ``changed`` are whole POSIX
+    seconds; ``parent`` is the id of the page that linked it first. The last four fields tell how the
+    page ended: HTTP status (0: none), why in words, and where it led.
+    """
+
+    url: str
+    state: State = State.QUEUED
+    attempts: int = 0
+    priority: int = 0
+    discovered: int = 0
+    parent: int | None = None
+    host: str = ""  # only where it is not the URL's hostname
+    payload: bytes = b""
+    status: int = 0
+    changed: int = 0
+    target: int | None = None
+    reason: str = ""
+
+
+def encode_page(page: Page) -> bytes:
+    url = page.url.encode("utf-8", "surrogatepass")
+    flags: int = page.state
+    tail = page.payload
+    if page.changed:
+        flags |= _HAS_ENDING
+        reason = page.reason.encode("utf-8", "replace")
+        target = 0 if page.target is None else page.target + 1
+        fields = (page.status, page.changed, target, len(reason))
+        tail = b"".join(map(varint.encode, fields)) + reason + tail
+    if page.host:
+        flags |= _HAS_HOST
+        host = page.host.encode()
+        tail = varint.encode(len(host)) + host + tail
+    priority = min(max(page.priority, -_MAX_PRIORITY), _MAX_PRIORITY)
+    parent = 0 if page.parent is None else page.parent + 1
+    head = _PAGE.pack(flags, min(page.attempts, 255), priority, page.discovered, parent, len(url))
+    return head + url + tail
+
+
+def decode_page(data: bytes) -> Page:
+    """Raises `UnreadableRecord` on bytes that are no page row."""
+    try:
+        flags, attempts, priority, discovered, parent, length = _PAGE.unpack_from(data)
+        offset = _PAGE.size + length
+        if offset > len(data):
+            raise ValueError("the URL ends early")
+        url = data[_PAGE.size : offset].decode("utf-8", "surrogatepass")
+        host, reason, status, changed, target = "", "", 0, 0, 0
+        if flags & _HAS_HOST:
+            size, offset = varint.decode(data, offset)
+            host = data[offset : offset + size].decode()
+            offset += size
+        if flags & _HAS_ENDING:
+            status, offset = varint.decode(data, offset)
+            changed, offset = varint.decode(data, offset)
+            target, offset = varint.decode(data, offset)
+            size, offset = varint.decode(data, offset)
+            reason = data[offset : offset + size].decode()
+            offset += size
+        return Page(
+            url,
+            _STATES[flags & _STATE_MASK],
+            attempts,
+            priority,
+            discovered,
+            parent - 1 if parent else None,
+            host,
+            data[offset:],
+            status,
+            changed,
+            target - 1 if target else None,
+            reason,
+        )
+    except (struct.error, ValueError, IndexError) as error:
+        raise UnreadableRecord(f"page row of {len(data)} bytes: {error}") from error
+
+
+_HOST = struct.Struct(">IIId")
+
+
+class HostRow(NamedTuple):
+    """What is kept of a host: pages queued, done and failed, and when it was last visited (POSIX s)."""
+
+    queued: int = 0
+    done: int = 0
+    failed: int = 0
+    visited: float = 0.0
+
+
+def encode_host(row: HostRow) -> bytes:
+    return _HOST.pack(*row)
+
+
+def decode_host(data: bytes) -> HostRow:
+    try:
+        return HostRow(*_HOST.unpack_from(data))
+    except struct.error as error:
+        raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error
+
+
+_COUNTS = struct.Struct(f">QQQ{len(_STATES)}Q")
+
+
+class Counts:
+    """Kept counters: next ids, attempts, and pages in each state (``LEASED`` pages count as queued).
+
+    Further visits of a page (``dont_filter``) count while they are queued, and no longer.
+    """
+
+    __slots__ = ("attempts", "next_page", "next_visit", "states")
+
+    def __init__(self, next_page: int, next_visit: int, attempts: int, states: list[int]) -> None:
+        self.next_page = next_page
+        self.next_visit = next_visit
+        self.attempts = attempts
+        self.states = states
+
+    @classmethod
+    def none(cls) -> Counts:
+        return cls(0, 0, 0, [0] * len(_STATES))
+
+    @property
+    def queued(self) -> int:
+        return self.states[State.QUEUED]
+
+
+def encode_counts(counts: Counts) -> bytes:
+    return _COUNTS.pack(counts.next_page, counts.next_visit, counts.attempts, *counts.states)
+
+
+def decode_counts(data: bytes) -> Counts:
+    try:
+        next_page, next_visit, attempts, *states = _COUNTS.unpack_from(data)
+        return Counts(next_page, next_visit, attempts, states)
+    except struct.error as error:
+        raise UnreadableRecord(f"counts row of {len(data)} bytes: {error}") from error

@@ -1,0 +1,292 @@
+"""Requests as compact records and back; fingerprints and hosts of requests.
+
+A record is JSON text holding what differs from a plain ``Request(url)``: never pickle, nothing that
+could run code. Values are limited to plain data (`Unstorable` otherwise); types JSON does not have are
+tagged. The URL and the priority are kept by the frontier beside the record.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import re
+from base64 import b64decode, b64encode
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Spider
+    from scrapy.http.headers import Headers
+
+AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
+START = "is_start_request"
+
+_SCALARS = (str, int, float, bool, type(None))
+_TAG = "!"
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_BASE_ATTRIBUTES = frozenset(Request.attributes)
+
+
+class Unstorable(ValueError):
+    """A request holds something that is not plain data, or a callback that is no method of the spider."""
+
+
+class Unreadable(ValueError):
+    """A record that cannot be turned into a request of this spider."""
+
+
+# -- plain data ------------------------------------------------------------------------------------
+
+
+def to_plain(value: Any) -> Any:
+    """*value* as JSON can hold it, types kept by tags; raise `Unstorable` for anything but plain data."""
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        if all(type(key) is str and key != _TAG for key in value):
+            return {key: to_plain(item) for key, item in value.items()}
+        return {_TAG: "dict", "v": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+    if kind is list:
+        return [to_plain(item) for item in value]
+    if kind is tuple:
+        return {_TAG: "tuple", "v": [to_plain(item) for item in value]}
+    if kind is set or kind is frozenset:
+        return {_TAG: kind.__name__, "v": sorted((to_plain(item) for item in value), key=repr)}
+    if kind is bytes:
+        return {_TAG: "bytes", "v": b64encode(value).decode()}
+    if kind is datetime or kind is date:
+        return {_TAG: kind.__name__, "v": value.isoformat()}
+    raise Unstorable(f"{global_object_name(kind)} is not plain data")
+
+
+def from_plain(value: Any) -> Any:
+    """The inverse of `to_plain`; raise `ValueError` on an unknown tag."""
+    if type(value) is list:
+        return [from_plain(item) for item in value]
+    if type(value) is not dict:
+        return value
+    if _TAG not in value:
+        return {key: from_plain(item) for key, item in value.items()}
+    return _untag(value[_TAG], value.get("v"))
+
+
+def _untag(tag: str, value: Any) -> Any:
+    match tag:
+        case "dict":
+            return {from_plain(key): from_plain(item) for key, item in value}
+        case "tuple":
+            return tuple(from_plain(item) for item in value)
+        case "set":
+            return {from_plain(item) for item in value}
+        case "frozenset":
+            return frozenset(from_plain(item) for item in value)
+        case "bytes":
+            return b64decode(value, validate=True)
+        case "datetime":
+            return datetime.fromisoformat(value)
+        case "date":
+            return date.fromisoformat(value)
+    raise ValueError(f"unknown tag {tag!r}")
+
+
+def _plain_dict(value: dict[Any, Any]) -> Any:
+    """`to_plain` with a short way for the usual flat ``meta``."""
+    for key, item in value.items():
+        if type(key) is not str or type(item) not in _SCALARS or key == _TAG:
+            return to_plain(value)
+    return value
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+class Codec:
+    """Turns the requests of one spider into records and back."""
+
+    def __init__(self, spider: Spider) -> None:
+        self._spider = spider
+        self._names: dict[Any, str] = {}
+
+    def encode(self, request: Request) -> bytes:
+        """The record of *request*, empty for a plain one; raise `Unstorable`."""
+        record: dict[str, Any] = {}
+        if request.callback is not None:
+            record["callback"] = self._name_of(request.callback)
+        if request.errback is not None:
+            record["errback"] = self._name_of(request.errback)
+        if request.headers:
+            record["headers"] = _plain_headers(request.headers)
+        if meta := request.meta:
+            if AUTO_SLOT in meta:
+                meta = {key: item for key, item in meta.items() if key != AUTO_SLOT}
+            record["meta"] = _plain_dict(meta)
+        if request.cb_kwargs:
+            record["cb_kwargs"] = to_plain(request.cb_kwargs)
+        _encode_rare(request, record)
+        return _dumps(record).encode("utf-8", "surrogatepass") if record else b""
+
+    def decode(self, url: str, priority: int, payload: bytes) -> Request:
+        """The request that was encoded; raise `Unreadable` with the reason."""
+        if not payload:
+            return Request(url, priority=priority)
+        try:
+            record = json.loads(payload.decode("utf-8", "surrogatepass"))
+            if not isinstance(record, dict):
+                raise ValueError(f"expected an object, found {type(record).__name__}")
+            return self._build(url, priority, record)
+        except Unreadable:
+            raise
+        except Exception as error:  # bytes of any kind may stand there
+            raise Unreadable(f"{type(error).__name__}: {error}") from error
+
+    def _build(self, url: str, priority: int, record: dict[str, Any]) -> Request:
+        arguments: dict[str, Any] = {}
+        for name, value in record.items():
+            if name == "callback" or name == "errback":
+                arguments[name] = self._method(value)
+            elif name == "headers":
+                arguments[name] = _headers(value)
+            elif name == "extra":
+                arguments.update(from_plain(value))
+            elif name != "class":
+                arguments[name] = from_plain(value) if isinstance(value, dict | list) else value
+        cls = load_object(record["class"]) if "class" in record else Request
+        if not (isinstance(cls, type) and issubclass(cls, Request)):
+            raise Unreadable(f"{record['class']} is not a Request class")
+        request: Request = cls(url, priority=priority, **arguments)
+        return request
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        target: Any = self._spider
+        for part in name.split("."):
+            target = getattr(target, part, None)
+        if not inspect.ismethod(target):
+            raise Unreadable(f"spider {self._spider.name!r} has no method {name!r}")
+        return target
+
+    def _name_of(self, callback: Callable[..., Any]) -> str:
+        """The path from the spider to *callback*: ``parse``, or ``helper.parse`` of an attribute."""
+        function = getattr(callback, "__func__", None)
+        key = function, id(getattr(callback, "__self__", None))
+        name = self._names.get(key)
+        if name is None:
+            if function is None:
+                raise Unstorable(f"callback {callback!r} is not a method of the spider")
+            name = self._names[key] = self._find_method(callback)
+        return name
+
+    def _find_method(self, callback: Any) -> str:
+        spider = self._spider
+        if callback.__self__ is spider:
+            for name, member in inspect.getmembers(spider, inspect.ismethod):
+                if member.__func__ is callback.__func__:
+                    return name
+        for name, member in vars(spider).items():
+            if member is callback.__self__ and getattr(member, callback.__name__, None) == callback:
+                return f"{name}.{callback.__name__}"
+            if member == callback:
+                return name
+        raise Unstorable(f"callback {callback!r} is not a method of the spider")
+
+
+def _encode_rare(request: Request, record: dict[str, Any]) -> None:
+    if request.method != "GET":
+        record["method"] = request.method
+    if request.body:
+        record["body"] = to_plain(request.body)
+    if request.dont_filter:
+        record["dont_filter"] = True
+    if request.encoding != "utf-8":
+        record["encoding"] = request.encoding
+    if request.cookies:
+        record["cookies"] = to_plain(request.cookies)
+    if request.flags:
+        record["flags"] = to_plain(request.flags)
+    if type(request) is not Request:
+        record["class"] = _class_path(type(request))
+        names = [name for name in type(request).attributes if name not in _BASE_ATTRIBUTES]
+        record["extra"] = {name: to_plain(getattr(request, name)) for name in names}
+
+
+def _class_path(cls: type) -> str:
+    path = global_object_name(cls)
+    try:
+        found = load_object(path)
+    except (ImportError, NameError, ValueError):
+        found = None
+    if found is not cls:
+        raise Unstorable(f"request class {path} cannot be imported again")
+    return path
+
+
+def _plain_headers(headers: Headers) -> dict[str, str | list[str]]:
+    plain: dict[str, str | list[str]] = {}
+    for name, values in dict.items(headers):
+        texts = [value.decode("latin-1") for value in values]
+        plain[name.decode("latin-1")] = texts[0] if len(texts) == 1 else texts
+    return plain
+
+
+def _headers(plain: dict[str, str | list[str]]) -> dict[bytes, list[bytes]]:
+    return {
+        name.encode("latin-1"): [
+            value.encode("latin-1") for value in ([values] if isinstance(values, str) else values)
+        ]
+        for name, values in plain.items()
+    }
+
+
+# -- identity ----------------------------------------------------------------------------------------
+
+# URLs that `canonicalize_url` leaves as they are but for the fragment, an absent path and the order of the
+# query: for these the fingerprint is Scrapy's own in a tenth of the time (1.5 us for 13).
+_PLAIN_URL = re.compile(
+    r"(https?://[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*(?::[0-9]+)?)"
+    r"(/[A-Za-z0-9/._~-]*)?"
+    r"(?:\?([A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*(?:&[A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*)*))?"
+    r"(?:#.*)?"
+).fullmatch
+
+
+def plain_fingerprint(url: str) -> bytes | None:
+    """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
+    match = _PLAIN_URL(url)
+    if match is None or len(url) > 2000:
+        return None
+    origin, path, query = match.groups()
+    canonical = origin + (path or "/")
+    if query:
+        if "&" in query:
+            query = "&".join(map("=".join, sorted([pair.split("=") for pair in query.split("&")])))
+        canonical = f"{canonical}?{query}"
+    text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{canonical}"}}'
+    return hashlib.sha1(text.encode()).digest()  # noqa: S324 - Scrapy's choice; it names pages, guards nothing
+
+
+_PROBES = (
+    "http://example.com",
+    "http://example.com/a/B_c~d.html#x",
+    "https://a-b.example.com:8080/?z=1&a=2&a=1&B=",
+    "http://example.com/%7Ea;p?q=%20&q=+&%C3%A4=ä#!x",
+)
+
+
+def key_scheme(fingerprint: Callable[[Request], bytes], name: str) -> str:
+    """Names how pages are identified: the fingerprinter, and what it makes of some telling URLs."""
+    digest = hashlib.sha256()
+    for url in _PROBES:
+        digest.update(fingerprint(Request(url)))
+    return f"{name} {digest.hexdigest()[:12]}"
+
+
+def plain_fingerprints_agree(fingerprint: Callable[[Request], bytes]) -> bool:
+    """Whether `plain_fingerprint` says the same as *fingerprint* wherever it says anything."""
+    return all(plain_fingerprint(url) in (None, fingerprint(Request(url))) for url in _PROBES)

@@ -1,0 +1,97 @@
+"""The one open frontier of a crawler: where it lies, its clock, its syncing; opened once, closed once."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from scrapy.utils.request import RequestFingerprinter
+
+from . import compat, requests
+from .core.frontier import Frontier
+from .core.store import Store
+from .settings import FrontierSettings, default_politeness, slot_politeness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+
+logger = logging.getLogger(__name__)
+
+
+def steady_clock() -> Callable[[], float]:
+    """POSIX seconds that never jump: the wall clock of now, carried on by the monotonic one."""
+    offset = time.time() - time.monotonic()
+    return lambda: offset + time.monotonic()
+
+
+class Runtime:
+    """A crawler's frontier, open from construction until `close`.
+
+    Raises `FrontierError` where the frontier cannot be opened.
+    """
+
+    def __init__(self, crawler: Crawler, spider: Spider) -> None:
+        settings = self.settings = FrontierSettings.from_settings(crawler.settings)
+        self.clock = settings.clock or steady_clock()
+        fingerprinter = crawler.request_fingerprinter
+        assert fingerprinter is not None
+        self.fingerprint: Callable[[Request], bytes] = fingerprinter.fingerprint
+        self.is_default_fingerprinter = type(
+            fingerprinter
+        ) is RequestFingerprinter and requests.plain_fingerprints_agree(self.fingerprint)
+        directory = None if compat.is_inspecting(crawler) else settings.directory
+        self.is_temporary = directory is None
+        self.directory = directory or tempfile.mkdtemp(prefix="frontier-")
+        name = f"{type(fingerprinter).__module__}.{type(fingerprinter).__qualname__}"
+        politeness = default_politeness(crawler.settings, spider)
+        try:
+            self._store = Store(self.directory, requests.key_scheme(self.fingerprint, name))
+            self.frontier = Frontier(
+                self._store,
+                self.clock(),
+                default_politeness=politeness,
+                politeness=slot_politeness(crawler.settings, politeness),
+                max_attempts=settings.max_attempts,
+                lease_timeout=settings.lease_timeout,
+            )
+        except BaseException:
+            self._remove_temporary()
+            raise
+        self._syncing: threading.Thread | None = None
+        self._synced_at = time.monotonic()
+
+    def sync_if_due(self) -> None:
+        """Start a sync to the disk, in a thread, when the interval has passed since the last."""
+        interval = self.settings.sync_interval
+        if not interval or self.is_temporary or time.monotonic() - self._synced_at < interval:
+            return
+        if self._syncing is None or not self._syncing.is_alive():
+            self._synced_at = time.monotonic()
+            self._syncing = threading.Thread(target=self._sync, name="frontier-sync", daemon=True)
+            self._syncing.start()
+
+    def _sync(self) -> None:
+        try:
+            self._store.sync()
+        except OSError as error:
+            logger.error("Cannot sync the frontier in %s to the disk: %s", self.directory, error)
+
+    def close(self) -> None:
+        """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
+        if self._syncing is not None:
+            self._syncing.join()
+        try:
+            self.frontier.close()
+        finally:
+            self._remove_temporary()
+
+    def _remove_temporary(self) -> None:
+        if self.is_temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,0 +1,128 @@
+"""Every ``FRONTIER_*`` setting: name, unit, default, check; read once, frozen.
+
+What a setting of Scrapy already says (`DOWNLOAD_DELAY`, `DOWNLOAD_SLOTS`, `JOBDIR` ...) is read from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import load_object
+
+from .core.errors import FrontierError
+from .core.hosts import Politeness
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
+
+
+class FrontierSetting(FrontierError):
+    """A setting has a value that makes no sense."""
+
+    reason = "frontier_setting"
+
+
+@dataclass(frozen=True, slots=True)
+class FrontierSettings:
+    """The settings of one crawl; `from_settings` reads them and raises `FrontierSetting`."""
+
+    directory: str | None  # FRONTIER_DIR, or None for a temporary one
+    max_attempts: int
+    lease_timeout: float  # seconds
+    retry_delay: float  # seconds before the first retry; doubles with each
+    retry_delay_max: float  # seconds
+    sync_interval: float  # seconds between two syncs to the disk; 0: never
+    clock: Callable[[], float] | None
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> FrontierSettings:
+        default_attempts = max(LEAST_ATTEMPTS, settings.getint("RETRY_TIMES") + 1)
+        return cls(
+            directory=_directory(settings),
+            max_attempts=_number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, int, least=1),
+            lease_timeout=_number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, float, least=1),
+            retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
+            retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
+            sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
+            clock=_clock(settings),
+        )
+
+    def backoff(self, attempts: int) -> float:
+        """Seconds to wait before the page is fetched again after *attempts* leases."""
+        return float(min(self.retry_delay * 2 ** min(attempts - 1, 60), self.retry_delay_max))
+
+
+def _number(settings: BaseSettings, name: str, default: float, kind: type, least: float = 0) -> Any:
+    value = settings.get(name)
+    if value is None:
+        return kind(default)
+    try:
+        number = kind(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or not least <= number < float("inf"):
+        noun = "a whole number" if kind is int else "a number"
+        raise FrontierSetting(f"{name} = {value!r}: set {noun} of at least {least:g}")
+    return number
+
+
+def _directory(settings: BaseSettings) -> str | None:
+    directory = settings.get("FRONTIER_DIR")
+    if directory:
+        return str(directory)
+    return f"{settings['JOBDIR']}/frontier" if settings["JOBDIR"] else None
+
+
+def _clock(settings: BaseSettings) -> Callable[[], float] | None:
+    clock = settings.get("FRONTIER_CLOCK")
+    if clock is None:
+        return None
+    try:
+        clock = load_object(clock) if isinstance(clock, str) else clock
+    except (ImportError, NameError, ValueError) as error:
+        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r} cannot be imported ({error})") from error
+    if not callable(clock):
+        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r}: set a function that returns seconds")
+    function: Callable[[], float] = clock
+    return function
+
+
+def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:
+    """Scrapy's own settings for a host that has none of its own.
+
+    The delay is a floor: jitter is obeyed where somebody set it, and then only lengthens a pause.
+    """
+    delay = float(getattr(spider, "download_delay", settings.getfloat("DOWNLOAD_DELAY")))
+    if settings.getbool("AUTOTHROTTLE_ENABLED"):
+        delay = max(delay, settings.getfloat("AUTOTHROTTLE_START_DELAY"))
+    concurrency = settings.getint("CONCURRENT_REQUESTS_PER_IP") or settings.getint(
+        "CONCURRENT_REQUESTS_PER_DOMAIN"
+    )
+    return Politeness(max(delay, 0.0), max(concurrency, 1), _jitter(settings))
+
+
+def slot_politeness(settings: BaseSettings, default: Politeness) -> dict[str, Politeness]:
+    """`DOWNLOAD_SLOTS`: hosts with a delay, concurrency or jitter of their own."""
+    return {
+        host: Politeness(
+            max(float(slot.get("delay", default.delay)), 0.0),
+            max(int(slot.get("concurrency", default.concurrency)), 1),
+            float(slot.get("jitter", 0.5 if slot.get("randomize_delay") else default.jitter)),
+        )
+        for host, slot in settings.getdict("DOWNLOAD_SLOTS").items()
+    }
+
+
+def _jitter(settings: BaseSettings) -> float:
+    """The jitter somebody set; Scrapy's default of 0.5 would send requests before their time."""
+    old, new = (
+        settings.getpriority(name) or 0 for name in ("RANDOMIZE_DOWNLOAD_DELAY", "DOWNLOAD_DELAY_JITTER")
+    )
+    if new > 0 and new >= old:
+        return max(settings.getfloat("DOWNLOAD_DELAY_JITTER"), 0.0)
+    return 0.5 if old > 0 and settings.getbool("RANDOMIZE_DOWNLOAD_DELAY") else 0.0

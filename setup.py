@@ -1,0 +1,43 @@
+"""Packaging; the tools' settings are in pyproject.toml."""
+
+import re
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+HERE = Path(__file__).parent
+VERSION = re.search(r'__version__ = "(.+?)"', (HERE / "scrapy_frontier/__init__.py").read_text())[1]
+
+TEST = ["pytest>=8.4,<10", "hypothesis>=6.100"]
+
+setup(
+    name="scrapy-frontier",
+    version=VERSION,
+    description="A crawl frontier for Scrapy: best first, polite, crash-proof",
+    long_description=(HERE / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="BSD-3-Clause",
+    license_files=["LICENSE"],
+    python_requires=">=3.10",
+    packages=find_packages(include=["scrapy_frontier", "scrapy_frontier.*"]),
+    package_data={"scrapy_frontier": ["py.typed"]},
+    install_requires=[
+        "scrapy>=2.14",
+        "twisted>=21.7",
+        "plyvel>=1.5",
+        "numpy>=1.26",
+        "scipy>=1.11",
+        "protego>=0.3",
+    ],
+    extras_require={"test": TEST, "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"]},
+    keywords="scrapy crawler frontier pagerank leveldb politeness",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Framework :: Scrapy",
+        "Intended Audience :: Developers",
+        "Operating System :: POSIX",
+        "Programming Language :: Python :: 3",
+        "Topic :: Internet :: WWW/HTTP :: Indexing/Search",
+        "Typing :: Typed",
+    ],
+)
