@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
@@ -20,26 +20,23 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from . import compat, requests
 from .core import keys
 from .core.errors import FrontierError
-from .core.frontier import NEUTRAL, Lease, Link, Outcome
+from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
+from .core.leases import Lease, Outcome
 from .core.lifecycle import Event, State
-from .outcomes import Flight, verdict
+from .flights import Flight, Flights, verdict
 from .requests import AUTO_SLOT, START, Codec, Unreadable, Unstorable
 from .runtime import Runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
 logger = logging.getLogger(__name__)
 
-T = TypeVar("T")
-
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
-LIVE = 500  # requests kept as the objects they were, about 3 KB each
+LIVE = 250  # requests kept as the objects they were in each of two generations, about 3 KB each
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 LOADING = 0.02  # seconds the first requests may wait for hosts to be loaded
@@ -57,12 +54,12 @@ class FrontierScheduler(BaseScheduler):
         self.crawler = crawler
         self.runtime: Runtime | None = None
         self._error: FrontierError | None = None
-        self._flights: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
-        self._children: dict[int, Flight] = {}  # by id of the request a flight led to
+        self._flights = Flights(crawler, self._left, self._ended)
         self._live: dict[int, Request] = {}
         self._unstored: dict[int, Request] = {}
         self._recent: set[str] = set()
         self._recent_before: set[str] = set()
+        self._live_before: dict[int, Request] = {}
         self._tally: Counter[str] = Counter()
         self._timer: Any = None
         self._timer_at = float("inf")
@@ -106,11 +103,19 @@ class FrontierScheduler(BaseScheduler):
         ):
             self._tally["dupefilter/filtered"] += 1
             return False
-        return self._guarded(lambda: self._enqueue(request), False)
+        try:
+            return self._enqueue(request)
+        except Exception as error:
+            self._failed(error)
+            return False
 
     def next_request(self) -> Request | None:
         """The best request whose host can take it now, or None; then a timer wakes the engine in time."""
-        return self._guarded(self._next, None)
+        try:
+            return self._next()
+        except Exception as error:
+            self._failed(error)
+            return None
 
     def has_pending_requests(self) -> bool:
         if self.runtime is None:
@@ -153,14 +158,9 @@ class FrontierScheduler(BaseScheduler):
             logger.info(
                 "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it", extra={"spider": spider}
             )
-        connect = crawler.signals.connect
-        if compat.watch_inprogress(crawler, self._finished) and compat.watch_fetch(crawler, self._fetched):
-            connect(self._spider_error, signals.spider_error)
+        if self._flights.watch():
             self._sweeper = compat.create_looping_call(self._sweep)
             self._sweeper.start(SWEEP_INTERVAL, now=False)
-        else:  # no engine that tells when it has finished with a request
-            connect(self._left_downloader, signals.request_left_downloader)
-            connect(self._response_received, signals.response_received)
 
     def _open_dupefilter(self) -> None:
         cls = load_object(self.crawler.settings["DUPEFILTER_CLASS"])
@@ -169,20 +169,18 @@ class FrontierScheduler(BaseScheduler):
             self._dupefilter = build_from_crawler(cls, self.crawler)
             self._dupefilter.open()
 
-    def _guarded(self, function: Callable[[], T], otherwise: T) -> T:
-        try:
-            return function()
-        except FrontierError as error:
+    def _failed(self, error: Exception) -> None:
+        """Nothing may be raised into the engine: it would lose the request, or hang."""
+        if isinstance(error, FrontierError):
             self._give_up(error)
-        except Exception as error:
-            self._tally["frontier/errors"] += 1
-            self._say_once(
-                f"error {type(error).__name__}",
-                logging.ERROR,
-                "The frontier met an error nobody foresaw; counted as frontier/errors, please report it",
-                exc_info=True,
-            )
-        return otherwise
+            return
+        self._tally["frontier/errors"] += 1
+        self._say_once(
+            f"error {type(error).__name__}",
+            logging.ERROR,
+            "The frontier met an error nobody foresaw; counted as frontier/errors, please report it",
+            exc_info=True,
+        )
 
     def _give_up(self, error: FrontierError) -> None:
         """Close the spider because the frontier cannot be used; said once."""
@@ -211,9 +209,7 @@ class FrontierScheduler(BaseScheduler):
         runtime = self.runtime
         if runtime is None or self._error is not None:
             return False
-        flight = self._children.pop(id(request), None) if self._children else None
-        if flight is None and request.dont_filter and request.meta.get("retry_times"):
-            flight = self._retried_by_callback(request)
+        flight = self._flights.leading_to(request)
         if flight is not None and _times(request, "retry_times") > _times(flight.request, "retry_times"):
             return self._retry(flight, request, runtime)
         if (
@@ -223,29 +219,45 @@ class FrontierScheduler(BaseScheduler):
         ):
             self._tally["dupefilter/filtered"] += 1
             return False
-        page_id = self._discover(request, flight, runtime)
+        fingerprint = self._fingerprint(request, runtime)
+        again = request.dont_filter or not self._filters
+        parent = None
+        if flight is not None:
+            known = runtime.frontier.find(fingerprint)
+            if self._redirected(flight, request, known):
+                return True
+            parent = flight.lease.page_id
+            again = again and (START not in request.meta or not self._filters)
+        elif again and self._filters and START in request.meta:
+            known = runtime.frontier.find(fingerprint)
+            again = known is not None and self._is_wanted_again(known, request, runtime)
+        page_id = self._discover(request, fingerprint, again, parent, runtime)
         if page_id is None:
             self._filtered(request)
-        return page_id is not None
+            return False
+        if flight is not None and flight.child_outcome is not None:
+            flight.child_outcome = flight.child_outcome._replace(target=page_id)
+        return True
 
-    def _discover(self, request: Request, flight: Flight | None, runtime: Runtime) -> int | None:
-        """Queue *request* unless its page is known; the page's id if it was queued."""
-        frontier, now = runtime.frontier, runtime.clock()
-        plain = runtime.is_default_fingerprinter and _is_plain(request)
-        fingerprint = requests.plain_fingerprint(request.url) if plain else None
-        if fingerprint is None:
-            fingerprint = runtime.fingerprint(request)
-        known = frontier.find(fingerprint)
-        if plain and self._filters:
-            self._remember(request.url)
-        again = not self._filters or request.dont_filter
-        if flight is not None and self._redirected(flight, request, known):
-            return known
-        if known is not None:
-            if again and self._filters and START in request.meta:
-                again = flight is None and self._is_wanted_again(known, request, runtime)
-            if not again:
-                return None
+    def _fingerprint(self, request: Request, runtime: Runtime) -> bytes:
+        """Who *request* is; a URL that alone says so is remembered."""
+        if not (
+            runtime.is_default_fingerprinter
+            and request.method == "GET"
+            and not request.body
+            and not request.meta.get("verbatim_url")
+        ):
+            return runtime.fingerprint(request)
+        url = request.url
+        if self._filters:
+            self._recent.add(url)
+            if len(self._recent) >= RECENT:
+                self._recent, self._recent_before = set(), self._recent
+        return requests.plain_fingerprint(url) or runtime.fingerprint(request)
+
+    def _discover(
+        self, request: Request, fingerprint: bytes, again: bool, parent: int | None, runtime: Runtime
+    ) -> int | None:
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
         payload, stored = self._payload(request)
@@ -255,17 +267,15 @@ class FrontierScheduler(BaseScheduler):
             host,
             request.priority,
             payload,
-            flight.lease.page_id if flight is not None else None,
+            parent,
             NEUTRAL,
             again,
             stored,
-            host if host != url_host else "",
+            "" if host == url_host else host,
         )
-        page_id = frontier.discover((link,), now)[0]
+        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
         if page_id is not None:
             self._keep(page_id, request, stored)
-            if flight is not None and flight.child_outcome is not None:
-                flight.child_outcome = flight.child_outcome._replace(target=page_id)
         return page_id
 
     def _payload(self, request: Request) -> tuple[bytes, bool]:
@@ -287,27 +297,24 @@ class FrontierScheduler(BaseScheduler):
         meta = request.meta
         slot = meta.get(_SLOT)
         if slot is None:
-            return keys.clean_host(url_host)
+            return url_host
         if slot == meta.pop(AUTO_SLOT, None):
             del meta[_SLOT]
-            return keys.clean_host(url_host)
+            return url_host
         return keys.clean_host(str(slot))
 
     def _keep(self, page_id: int, request: Request, stored: bool) -> None:
         """Keep the object itself for a while: ``scrapy shell`` goes on changing it after it was queued."""
-        if not stored:
-            self._unstored[page_id] = request
-        else:
+        tally = self._tally
+        tally["scheduler/enqueued"] += 1
+        if stored:
+            tally["scheduler/enqueued/disk"] += 1
             self._live[page_id] = request
-            if len(self._live) > LIVE:
-                del self._live[next(iter(self._live))]
-        self._tally["scheduler/enqueued"] += 1
-        self._tally["scheduler/enqueued/disk" if stored else "scheduler/enqueued/memory"] += 1
-
-    def _remember(self, url: str) -> None:
-        self._recent.add(url)
-        if len(self._recent) >= RECENT:
-            self._recent, self._recent_before = set(), self._recent
+            if len(self._live) >= LIVE:
+                self._live, self._live_before = {}, self._live
+        else:
+            tally["scheduler/enqueued/memory"] += 1
+            self._unstored[page_id] = request
 
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
@@ -337,13 +344,6 @@ class FrontierScheduler(BaseScheduler):
         return False
 
     # -- requests that follow from others ---------------------------------------------------------------
-
-    def _retried_by_callback(self, request: Request) -> Flight | None:
-        """The flight that *request*, made by ``get_retry_request`` in a callback, is a retry of."""
-        for flight in self._flights.values():
-            if flight.request.url == request.url and flight.request.method == request.method:
-                return flight
-        return None
 
     def _retry(self, flight: Flight, child: Request, runtime: Runtime) -> bool:
         payload, stored = self._payload(child)
@@ -393,7 +393,10 @@ class FrontierScheduler(BaseScheduler):
 
     def _request(self, lease: Lease, runtime: Runtime) -> Request | None:
         page = lease.page
-        request = self._unstored.pop(lease.page_id, None) or self._live.pop(lease.page_id, None)
+        page_id = lease.page_id
+        request = self._live.pop(page_id, None) or self._live_before.pop(page_id, None)
+        if request is None and self._unstored:
+            request = self._unstored.pop(page_id, None)
         if request is None:
             try:
                 return self._codec.decode(page.url, page.priority, page.payload)
@@ -404,13 +407,13 @@ class FrontierScheduler(BaseScheduler):
                 runtime.frontier.release(lease.id, outcome, runtime.clock())
                 return None
         in_progress = compat.in_progress(self.crawler)
-        if id(request) in self._flights or (in_progress is not None and request in in_progress):
+        if request in self._flights or (in_progress is not None and request in in_progress):
             return request.replace()  # the engine cannot tell one object from itself
         return request
 
     def _hand_out(self, request: Request, lease: Lease) -> Request:
-        self._flights[id(request)] = Flight(request, lease)
-        stored = lease.rank and lease.fingerprint is None
+        self._flights.start(request, lease)
+        stored = lease.is_stored
         self._tally["scheduler/dequeued"] += 1
         self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
         if not lease.page.host:
@@ -432,70 +435,42 @@ class FrontierScheduler(BaseScheduler):
 
     # -- releases ---------------------------------------------------------------------------------------
 
-    def _fetched(self, request: Request, result: Any) -> None:
-        flight = self._flights.get(id(request))
-        if flight is None:
-            return
-        flight.fetched(result)
-        if flight.child is not None:
-            self._children[id(flight.child)] = flight
-        self._guarded(lambda: self._left(flight), None)
-
     def _left(self, flight: Flight) -> None:
         runtime = self.runtime
         if runtime is None:
             return
-        if self._follows_throttle:
-            slot = compat.download_slot(self.crawler, flight.lease.host)
-            if slot is not None:
-                runtime.frontier.set_delay(flight.lease.host, slot.delay, runtime.clock())
-        runtime.frontier.left(flight.lease.id, runtime.clock())
+        frontier, lease, now = runtime.frontier, flight.lease, runtime.clock()
+        try:
+            if self._follows_throttle:
+                slot = compat.download_slot(self.crawler, lease.host)
+                if slot is not None:
+                    frontier.set_delay(lease.host, slot.delay, now)
+            frontier.left(lease.id, now)
+        except Exception as error:
+            self._failed(error)
 
-    def _spider_error(self, failure: Any, response: Any) -> None:
-        flight = self._flights.get(id(getattr(response, "request", None)))
-        if flight is not None:
-            flight.spider_error = failure.value
-
-    def _finished(self, request: Request) -> None:
-        """The engine is done with *request*: callback, errback, items and all."""
-        flight = self._flights.pop(id(request), None)
-        if flight is not None:
-            self._guarded(lambda: self._release(flight), None)
-
-    def _release(self, flight: Flight) -> None:
-        if flight.child is not None:
-            self._children.pop(id(flight.child), None)
+    def _ended(self, flight: Flight) -> None:
         runtime = self.runtime
         if runtime is None:
             return
-        outcome = verdict(flight, compat.is_closing(self.crawler))
-        state = runtime.frontier.release(flight.lease.id, outcome, runtime.clock())
-        if state is None:
-            self._tally["frontier/late"] += 1
-        runtime.sync_if_due()
-
-    def _left_downloader(self, request: Request) -> None:
-        flight = self._flights.get(id(request))
-        if flight is not None:
-            self._guarded(lambda: self._left(flight), None)
-
-    def _response_received(self, response: Any, request: Request) -> None:
-        flight = self._flights.get(id(request))
-        if flight is not None:
-            flight.status = response.status
-            self._finished(request)
+        try:
+            outcome = verdict(flight, compat.is_closing(self.crawler))
+            state = runtime.frontier.release(flight.lease.id, outcome, runtime.clock())
+            self._tally["frontier/late"] += state is None
+            runtime.sync_if_due()
+        except Exception as error:
+            self._failed(error)
 
     def _sweep(self) -> None:
-        """Release what left the engine unseen, report, sync. Runs every `SWEEP_INTERVAL` seconds."""
-        in_progress = compat.in_progress(self.crawler)
-        if in_progress is not None:
-            for flight in [flight for flight in self._flights.values() if flight.request not in in_progress]:
-                self._tally["frontier/swept"] += 1
-                self._finished(flight.request)
-        self._report()
-        if self.runtime is not None:
-            self._guarded(self.runtime.frontier.commit, None)
-            self.runtime.sync_if_due()
+        """Release what left the engine unseen, write, report, sync. Runs every `SWEEP_INTERVAL` seconds."""
+        try:
+            self._tally["frontier/swept"] += self._flights.sweep()
+            self._report()
+            if self.runtime is not None and self._error is None:
+                self.runtime.frontier.commit()
+                self.runtime.sync_if_due()
+        except Exception as error:  # a looping call that raises is never called again
+            self._failed(error)
 
     # -- waking up and telling --------------------------------------------------------------------------
 
@@ -529,11 +504,6 @@ class FrontierScheduler(BaseScheduler):
         for state in State:
             if state is not State.LEASED:
                 stats.set_value(f"frontier/pages/{state.name.lower()}", frontier.counts.states[state])
-
-
-def _is_plain(request: Request) -> bool:
-    """Whether the URL alone says which page *request* is for."""
-    return request.method == "GET" and not request.body and not request.meta.get("verbatim_url")
 
 
 def _times(request: Request, counter: str) -> int:

@@ -11,11 +11,13 @@ The verbs are safe to repeat: discovering a known page and releasing an ended le
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import keys, records
-from .errors import FrontierError, UnreadableRecord
+from .errors import UnreadableRecord
 from .hosts import HEADS, SENDING, Host, Hosts, Place, Politeness, host_of
+from .journal import Journal
+from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
 from .records import Counts, HostRow, Page
 
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
 UNLIMITED = Politeness(0.0, 8)
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
+_MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
 _WAKE_LIMIT = 64  # waiting pages that one lease puts back into their queues, to keep it short
-_FAILED_STATES = (State.FAILED, State.GONE)
 
 
 class Link(NamedTuple):
@@ -50,35 +52,6 @@ class Link(NamedTuple):
     kept_host: str = ""
 
 
-class Lease(NamedTuple):
-    """Permission to fetch one page once, until ``deadline`` (POSIX seconds)."""
-
-    id: int
-    page_id: int
-    page: Page
-    host: str
-    rank: bytes
-    leased_at: float
-    deadline: float
-    fingerprint: bytes | None  # of a page that is not stored yet
-
-
-class Outcome(NamedTuple):
-    """How a lease ended.
-
-    ``payload`` and ``priority`` replace the page's own where a retry changed them; ``delay`` is the
-    backoff in seconds. ``target`` is the page a redirect led to.
-    """
-
-    event: Event
-    status: int = 0
-    reason: str = ""
-    target: int | None = None
-    payload: bytes | None = None
-    priority: int | None = None
-    delay: float = 0.0
-
-
 class Frontier:
     """The pages of *store* and their order.
 
@@ -98,45 +71,66 @@ class Frontier:
         chance: random.Random | None = None,
     ) -> None:
         self._store = store
-        self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
+        self._journal = Journal(store)
+        self._hosts = Hosts()
+        self._leases = Leases(lease_timeout)
         self._default_politeness = default_politeness
         self._politeness = politeness or {}
-        self.max_attempts = max_attempts
-        self.lease_timeout = lease_timeout
-        self._hosts = Hosts()
-        self._leases: dict[int, Lease] = {}
-        self._last_lease = 0
-        self._stored_leases = 0
-        self._on_wire: set[int] = set()  # leases whose requests take up a place of their host
-        self._fresh: dict[bytes, int] = {}  # fingerprints of the open batch
+        self._max_attempts = max_attempts
+        self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
         self._unstored: dict[int, tuple[Page, bytes | None]] = {}
         self._unstored_ids: dict[bytes, int] = {}
-        self._touched: set[Host] = set()  # hosts whose rows the open batch must hold
-        self._batch: Any = store.batch()
-        self._staged = False
-        self._failure: FrontierError | None = None
         self.unreadable: list[int] = []  # ids of pages set aside since somebody last looked
-        self._recover(now)
+        self.was_clean = self._journal.begin_run()
+        self.first_page_of_run = self.counts.next_page
+        self._opened_at = now
+        self._to_load: bytes | None = b""
+        first = next(store.scan(keys.WAITING, limit=1), None)
+        self._next_waiting = keys.waiting_time(first[0]) if first else None
+        self._waiting_cursor = b""
 
     def __repr__(self) -> str:
         return f"<Frontier {self.pending} pending, {len(self._leases)} leased, {self._hosts!r}>"
 
-    # -- starting ------------------------------------------------------------------------------------
+    # -- what there is ---------------------------------------------------------------------------------
 
-    def _recover(self, now: float) -> None:
-        stored = self._store.get(keys.COUNTS)
-        self.counts = records.decode_counts(stored) if stored else Counts.none()
-        self.first_page_of_run = self.counts.next_page
-        self.was_clean = stored is None or self._store.get(keys.CLEAN) is not None
-        self._opened_at = now
-        self._to_load: bytes | None = b""
-        first = next(self._store.scan(keys.WAITING, limit=1), None)
-        self._next_waiting = keys.waiting_time(first[0]) if first else None
-        self._waiting_cursor = b""
-        if stored is not None and self.was_clean:
-            self._batch.delete(keys.CLEAN)
-            self._staged = True
-            self.commit()
+    @property
+    def counts(self) -> Counts:
+        """Kept counters, of all runs together."""
+        return self._journal.counts
+
+    @property
+    def pending(self) -> int:
+        """Requests that wait to be leased: ready, cooling, or in a backoff."""
+        return self.counts.states[State.QUEUED] - self._leases.stored + len(self._unstored)
+
+    @property
+    def hosts(self) -> int:
+        """Hosts in memory: those with queued pages, with requests under way, or still cooling."""
+        return len(self._hosts)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether every host with queued pages is in memory; see `load`."""
+        return self._to_load is None
+
+    def find(self, fingerprint: bytes) -> int | None:
+        """The id of the page with *fingerprint*, or None; one lookup."""
+        found = self._journal.fresh.get(fingerprint)
+        if found is None:
+            stored = self._store.get(keys.INDEX + fingerprint)
+            if stored is not None:
+                return int.from_bytes(stored, "big")
+            found = self._unstored_ids.get(fingerprint) if self._unstored_ids else None
+        return found
+
+    def page(self, page_id: int) -> Page | None:
+        """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
+        self.commit()
+        stored = self._store.get(keys.page_key(page_id))
+        return records.decode_page(stored) if stored is not None else None
+
+    # -- hosts come into memory ------------------------------------------------------------------------
 
     def load(self, now: float, limit: int = 100) -> bool:
         """Bring up to *limit* more hosts into memory; true once all that have queued pages are there.
@@ -155,10 +149,6 @@ class Frontier:
                 if row.queued:
                     self._hosts.put(self._load_host(name, row), now)
         self._to_load = rows[-1][0][1:] if len(rows) == limit else None
-        return self._to_load is None
-
-    @property
-    def is_loaded(self) -> bool:
         return self._to_load is None
 
     def _host(self, name: str) -> Host:
@@ -182,35 +172,21 @@ class Frontier:
         return host
 
     def _fill(self, host: Host) -> None:
-        if self._staged:
-            self.commit()
+        self.commit()
         while host.needs_ranks():
             host.filled(self._store.ranks(host.prefix, host.cursor, HEADS), HEADS)
 
-    # -- the verbs -----------------------------------------------------------------------------------
-
-    def find(self, fingerprint: bytes) -> int | None:
-        """The id of the page with *fingerprint*, or None; one lookup."""
-        found = self._fresh.get(fingerprint)
-        if found is None:
-            stored = self._store.get(keys.INDEX + fingerprint)
-            if stored is not None:
-                return int.from_bytes(stored, "big")
-            found = self._unstored_ids.get(fingerprint) if self._unstored_ids else None
-        return found
-
-    def page(self, page_id: int) -> Page | None:
-        """What is known of a page; None for an id nobody has."""
-        self.commit()
-        stored = self._store.get(keys.page_key(page_id))
-        return records.decode_page(stored) if stored is not None else None
+    # -- pages in --------------------------------------------------------------------------------------
 
     def discover(self, links: Iterable[Link], now: float) -> list[int | None]:
         """Queue every link that is new or wanted again: its id, or None for what is known already.
 
-        Durable after the next `commit`, which `lease` and `release` bring about. O(log hosts) a link.
+        Durable after the next `commit`, which `lease` and `release` bring about, and a hundred new pages.
+        O(log hosts) a link.
         """
-        self._check()
+        self._journal.check()
+        if len(self._journal.fresh) >= _MOST_FRESH:
+            self.commit()
         return [self._discover(link, now) for link in links]
 
     def _discover(self, link: Link, now: float) -> int | None:
@@ -218,54 +194,53 @@ class Frontier:
         if known is not None and not link.again:
             return None
         host = self._host(link.host)
-        counts = self.counts
-        turn = counts.next_page
-        if known is None and link.stored:
-            page_id = turn
-            counts.next_page = turn + 1
-            self._fresh[link.fingerprint] = page_id
-            self._batch.put(keys.INDEX + link.fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
-        else:
-            page_id = keys.FIRST_VISIT + counts.next_visit
-            counts.next_visit += 1
-        page = Page(
-            link.url, State.QUEUED, 0, link.priority, int(now), link.parent, link.kept_host, link.payload
-        )
+        journal = self._journal
+        turn = journal.counts.next_page
+        page_id = journal.new_page(link.fingerprint) if known is None and link.stored else journal.new_visit()
         rank = keys.rank(link.priority, link.bucket, turn, page_id)
         if link.stored:
-            self._batch.put(keys.page_key(page_id), records.encode_page(page))
-            self._queue(host, rank)
+            journal.put(keys.page_key(page_id), _encode(link, now))
+            journal.queue(host, rank)
         else:
             fingerprint = link.fingerprint if known is None else None
-            self._unstored[page_id] = page, fingerprint
+            self._unstored[page_id] = _page(link, now), fingerprint
             if fingerprint is not None:
                 self._unstored_ids[fingerprint] = page_id
         if host.add(rank, link.stored) and host.place is not Place.COOLING:
             self._hosts.put(host, now)
         return page_id
 
-    def _queue(self, host: Host, rank: bytes) -> None:
-        self._batch.put(host.prefix + rank, b"")
-        self._count_queued(host, 1)
+    def requeue(self, page_id: int, now: float, payload: bytes, priority: int) -> bool:
+        """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
+        self._journal.check()
+        page = self.page(page_id)
+        if page is None or (page.state, Event.REQUEUED) not in TABLE:
+            return False
+        host = self._host(page.host or host_of(page.url))
+        self._journal.count_ended(host, page.state, -1)
+        page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
+        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+        self._queue(host, keys.rank(priority, NEUTRAL, self.counts.next_page, page_id), now)
+        return True
 
-    def _count_queued(self, host: Host, change: int) -> None:
-        host.queued += change
-        self.counts.states[State.QUEUED] += change
-        self._touched.add(host)
-        self._staged = True
+    def _queue(self, host: Host, rank: bytes, now: float) -> None:
+        self._journal.queue(host, rank)
+        host.add(rank)
+        self._hosts.put(host, now)
+
+    # -- pages out -------------------------------------------------------------------------------------
 
     def lease(self, now: float) -> Lease | None:
         """The best page of the best host that may be visited at *now*, or None; O(log hosts).
 
         Commits what was discovered before. None is O(1) while no host is ready.
         """
-        self._check()
-        if self._staged:
-            self.commit()
+        self._journal.check()
+        self.commit()
         if self._next_waiting is not None and self._next_waiting <= now:
             self._wake(now)
-        if self._leases:
-            self._expire(now)
+        for lease_id in self._leases.expired(now):
+            self.release(lease_id, Outcome(Event.EXPIRED, reason="not released in time"), now)
         while (host := self._hosts.best(now)) is not None:
             lease = self._take(host, now)
             if lease is not None:
@@ -283,12 +258,7 @@ class Frontier:
             if host.delay:
                 jitter = 1 + host.jitter * self._chance.random() if host.jitter else 1
                 host.ready_at = now + host.delay * jitter
-            self._stored_leases += rank in host.leased
-            self._last_lease += 1
-            self._on_wire.add(self._last_lease)
-            lease = self._leases[self._last_lease] = Lease(
-                self._last_lease, page_id, page, host.name, rank, now, now + self.lease_timeout, fingerprint
-            )
+            lease = self._leases.grant(page_id, page, host.name, rank, now, rank in host.leased, fingerprint)
         if host.more and host.needs_ranks():
             self._fill(host)
         self._hosts.put(host, now)
@@ -301,26 +271,18 @@ class Frontier:
         stored = self._store.get(keys.page_key(page_id)) or b""
         try:
             return records.decode_page(stored), None
-        except UnreadableRecord:
-            self._set_aside(host, rank, page_id, stored)
+        except UnreadableRecord:  # keep the bytes where they block nothing
+            self._journal.put(keys.aside_key(page_id), stored)
+            self._journal.unqueue(host, rank)
+            self._journal.count_ended(host, State.FAILED)
+            self.unreadable.append(page_id)
             return None, None
-
-    def _set_aside(self, host: Host, rank: bytes, page_id: int, stored: bytes) -> None:
-        """Keep bytes that nobody can read where they block nothing."""
-        self._batch.put(keys.aside_key(page_id), stored)
-        self._batch.delete(host.prefix + rank)
-        host.ended(rank)
-        self._count_queued(host, -1)
-        self.counts.states[State.FAILED] += 1
-        host.failed += 1
-        self.unreadable.append(page_id)
 
     def left(self, lease_id: int, now: float) -> None:
         """The request of a lease has left the network: its host has room again. The lease goes on."""
-        if lease_id not in self._on_wire:
+        lease = self._leases.leave_wire(lease_id)
+        if lease is None:
             return
-        self._on_wire.remove(lease_id)
-        lease = self._leases[lease_id]
         host = self._host(lease.host)
         host.in_flight -= 1
         if host.delay:
@@ -328,119 +290,84 @@ class Frontier:
             host.ready_at = max(host.ready_at, sent + host.delay)
         self._hosts.put(host, now)
 
+    # -- leases end ------------------------------------------------------------------------------------
+
     def release(self, lease_id: int, outcome: Outcome, now: float) -> State | None:
         """End a lease: the page's new state, or None for a lease that has ended already.
 
         One batch with everything discovered since the last one; it is on its way to the disk when this
         returns. A retry beyond ``max_attempts`` fails the page.
         """
-        self._check()
-        lease = self._leases.get(lease_id)
+        self._journal.check()
+        self.left(lease_id, now)
+        lease = self._leases.end(lease_id)
         if lease is None:
             return None
-        self.left(lease_id, now)
-        del self._leases[lease_id]
+        page = self._after(lease.page, outcome, now)
+        host = self._host(lease.host)
+        if lease.is_stored:
+            self._journal.unqueue(host, lease.rank)
+        if page.state is State.QUEUED:
+            self._queue_again(lease, page, host, now + outcome.delay, now)
+        elif lease.is_stored or lease.fingerprint is not None:
+            self._write_ending(lease, page, host)
+        self._forget_if_idle(host, now)
+        self.counts.attempts += outcome.event is not Event.RETURNED
+        self.commit()
+        return page.state
+
+    def _after(self, page: Page, outcome: Outcome, now: float) -> Page:
         event, reason = outcome.event, outcome.reason
-        attempts = lease.page.attempts + (event is not Event.RETURNED)
-        if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self.max_attempts:
+        attempts = page.attempts + (event is not Event.RETURNED)
+        if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self._max_attempts:
             event, reason = Event.FAILED, f"{reason} ({attempts} attempts)"
-        state = after(State.LEASED, event)
-        page = lease.page._replace(
-            state=state,
+        return page._replace(
+            state=after(State.LEASED, event),
             attempts=attempts,
             status=outcome.status,
             changed=int(now),
             target=outcome.target,
             reason=reason,
-            payload=lease.page.payload if outcome.payload is None else outcome.payload,
-            priority=lease.page.priority if outcome.priority is None else outcome.priority,
+            payload=page.payload if outcome.payload is None else outcome.payload,
+            priority=page.priority if outcome.priority is None else outcome.priority,
         )
-        host = self._host(lease.host)
-        self._finish(lease, page, host, now + outcome.delay, now)
-        self.counts.attempts += event is not Event.RETURNED
-        self.commit()
-        return state
-
-    def _finish(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
-        stored = lease.rank in host.leased
-        if stored:
-            self._stored_leases -= 1
-            self._batch.delete(host.prefix + lease.rank)
-            host.ended(lease.rank)
-            self._count_queued(host, -1)
-        if page.state is State.QUEUED:
-            if stored:
-                self._queue_again(lease, page, host, due, now)
-            else:
-                self._unstored[lease.page_id] = page, lease.fingerprint
-                host.add(lease.rank, stored=False)
-                self._hosts.put(host, now)
-        elif stored or lease.fingerprint is not None:
-            self._write_ending(lease, page, host)
-        self._forget_if_idle(host, now)
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
         page_id = lease.page_id
+        if not lease.is_stored:
+            self._unstored[page_id] = page, lease.fingerprint
+            host.add(lease.rank, stored=False)
+            self._hosts.put(host, now)
+            return
         rank = lease.rank
         if page.priority != lease.page.priority:
             rank = keys.rank(page.priority, NEUTRAL, self.counts.next_page, page_id)
-        self._batch.put(keys.page_key(page_id), records.encode_page(page))
-        if due > now:
-            self._batch.put(keys.waiting_key(due, page_id), keys.pack_rank(rank, host.name))
-            self._count_queued(host, 1)
-            if self._next_waiting is None or due < self._next_waiting:
-                self._next_waiting = due
-        else:
-            self._queue(host, rank)
-            host.add(rank)
-            self._hosts.put(host, now)
+        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+        if due <= now:
+            self._queue(host, rank, now)
+            return
+        self._journal.put(keys.waiting_key(due, page_id), keys.pack_rank(rank, host.name))
+        self._journal.count_queued(host, 1)
+        if self._next_waiting is None or due < self._next_waiting:
+            self._next_waiting = due
 
     def _write_ending(self, lease: Lease, page: Page, host: Host) -> None:
         page_id = lease.page_id
         if lease.fingerprint is not None:  # it lived in memory so far; from now on it is known
-            page_id = self.counts.next_page
-            self.counts.next_page += 1
             del self._unstored_ids[lease.fingerprint]
-            self._fresh[lease.fingerprint] = page_id
-            self._batch.put(keys.INDEX + lease.fingerprint, keys.id_bytes(page_id))
+            page_id = self._journal.new_page(lease.fingerprint)
         if page_id >= keys.FIRST_VISIT:  # a further visit of a known page leaves no trace
-            self._batch.delete(keys.page_key(page_id))
+            self._journal.delete(keys.page_key(page_id))
         else:
-            self._batch.put(keys.page_key(page_id), records.encode_page(page))
-            self.counts.states[page.state] += 1
-            if page.state in _FAILED_STATES:
-                host.failed += 1
-            else:
-                host.done += 1
-        self._touched.add(host)
-        self._staged = True
+            self._journal.put(keys.page_key(page_id), records.encode_page(page))
+            self._journal.count_ended(host, page.state)
 
     def _forget_if_idle(self, host: Host, now: float) -> None:
         if host.place is Place.IDLE and not host.in_flight and not host.queued:
-            if host in self._touched:
-                self._batch.put(keys.host_key(host.name), records.encode_host(host.row()))
-                self._touched.remove(host)
+            self._journal.write_host(host)
             self._hosts.forget(host, now)
 
-    def requeue(self, page_id: int, now: float, payload: bytes, priority: int) -> bool:
-        """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
-        self._check()
-        page = self.page(page_id)
-        if page is None or (page.state, Event.REQUEUED) not in TABLE:
-            return False
-        host = self._host(page.host or keys.clean_host(host_of(page.url)))
-        self.counts.states[page.state] -= 1
-        if page.state in _FAILED_STATES:
-            host.failed -= 1
-        else:
-            host.done -= 1
-        page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
-        rank = keys.rank(priority, NEUTRAL, self.counts.next_page, page_id)
-        self._batch.put(keys.page_key(page_id), records.encode_page(page))
-        self._queue(host, rank)
-        host.add(rank)
-        self._hosts.put(host, now)
-        return True
+    # -- time ------------------------------------------------------------------------------------------
 
     def set_delay(self, name: str, delay: float, now: float) -> None:
         """From now on leave at least *delay* seconds between two leases of a host in memory."""
@@ -449,18 +376,6 @@ class Frontier:
             host.delay = delay
             host.ready_at = host.visited + delay
             self._hosts.put(host, now)
-
-    # -- time ----------------------------------------------------------------------------------------
-
-    def _expire(self, now: float) -> None:
-        """Take back the leases whose deadline has passed; leases are kept in order of their deadlines."""
-        expired = []
-        for lease in self._leases.values():
-            if lease.deadline > now:
-                break
-            expired.append(lease.id)
-        for lease_id in expired:
-            self.release(lease_id, Outcome(Event.EXPIRED, reason="not released in time"), now)
 
     def _wake(self, now: float) -> None:
         """Put pages whose backoff has passed back into their queues, a handful at a time."""
@@ -473,12 +388,10 @@ class Frontier:
                 break
             rank, name = keys.unpack_rank(value)
             host = self._host(name)
-            self._batch.delete(key)
-            self._batch.put(host.prefix + rank, b"")
-            self._staged = True
+            self._journal.delete(key)
+            self._journal.count_queued(host, -1)
+            self._queue(host, rank, now)
             self._waiting_cursor = key[1:]
-            host.add(rank)
-            self._hosts.put(host, now)
         self.commit()
 
     def wake_at(self) -> float | None:
@@ -488,58 +401,26 @@ class Frontier:
             return waiting
         return ready
 
-    # -- what there is -------------------------------------------------------------------------------
-
-    @property
-    def pending(self) -> int:
-        """Pages that wait to be leased: ready, cooling, or in a backoff."""
-        return self.counts.states[State.QUEUED] - self._stored_leases + len(self._unstored)
-
-    @property
-    def leased(self) -> int:
-        return len(self._leases)
-
-    @property
-    def hosts(self) -> int:
-        """Hosts in memory: those with queued pages, with requests under way, or still cooling."""
-        return len(self._hosts)
-
-    # -- writing -------------------------------------------------------------------------------------
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+    # -- writing ---------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Write the open batch atomically; does nothing when nothing is open.
-
-        Raises `FrontierUnwritable`; from then on every verb does, so that nothing is written behind a
-        broken log.
-        """
-        if not self._staged:
-            return
-        self._check()
-        batch = self._batch
-        for host in self._touched:
-            batch.put(b"h" + host.prefix[1:-1], records.encode_host(host.row()))
-        batch.put(keys.COUNTS, records.encode_counts(self.counts))
-        try:
-            self._store.write(batch)
-        except FrontierError as error:
-            self._failure = error
-            raise
-        batch.clear()
-        self._staged = False
-        self._touched.clear()
-        self._fresh.clear()
+        """Write what is open as one atomic batch. Raises `FrontierUnwritable`."""
+        if self._journal.is_open:
+            self._journal.commit()
 
     def close(self) -> None:
         """Commit, mark the end as clean, and close the store. Leases that are out stay queued."""
         try:
-            if self._failure is None:
-                self._batch.put(keys.CLEAN, b"")
-                self._staged = True
-                self.commit()
-                self._store.flush()
+            self._journal.end_run()
         finally:
             self._store.close()
+
+
+def _page(link: Link, now: float) -> Page:
+    return Page(link.url, State.QUEUED, 0, link.priority, int(now), link.parent, link.kept_host, link.payload)
+
+
+def _encode(link: Link, now: float) -> bytes:
+    if link.kept_host:
+        return records.encode_page(_page(link, now))
+    return records.encode_new_page(link.url, link.priority, int(now), link.parent, link.payload)

@@ -12,7 +12,6 @@ import heapq
 import re
 from bisect import insort
 from enum import Enum
-from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -31,12 +30,12 @@ _PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
 
 
 def host_of(url: str) -> str:
-    """The hostname in lower case, without port; empty where there is none."""
+    """The hostname in lower case, without port, fit for a key; empty where there is none."""
     plain = _PLAIN_HOST(url)
     if plain is not None:
         return plain[1]
     try:
-        return urlsplit(url).hostname or ""
+        return keys.clean_host(urlsplit(url).hostname or "")
     except ValueError:
         return ""
 
@@ -159,9 +158,9 @@ class Hosts:
 
     def __init__(self) -> None:
         self.by_name: dict[str, Host] = {}
-        self._ready: list[tuple[bytes, int, Host]] = []
-        self._cooling: list[tuple[float, int, Host]] = []
-        self._ticks = count()
+        # Names, not hosts: the garbage collector then has no reason to walk the heaps.
+        self._ready: list[tuple[bytes, str]] = []
+        self._cooling: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
         places = [host.place for host in self.by_name.values()]
@@ -179,18 +178,16 @@ class Hosts:
         elif host.ready_at > now:
             if host.place is not Place.COOLING:
                 host.place = Place.COOLING
-                heapq.heappush(self._cooling, (host.ready_at, next(self._ticks), host))
+                heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
-            heapq.heappush(self._ready, (host.heads[0], next(self._ticks), host))
+            heapq.heappush(self._ready, (host.heads[0], host.name))
             if len(self._ready) > 64 + 4 * len(self.by_name):
                 self._drop_stale()
 
     def _drop_stale(self) -> None:
         self._ready = [
-            (host.heads[0], next(self._ticks), host)
-            for host in self.by_name.values()
-            if host.place is Place.READY
+            (host.heads[0], host.name) for host in self.by_name.values() if host.place is Place.READY
         ]
         heapq.heapify(self._ready)
 
@@ -199,8 +196,9 @@ class Hosts:
         self._warm_up(now)
         ready = self._ready
         while ready:
-            head, _, host = ready[0]
-            if host.place is Place.READY and host.heads and host.heads[0] == head:
+            head, name = ready[0]
+            host = self.by_name.get(name)
+            if host is not None and host.place is Place.READY and host.heads[0] == head:
                 return host
             heapq.heappop(ready)
         return None
@@ -208,7 +206,10 @@ class Hosts:
     def _warm_up(self, now: float) -> None:
         cooling = self._cooling
         while cooling and cooling[0][0] <= now:
-            _, _, host = heapq.heappop(cooling)
+            _, name = heapq.heappop(cooling)
+            host = self.by_name.get(name)
+            if host is None:
+                continue
             if host.place is Place.COOLING:
                 host.place = Place.IDLE
                 self.put(host, now)
@@ -218,9 +219,13 @@ class Hosts:
     def next_ready(self) -> float | None:
         """When the first cooling host may be visited again."""
         cooling = self._cooling
-        while cooling and cooling[0][2].place not in (Place.COOLING, Place.RESTING):
+        while cooling and not self._waits(cooling[0][1]):
             heapq.heappop(cooling)
         return cooling[0][0] if cooling else None
+
+    def _waits(self, name: str) -> bool:
+        host = self.by_name.get(name)
+        return host is not None and host.place in (Place.COOLING, Place.RESTING)
 
     def forget(self, host: Host, now: float) -> None:
         """Drop a host that has nothing queued and nothing under way, as soon as its delay has passed.
@@ -229,7 +234,7 @@ class Hosts:
         """
         if host.ready_at > now:
             host.place = Place.RESTING
-            heapq.heappush(self._cooling, (host.ready_at, next(self._ticks), host))
+            heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.IDLE
             del self.by_name[host.name]

@@ -75,8 +75,9 @@ def rank(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
     *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the page id that was
     next when the page was queued, so that equals are served in order of queueing.
     """
-    clamped = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
-    head = _RANK_HEAD.pack(MAX_PRIORITY - clamped, 0xFFFF - bucket) + turn.to_bytes(ID_BYTES, "big")
+    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+        priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
+    head = _RANK_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + turn.to_bytes(ID_BYTES, "big")
     return head if turn == page_id else head + page_id.to_bytes(ID_BYTES, "big")
 
 

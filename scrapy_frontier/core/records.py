@@ -66,6 +66,15 @@ def encode_page(page: Page) -> bytes:
     return head + url + tail
 
 
+def encode_new_page(url: str, priority: int, discovered: int, parent: int | None, payload: bytes) -> bytes:
+    """`encode_page` for a page just queued on its URL's own host; the usual case, in half the time."""
+    raw = url.encode("utf-8", "surrogatepass")
+    if not -_MAX_PRIORITY <= priority <= _MAX_PRIORITY:
+        priority = min(max(priority, -_MAX_PRIORITY), _MAX_PRIORITY)
+    head = _PAGE.pack(State.QUEUED, 0, priority, discovered, 0 if parent is None else parent + 1, len(raw))
+    return head + raw + payload
+
+
 def decode_page(data: bytes) -> Page:
     """Raises `UnreadableRecord` on bytes that are no page row."""
     try:

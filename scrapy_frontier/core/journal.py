@@ -1,0 +1,128 @@
+"""The open batch, and the counts that every batch carries.
+
+Owns what is decided but not yet written. Rows of hosts and the counts go into each batch, so that the
+database never tells two stories. After a failed write nothing is written any more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import keys, records
+from .errors import FrontierError
+from .lifecycle import State
+from .records import Counts
+
+if TYPE_CHECKING:
+    from .hosts import Host
+    from .store import Store
+
+
+class Journal:
+    """Collects rows until `commit` writes them as one atomic batch.
+
+    ``fresh`` maps fingerprints of new pages that are in the open batch to their ids.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._batch = store.batch()
+        self._touched: set[Host] = set()
+        self._failure: FrontierError | None = None
+        self.is_open = False
+        self.fresh: dict[bytes, int] = {}
+        stored = store.get(keys.COUNTS)
+        self.is_first_run = stored is None
+        self.counts = records.decode_counts(stored) if stored else Counts.none()
+        self.put = self._batch.put
+        self.delete = self._batch.delete
+
+    def check(self) -> None:
+        """Raise what the last write raised, if it failed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def new_page(self, fingerprint: bytes) -> int:
+        """A new page id, and the index row that leads from *fingerprint* to it."""
+        page_id = self.counts.next_page
+        self.counts.next_page = page_id + 1
+        self.fresh[fingerprint] = page_id
+        self.put(keys.INDEX + fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
+        return page_id
+
+    def new_visit(self) -> int:
+        """An id for a request that is not a page of its own."""
+        self.counts.next_visit += 1
+        return keys.FIRST_VISIT + self.counts.next_visit - 1
+
+    def queue(self, host: Host, rank: bytes) -> None:
+        self.put(host.prefix + rank, b"")
+        self.count_queued(host, 1)
+
+    def unqueue(self, host: Host, rank: bytes) -> None:
+        self.delete(host.prefix + rank)
+        host.ended(rank)
+        self.count_queued(host, -1)
+
+    def count_queued(self, host: Host, change: int) -> None:
+        host.queued += change
+        self.counts.states[State.QUEUED] += change
+        self._touched.add(host)
+        self.is_open = True
+
+    def count_ended(self, host: Host, state: State, change: int = 1) -> None:
+        """Count a page that ended in *state*, or with -1 one that is taken back from there."""
+        self.counts.states[state] += change
+        if state in (State.FAILED, State.GONE):
+            host.failed += change
+        else:
+            host.done += change
+        self._touched.add(host)
+        self.is_open = True
+
+    def write_host(self, host: Host) -> None:
+        """Put the row of a host that is about to be forgotten into the open batch."""
+        if host in self._touched:
+            self._touched.remove(host)
+            self.put(keys.host_key(host.name), records.encode_host(host.row()))
+
+    def commit(self) -> None:
+        """Write the open batch atomically; does nothing when nothing is open.
+
+        Raises `FrontierUnwritable`, from then on always, so that nothing is written behind a broken log.
+        """
+        if not self.is_open:
+            return
+        self.check()
+        put = self.put
+        for host in self._touched:
+            put(keys.HOST + host.prefix[1:-1], records.encode_host(host.row()))
+        put(keys.COUNTS, records.encode_counts(self.counts))
+        try:
+            self._store.write(self._batch)
+        except FrontierError as error:
+            self._failure = error
+            raise
+        self._batch.clear()
+        self._touched.clear()
+        self.fresh.clear()
+        self.is_open = False
+
+    def begin_run(self) -> bool:
+        """Take the clean mark off; whether it was there, or the frontier is new."""
+        if self.is_first_run:
+            return True
+        was_clean = self._store.get(keys.CLEAN) is not None
+        if was_clean:
+            self.delete(keys.CLEAN)
+            self.is_open = True
+            self.commit()
+        return was_clean
+
+    def end_run(self) -> None:
+        """Commit, mark the end as clean, and leave LevelDB no log to replay."""
+        if self._failure is None:
+            self.put(keys.CLEAN, b"")
+            self.is_open = True
+            self.commit()
+            self._store.flush()

@@ -1,0 +1,97 @@
+"""Leases: who may fetch what, until when, and how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .lifecycle import Event
+    from .records import Page
+
+
+class Lease(NamedTuple):
+    """Permission to fetch one page once, until ``deadline`` (POSIX seconds)."""
+
+    id: int
+    page_id: int
+    page: Page
+    host: str
+    rank: bytes
+    leased_at: float
+    deadline: float
+    is_stored: bool  # the queue row stays on disk until the lease ends
+    fingerprint: bytes | None  # of a new page that lives in memory only
+
+
+class Outcome(NamedTuple):
+    """How a lease ended.
+
+    ``payload`` and ``priority`` replace the page's own where a retry changed them; ``delay`` is the
+    backoff in seconds. ``target`` is the page a redirect led to.
+    """
+
+    event: Event
+    status: int = 0
+    reason: str = ""
+    target: int | None = None
+    payload: bytes | None = None
+    priority: int | None = None
+    delay: float = 0.0
+
+
+class Leases:
+    """The leases that are out, in order of their deadlines: all last equally long."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        self.stored = 0
+        self._by_id: dict[int, Lease] = {}
+        self._on_wire: set[int] = set()
+        self._last_id = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def grant(
+        self,
+        page_id: int,
+        page: Page,
+        host: str,
+        rank: bytes,
+        now: float,
+        is_stored: bool,
+        fingerprint: bytes | None,
+    ) -> Lease:
+        self._last_id += 1
+        lease = Lease(
+            self._last_id, page_id, page, host, rank, now, now + self.timeout, is_stored, fingerprint
+        )
+        self._by_id[lease.id] = lease
+        self._on_wire.add(lease.id)
+        self.stored += is_stored
+        return lease
+
+    def leave_wire(self, lease_id: int) -> Lease | None:
+        """The lease whose request takes up a place of its host no longer; None if it did not before."""
+        if lease_id not in self._on_wire:
+            return None
+        self._on_wire.remove(lease_id)
+        return self._by_id[lease_id]
+
+    def end(self, lease_id: int) -> Lease | None:
+        lease = self._by_id.pop(lease_id, None)
+        if lease is not None:
+            self.stored -= lease.is_stored
+        return lease
+
+    def expired(self, now: float) -> list[int]:
+        """Leases whose deadline has passed."""
+        found = []
+        for lease in self._by_id.values():
+            if lease.deadline > now:
+                break
+            found.append(lease.id)
+        return found
+
+    def get(self, lease_id: int) -> Lease | None:
+        return self._by_id.get(lease_id)

@@ -1,0 +1,174 @@
+"""Requests on their way: what is seen of each between hand-out and release, and the verdict.
+
+A request is finished exactly when it leaves the engine's set of requests in progress; no signal says so.
+`Flights` watches that set and what the downloader makes of each request, and sweeps up behind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+
+from . import compat
+from .core.leases import Lease, Outcome
+from .core.lifecycle import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy.crawler import Crawler
+
+_LONGEST_REASON = 200  # characters
+_FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
+
+
+class Flight:
+    """A request on its way, from hand-out to release, and what was seen of it so far."""
+
+    __slots__ = ("child", "child_outcome", "error", "lease", "request", "spider_error", "status")
+
+    def __init__(self, request: Request, lease: Lease) -> None:
+        self.request = request
+        self.lease = lease
+        self.status = 0
+        self.error: BaseException | None = None
+        self.spider_error: BaseException | None = None
+        self.child: Request | None = None
+        self.child_outcome: Outcome | None = None
+
+    def fetched(self, result: Any) -> None:
+        """The downloader and its middlewares came to *result*: a response, a request, or a failure."""
+        if isinstance(result, Response):
+            self.status = result.status
+        elif isinstance(result, Request):
+            self.child = result
+        else:
+            self.error = getattr(result, "value", result)
+
+
+class Flights:
+    """The requests under way; *on_left* is told of each that leaves the network, *on_end* of its end."""
+
+    def __init__(
+        self, crawler: Crawler, on_left: Callable[[Flight], None], on_end: Callable[[Flight], None]
+    ) -> None:
+        self._crawler = crawler
+        self._on_left = on_left
+        self._on_end = on_end
+        self._by_request: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
+        self._by_child: dict[int, Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_request)
+
+    def __iter__(self) -> Iterator[Flight]:
+        return iter(self._by_request.values())
+
+    def __contains__(self, request: Request) -> bool:
+        return id(request) in self._by_request
+
+    def watch(self) -> bool:
+        """Watch the engine; false where it does not let itself be watched, and signals must do."""
+        crawler, connect = self._crawler, self._crawler.signals.connect
+        if compat.watch_inprogress(crawler, self.ended) and compat.watch_fetch(crawler, self._fetched):
+            connect(self._spider_error, signals.spider_error)
+            return True
+        connect(self._left_downloader, signals.request_left_downloader)
+        connect(self._response_received, signals.response_received)
+        return False
+
+    def start(self, request: Request, lease: Lease) -> None:
+        self._by_request[id(request)] = Flight(request, lease)
+
+    def leading_to(self, request: Request) -> Flight | None:
+        """The flight that *request* follows from: a redirect or retry by a middleware, or by a callback."""
+        flight = self._by_child.pop(id(request), None) if self._by_child else None
+        if flight is None and request.dont_filter and request.meta.get("retry_times"):
+            for flight in self:  # made by `get_retry_request` in a callback
+                if flight.request.url == request.url and flight.request.method == request.method:
+                    return flight
+            return None
+        return flight
+
+    def ended(self, request: Request) -> None:
+        """The engine is done with *request*: callback, errback, items and all."""
+        flight = self._by_request.pop(id(request), None)
+        if flight is not None:
+            if flight.child is not None:
+                self._by_child.pop(id(flight.child), None)
+            self._on_end(flight)
+
+    def sweep(self) -> int:
+        """End what has left the engine unseen; how many."""
+        in_progress = compat.in_progress(self._crawler)
+        if in_progress is None:
+            return 0
+        lost = [flight.request for flight in self if flight.request not in in_progress]
+        for request in lost:
+            self.ended(request)
+        return len(lost)
+
+    def _fetched(self, request: Request, result: Any) -> None:
+        flight = self._by_request.get(id(request))
+        if flight is not None:
+            flight.fetched(result)
+            if flight.child is not None:
+                self._by_child[id(flight.child)] = flight
+            self._on_left(flight)
+
+    def _spider_error(self, failure: Any, response: Any) -> None:
+        flight = self._by_request.get(id(getattr(response, "request", None)))
+        if flight is not None:
+            flight.spider_error = failure.value
+
+    def _left_downloader(self, request: Request) -> None:
+        flight = self._by_request.get(id(request))
+        if flight is not None:
+            self._on_left(flight)
+
+    def _response_received(self, response: Any, request: Request) -> None:
+        flight = self._by_request.get(id(request))
+        if flight is not None:
+            flight.fetched(response)
+            self.ended(request)
+
+
+def verdict(flight: Flight, closing: bool = False) -> Outcome:
+    """What becomes of the page.
+
+    A request that a middleware put in its place (redirect, retry) decides first, then what the network or a
+    middleware raised, then the callback, then the status. What is cancelled while the crawl is *closing*
+    counts for nothing.
+    """
+    if flight.child_outcome is not None:
+        return flight.child_outcome
+    if flight.child is not None:
+        return Outcome(Event.REDIRECTED, reason="led to a request that was dropped")
+    if flight.error is not None:
+        return _after_error(flight.error, closing)
+    if flight.spider_error is not None:
+        return Outcome(Event.FAILED, flight.status, f"callback raised {describe(flight.spider_error)}")
+    if not flight.status:
+        return Outcome(Event.FAILED, reason="ended without a response")
+    if flight.status in _FINAL_EVENTS:
+        return Outcome(_FINAL_EVENTS[flight.status], flight.status, f"HTTP {flight.status}")
+    if flight.status >= 400:
+        return Outcome(Event.FAILED, flight.status, f"HTTP {flight.status}")
+    return Outcome(Event.FETCHED, flight.status)
+
+
+def _after_error(error: BaseException, closing: bool) -> Outcome:
+    if isinstance(error, IgnoreRequest):
+        return Outcome(Event.EXCLUDED, reason=str(error)[:_LONGEST_REASON] or type(error).__name__)
+    if closing and type(error).__name__ == "CancelledError":
+        return Outcome(Event.RETURNED, reason="cancelled")
+    return Outcome(Event.FAILED, reason=describe(error))
+
+
+def describe(error: BaseException) -> str:
+    """Class and message of *error* in one line."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:_LONGEST_REASON] if text else type(error).__name__
