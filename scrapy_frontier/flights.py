@@ -28,12 +28,22 @@ _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far."""
 
-    __slots__ = ("child", "child_outcome", "error", "lease", "request", "spider_error", "status")
+    __slots__ = (
+        "child",
+        "child_outcome",
+        "error",
+        "is_fetched",
+        "lease",
+        "request",
+        "spider_error",
+        "status",
+    )
 
     def __init__(self, request: Request, lease: Lease) -> None:
         self.request = request
         self.lease = lease
         self.status = 0
+        self.is_fetched = False
         self.error: BaseException | None = None
         self.spider_error: BaseException | None = None
         self.child: Request | None = None
@@ -43,6 +53,7 @@ class Flight:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure."""
         if isinstance(result, Response):
             self.status = result.status
+            self.is_fetched = True
         elif isinstance(result, Request):
             self.child = result
         else:
@@ -75,10 +86,16 @@ class Flights:
         crawler, connect = self._crawler, self._crawler.signals.connect
         if compat.watch_inprogress(crawler, self.ended) and compat.watch_fetch(crawler, self._fetched):
             connect(self._spider_error, signals.spider_error)
+            connect(self._response_downloaded, signals.response_downloaded)
             return True
         connect(self._left_downloader, signals.request_left_downloader)
         connect(self._response_received, signals.response_received)
         return False
+
+    @property
+    def have_children(self) -> bool:
+        """Whether a request that follows from another is on its way to the scheduler."""
+        return bool(self._by_child)
 
     def start(self, request: Request, lease: Lease) -> None:
         self._by_request[id(request)] = Flight(request, lease)
@@ -119,6 +136,11 @@ class Flights:
                 self._by_child[id(flight.child)] = flight
             self._on_left(flight)
 
+    def _response_downloaded(self, response: Any, request: Request) -> None:
+        flight = self._by_request.get(id(request))
+        if flight is not None:
+            flight.status = response.status  # a retry hides it from everything that comes later
+
     def _spider_error(self, failure: Any, response: Any) -> None:
         flight = self._by_request.get(id(getattr(response, "request", None)))
         if flight is not None:
@@ -151,8 +173,8 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
         return _after_error(flight.error, closing)
     if flight.spider_error is not None:
         return Outcome(Event.FAILED, flight.status, f"callback raised {describe(flight.spider_error)}")
-    if not flight.status:
-        return Outcome(Event.FAILED, reason="ended without a response")
+    if not flight.is_fetched:
+        return Outcome(Event.FAILED, flight.status, "ended without a response")
     if flight.status in _FINAL_EVENTS:
         return Outcome(_FINAL_EVENTS[flight.status], flight.status, f"HTTP {flight.status}")
     if flight.status >= 400:

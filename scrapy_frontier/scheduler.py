@@ -24,7 +24,7 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event, State
-from .flights import Flight, Flights, verdict
+from .flights import Flight, Flights, describe, verdict
 from .requests import AUTO_SLOT, START, Codec, Unreadable, Unstorable
 from .runtime import Runtime
 
@@ -88,7 +88,7 @@ class FrontierScheduler(BaseScheduler):
             self._give_up(error)
         except Exception as error:
             logger.error("Cannot open the frontier", exc_info=True, extra={"spider": spider})
-            self._give_up(FrontierError(str(error)))
+            self._give_up(FrontierError(f"cannot open the frontier: {describe(error)}"))
 
     def enqueue_request(self, request: Request) -> bool:
         """Take *request* in; False for what is known already or cannot be stored."""
@@ -96,6 +96,7 @@ class FrontierScheduler(BaseScheduler):
         url = request.url
         if (
             (url in self._recent or url in self._recent_before)
+            and not self._flights.have_children
             and not request.dont_filter
             and request.method == "GET"
             and not request.body
@@ -227,8 +228,7 @@ class FrontierScheduler(BaseScheduler):
             if self._redirected(flight, request, known):
                 return True
             parent = flight.lease.page_id
-            again = again and (START not in request.meta or not self._filters)
-        elif again and self._filters and START in request.meta:
+        if again and self._filters and _is_seed(request):
             known = runtime.frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, runtime)
         page_id = self._discover(request, fingerprint, again, parent, runtime)
@@ -286,7 +286,7 @@ class FrontierScheduler(BaseScheduler):
             self._say_once(
                 "unstorable",
                 logging.WARNING,
-                "%s would not survive a restart: %s (said once; see scheduler/unserializable)",
+                "Unable to serialize request: %s - reason: %s; it would not survive a restart (said once)",
                 request,
                 reason,
             )
@@ -333,8 +333,8 @@ class FrontierScheduler(BaseScheduler):
         """
         frontier = runtime.frontier
         page = frontier.page(known)
-        if page is None:
-            return False
+        if page is None:  # it lives in memory, so in this run
+            return True
         if known >= frontier.first_page_of_run:
             return START.encode() in page.payload
         if page.state is State.FAILED:
@@ -351,7 +351,7 @@ class FrontierScheduler(BaseScheduler):
         flight.child_outcome = Outcome(
             Event.RETRIED,
             flight.status,
-            str(child.meta.get("retry_reason") or "to be retried"),
+            f"HTTP {flight.status}" if flight.status else "to be retried",
             payload=payload if stored else None,
             priority=child.priority,
             delay=runtime.settings.backoff(lease.page.attempts + 1),
@@ -504,6 +504,14 @@ class FrontierScheduler(BaseScheduler):
         for state in State:
             if state is not State.LEASED:
                 stats.set_value(f"frontier/pages/{state.name.lower()}", frontier.counts.states[state])
+
+
+def _is_seed(request: Request) -> bool:
+    """Whether *request* comes from ``start()``, or by redirects from there.
+
+    What a callback makes of a seed inherits its meta, but has a depth.
+    """
+    return START in request.meta and "depth" not in request.meta
 
 
 def _times(request: Request, counter: str) -> int:

@@ -10,6 +10,7 @@ The verbs are safe to repeat: discovering a known page and releasing an ended le
 
 from __future__ import annotations
 
+import heapq
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,6 +81,7 @@ class Frontier:
         self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
         self._unstored: dict[int, tuple[Page, bytes | None]] = {}
         self._unstored_ids: dict[bytes, int] = {}
+        self._unstored_waiting: list[tuple[float, bytes, str]] = []
         self.unreadable: list[int] = []  # ids of pages set aside since somebody last looked
         self.was_clean = self._journal.begin_run()
         self.first_page_of_run = self.counts.next_page
@@ -103,6 +105,11 @@ class Frontier:
     def pending(self) -> int:
         """Requests that wait to be leased: ready, cooling, or in a backoff."""
         return self.counts.states[State.QUEUED] - self._leases.stored + len(self._unstored)
+
+    @property
+    def leased(self) -> int:
+        """Leases that are out."""
+        return len(self._leases)
 
     @property
     def hosts(self) -> int:
@@ -145,7 +152,7 @@ class Frontier:
         for key, value in rows:
             name = key[1:].decode()
             if name not in self._hosts.by_name:
-                row = records.decode_host(value)
+                row = self._host_row(name, value)
                 if row.queued:
                     self._hosts.put(self._load_host(name, row), now)
         self._to_load = rows[-1][0][1:] if len(rows) == limit else None
@@ -156,8 +163,15 @@ class Frontier:
         host = self._hosts.by_name.get(name)
         if host is None:
             stored = self._store.get(keys.host_key(name))
-            host = self._load_host(name, records.decode_host(stored) if stored else HostRow())
+            host = self._load_host(name, self._host_row(name, stored) if stored else HostRow())
         return host
+
+    def _host_row(self, name: str, stored: bytes) -> HostRow:
+        try:
+            return records.decode_host(stored)
+        except UnreadableRecord:  # its queue says what matters most
+            queued = sum(1 for _ in self._store.scan(keys.queue_prefix(name)))
+            return HostRow(queued=queued, visited=self._opened_at)
 
     def _load_host(self, name: str, row: HostRow) -> Host:
         # After a kill a host may have been visited up to the moment we started without its row saying so;
@@ -206,7 +220,8 @@ class Frontier:
             self._unstored[page_id] = _page(link, now), fingerprint
             if fingerprint is not None:
                 self._unstored_ids[fingerprint] = page_id
-        if host.add(rank, link.stored) and host.place is not Place.COOLING:
+        is_head = host.add(rank, link.stored)
+        if host.place is Place.IDLE or (is_head and host.place is not Place.COOLING):
             self._hosts.put(host, now)
         return page_id
 
@@ -239,6 +254,11 @@ class Frontier:
         self.commit()
         if self._next_waiting is not None and self._next_waiting <= now:
             self._wake(now)
+        while self._unstored_waiting and self._unstored_waiting[0][0] <= now:
+            _, rank, name = heapq.heappop(self._unstored_waiting)
+            host = self._host(name)
+            host.add(rank, stored=False)
+            self._hosts.put(host, now)
         for lease_id in self._leases.expired(now):
             self.release(lease_id, Outcome(Event.EXPIRED, reason="not released in time"), now)
         while (host := self._hosts.best(now)) is not None:
@@ -262,6 +282,8 @@ class Frontier:
         if host.more and host.needs_ranks():
             self._fill(host)
         self._hosts.put(host, now)
+        if lease is None:
+            self._forget_if_idle(host, now)
         return lease
 
     def _read(self, host: Host, rank: bytes, page_id: int) -> tuple[Page | None, bytes | None]:
@@ -299,12 +321,14 @@ class Frontier:
         returns. A retry beyond ``max_attempts`` fails the page.
         """
         self._journal.check()
-        self.left(lease_id, now)
-        lease = self._leases.end(lease_id)
+        lease = self._leases.get(lease_id)
         if lease is None:
             return None
         page = self._after(lease.page, outcome, now)
+        self.left(lease_id, now)
+        self._leases.end(lease_id)
         host = self._host(lease.host)
+        self._journal.touch(host)
         if lease.is_stored:
             self._journal.unqueue(host, lease.rank)
         if page.state is State.QUEUED:
@@ -336,8 +360,11 @@ class Frontier:
         page_id = lease.page_id
         if not lease.is_stored:
             self._unstored[page_id] = page, lease.fingerprint
-            host.add(lease.rank, stored=False)
-            self._hosts.put(host, now)
+            if due > now:
+                heapq.heappush(self._unstored_waiting, (due, lease.rank, host.name))
+            else:
+                host.add(lease.rank, stored=False)
+                self._hosts.put(host, now)
             return
         rank = lease.rank
         if page.priority != lease.page.priority:
@@ -396,10 +423,9 @@ class Frontier:
 
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
-        ready, waiting = self._hosts.next_ready(), self._next_waiting
-        if ready is None or (waiting is not None and waiting < ready):
-            return waiting
-        return ready
+        unstored = self._unstored_waiting[0][0] if self._unstored_waiting else None
+        times = (self._hosts.next_ready(), self._next_waiting, unstored, self._leases.next_deadline())
+        return min((when for when in times if when is not None), default=None)
 
     # -- writing ---------------------------------------------------------------------------------------
 
@@ -411,6 +437,8 @@ class Frontier:
     def close(self) -> None:
         """Commit, mark the end as clean, and close the store. Leases that are out stay queued."""
         try:
+            for lease in self._leases:
+                self._journal.touch(self._host(lease.host))
             self._journal.end_run()
         finally:
             self._store.close()

@@ -153,13 +153,22 @@ class Host:
             self.heads.sort()
 
 
+# Score first; among equals the host with the fewest requests under way, then the oldest page.
+_Entry = tuple[bytes, int, bytes, str]
+
+
+def _entry(host: Host) -> _Entry:
+    head = host.heads[0]
+    return head[: keys.SCORE_BYTES], host.in_flight, head, host.name
+
+
 class Hosts:
     """The hosts in memory, by name, and the heaps over them."""
 
     def __init__(self) -> None:
         self.by_name: dict[str, Host] = {}
         # Names, not hosts: the garbage collector then has no reason to walk the heaps.
-        self._ready: list[tuple[bytes, str]] = []
+        self._ready: list[_Entry] = []
         self._cooling: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
@@ -172,7 +181,8 @@ class Hosts:
     def put(self, host: Host, now: float) -> None:
         """Give *host* the place it deserves at *now*; to be called after every change of it."""
         if not host.heads:
-            host.place = Place.IDLE
+            if host.place is not Place.RESTING:
+                host.place = Place.IDLE
         elif host.in_flight >= host.concurrency:
             host.place = Place.BUSY
         elif host.ready_at > now:
@@ -181,14 +191,12 @@ class Hosts:
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
-            heapq.heappush(self._ready, (host.heads[0], host.name))
+            heapq.heappush(self._ready, _entry(host))
             if len(self._ready) > 64 + 4 * len(self.by_name):
                 self._drop_stale()
 
     def _drop_stale(self) -> None:
-        self._ready = [
-            (host.heads[0], host.name) for host in self.by_name.values() if host.place is Place.READY
-        ]
+        self._ready = [_entry(host) for host in self.by_name.values() if host.place is Place.READY]
         heapq.heapify(self._ready)
 
     def best(self, now: float) -> Host | None:
@@ -196,9 +204,9 @@ class Hosts:
         self._warm_up(now)
         ready = self._ready
         while ready:
-            head, name = ready[0]
-            host = self.by_name.get(name)
-            if host is not None and host.place is Place.READY and host.heads[0] == head:
+            entry = ready[0]
+            host = self.by_name.get(entry[3])
+            if host is not None and host.place is Place.READY and _entry(host) == entry:
                 return host
             heapq.heappop(ready)
         return None

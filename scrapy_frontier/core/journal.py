@@ -67,8 +67,7 @@ class Journal:
     def count_queued(self, host: Host, change: int) -> None:
         host.queued += change
         self.counts.states[State.QUEUED] += change
-        self._touched.add(host)
-        self.is_open = True
+        self.touch(host)
 
     def count_ended(self, host: Host, state: State, change: int = 1) -> None:
         """Count a page that ended in *state*, or with -1 one that is taken back from there."""
@@ -77,6 +76,10 @@ class Journal:
             host.failed += change
         else:
             host.done += change
+        self.touch(host)
+
+    def touch(self, host: Host) -> None:
+        """Have the next batch hold the row of *host*."""
         self._touched.add(host)
         self.is_open = True
 

@@ -40,7 +40,7 @@ FIRST_VISIT = 1 << 39
 
 MAX_PRIORITY = (1 << 31) - 1
 _RANK_HEAD = struct.Struct(">IH")
-_RANK_LENGTH = _RANK_HEAD.size + ID_BYTES
+SCORE_BYTES = _RANK_HEAD.size  # priority and score, at the head of a rank
 
 
 def id_bytes(page_id: int) -> bytes:

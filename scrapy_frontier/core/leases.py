@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .lifecycle import Event
     from .records import Page
 
@@ -84,6 +86,9 @@ class Leases:
             self.stored -= lease.is_stored
         return lease
 
+    def next_deadline(self) -> float | None:
+        return next((lease.deadline for lease in self._by_id.values()), None)
+
     def expired(self, now: float) -> list[int]:
         """Leases whose deadline has passed."""
         found = []
@@ -95,3 +100,6 @@ class Leases:
 
     def get(self, lease_id: int) -> Lease | None:
         return self._by_id.get(lease_id)
+
+    def __iter__(self) -> Iterator[Lease]:
+        return iter(self._by_id.values())

@@ -86,15 +86,13 @@ def decode_page(data: bytes) -> Page:
         host, reason, status, changed, target = "", "", 0, 0, 0
         if flags & _HAS_HOST:
             size, offset = varint.decode(data, offset)
-            host = data[offset : offset + size].decode()
-            offset += size
+            host, offset = _text(data, offset, size)
         if flags & _HAS_ENDING:
             status, offset = varint.decode(data, offset)
             changed, offset = varint.decode(data, offset)
             target, offset = varint.decode(data, offset)
             size, offset = varint.decode(data, offset)
-            reason = data[offset : offset + size].decode()
-            offset += size
+            reason, offset = _text(data, offset, size)
         return Page(
             url,
             _STATES[flags & _STATE_MASK],
@@ -111,6 +109,13 @@ def decode_page(data: bytes) -> Page:
         )
     except (struct.error, ValueError, IndexError) as error:
         raise UnreadableRecord(f"page row of {len(data)} bytes: {error}") from error
+
+
+def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
+    end = offset + size
+    if end > len(data):
+        raise ValueError("a text ends early")
+    return data[offset:end].decode(), end
 
 
 _HOST = struct.Struct(">IIId")
