@@ -108,8 +108,17 @@ def download_slot(crawler: Crawler, host: str) -> Any:
     return slots.get(host) if isinstance(slots, dict) else None
 
 
+def steady_downloader(crawler: Crawler) -> None:
+    """Have new slots draw no delay of their own: the scheduler keeps it, and robots.txt needs it whole."""
+    downloader: Any = getattr(engine_of(crawler), "downloader", None)
+    if hasattr(downloader, "_jitter"):
+        downloader._jitter = 0.0
+    elif isinstance(getattr(downloader, "randomize_delay", None), bool):
+        downloader.randomize_delay = False
+
+
 def steady_slot(slot: Any) -> None:
-    """Stop the downloader from drawing a delay of its own: the scheduler has kept it already."""
+    """The same for a slot that has a jitter of its own."""
     if hasattr(slot, "jitter"):
         slot.jitter = 0.0
     elif getattr(slot, "randomize_delay", False):

@@ -117,6 +117,13 @@ class Codec:
 
     def encode(self, request: Request) -> bytes:
         """The record of *request*, empty for a plain one; raise `Unstorable`."""
+        try:
+            record = self._record(request)
+            return _dumps(record).encode("utf-8", "surrogatepass") if record else b""
+        except RecursionError:
+            raise Unstorable("it holds data without end, or nested too deeply") from None
+
+    def _record(self, request: Request) -> dict[str, Any]:
         record: dict[str, Any] = {}
         if request.callback is not None:
             record["callback"] = self._name_of(request.callback)
@@ -131,13 +138,13 @@ class Codec:
         if request.cb_kwargs:
             record["cb_kwargs"] = to_plain(request.cb_kwargs)
         _encode_rare(request, record)
-        return _dumps(record).encode("utf-8", "surrogatepass") if record else b""
+        return record
 
     def decode(self, url: str, priority: int, payload: bytes) -> Request:
         """The request that was encoded; raise `Unreadable` with the reason."""
-        if not payload:
-            return Request(url, priority=priority)
         try:
+            if not payload:
+                return Request(url, priority=priority)
             record = json.loads(payload.decode("utf-8", "surrogatepass"))
             if not isinstance(record, dict):
                 raise ValueError(f"expected an object, found {type(record).__name__}")
@@ -188,7 +195,7 @@ class Codec:
 
     def _find_method(self, callback: Any) -> str:
         spider = self._spider
-        if callback.__self__ is spider:
+        if callback.__self__ in (spider, type(spider)):
             for name, member in inspect.getmembers(spider, inspect.ismethod):
                 if member.__func__ is callback.__func__:
                     return name
@@ -252,7 +259,7 @@ def _headers(plain: dict[str, str | list[str]]) -> Headers:
 # URLs that `canonicalize_url` leaves as they are but for the fragment, an absent path and the order of the
 # query: for these the fingerprint is Scrapy's own in a tenth of the time (1.5 us for 13).
 _PLAIN_URL = re.compile(
-    r"(https?://[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*(?::[0-9]+)?)"
+    r"(https?://[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*(?::[1-9][0-9]*)?)"
     r"(/[A-Za-z0-9/._~-]*)?"
     r"(?:\?([A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*(?:&[A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*)*))?"
     r"(?:#.*)?"
@@ -262,7 +269,7 @@ _PLAIN_URL = re.compile(
 def plain_fingerprint(url: str) -> bytes | None:
     """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
     match = _PLAIN_URL(url)
-    if match is None or len(url) > 2000:
+    if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
         return None
     origin, path, query = match.groups()
     canonical = origin + (path or "/")

@@ -1,7 +1,7 @@
 """Scrapy's scheduler contract over the frontier.
 
 Thin: every decision about a page is the frontier's. Here live what only Scrapy needs: which request
-objects are alive, what was seen of each request on its way (`outcomes`), the timer that wakes the engine
+requests come in (`intake`), what was seen of each on its way (`flights`), the timer that wakes the engine
 when a host may be visited again (it would sleep up to 5 s), and the promise that no method ever raises.
 """
 
@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
-from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
-from scrapy.utils.misc import build_from_crawler, load_object
 
-from . import compat, requests
-from .core import keys
+from . import compat
 from .core.errors import FrontierError
-from .core.frontier import NEUTRAL, Link
-from .core.hosts import host_of
 from .core.leases import Lease, Outcome
-from .core.lifecycle import Event, State
+from .core.lifecycle import Event
 from .flights import Flight, Flights, describe, verdict
-from .requests import AUTO_SLOT, START, Codec, Unreadable, Unstorable
+from .intake import Intake
+from .notes import Notes
+from .requests import AUTO_SLOT, Codec, Unreadable
 from .runtime import Runtime
 
 if TYPE_CHECKING:
@@ -35,12 +31,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
-LIVE = 250  # requests kept as the objects they were in each of two generations, about 3 KB each
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 LOADING = 0.02  # seconds the first requests may wait for hosts to be loaded
-_SLOT = "download_slot"
 
 
 class FrontierScheduler(BaseScheduler):
@@ -54,19 +47,13 @@ class FrontierScheduler(BaseScheduler):
         self.crawler = crawler
         self.runtime: Runtime | None = None
         self._error: FrontierError | None = None
+        self._notes = Notes(logger)
+        self._tally = self._notes.tally
         self._flights = Flights(crawler, self._left, self._ended)
-        self._live: dict[int, Request] = {}
-        self._unstored: dict[int, Request] = {}
-        self._recent: set[str] = set()
-        self._recent_before: set[str] = set()
-        self._live_before: dict[int, Request] = {}
-        self._tally: Counter[str] = Counter()
+        self._intake: Intake | None = None
         self._timer: Any = None
         self._timer_at = float("inf")
         self._sweeper: Any = None
-        self._dupefilter: BaseDupeFilter | None = None
-        self._filters = True
-        self._said: set[str] = set()
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or UNLIMITED
         self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
 
@@ -81,7 +68,7 @@ class FrontierScheduler(BaseScheduler):
 
     def open(self, spider: Spider) -> None:
         """Open the frontier; if that fails, say why and close the spider."""
-        self.spider = spider
+        self.spider = self._notes.spider = spider
         try:
             self._open(spider)
         except FrontierError as error:
@@ -92,20 +79,13 @@ class FrontierScheduler(BaseScheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         """Take *request* in; False for what is known already or cannot be stored."""
-        # Nine links in ten are known, most of them met a moment ago: for these the text of the URL says so.
-        url = request.url
-        if (
-            (url in self._recent or url in self._recent_before)
-            and not self._flights.have_children
-            and not request.dont_filter
-            and request.method == "GET"
-            and not request.body
-            and not request.meta.get("verbatim_url")
-        ):
-            self._tally["dupefilter/filtered"] += 1
-            return False
         try:
-            return self._enqueue(request)
+            if self._intake is None or self.runtime is None or self._error is not None:
+                return False
+            if self._intake.is_recent(request):
+                self._tally["dupefilter/filtered"] += 1
+                return False
+            return self._intake.enqueue(request)
         except Exception as error:
             self._failed(error)
             return False
@@ -139,8 +119,8 @@ class FrontierScheduler(BaseScheduler):
             self._give_up(error)
         except Exception:
             logger.error("Cannot close the frontier", exc_info=True, extra={"spider": self.spider})
-        if self._dupefilter is not None:
-            self._dupefilter.close(reason)
+        if self._intake is not None:
+            self._intake.close(reason)
 
     # -- opening and failing ---------------------------------------------------------------------------
 
@@ -148,7 +128,7 @@ class FrontierScheduler(BaseScheduler):
         crawler = self.crawler
         runtime = self.runtime = Runtime(crawler, spider)
         self._codec = Codec(spider)
-        self._open_dupefilter()
+        self._intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         frontier = runtime.frontier
         begin = time.perf_counter()
         while not frontier.load(runtime.clock()) and time.perf_counter() - begin < LOADING:
@@ -159,16 +139,10 @@ class FrontierScheduler(BaseScheduler):
             logger.info(
                 "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it", extra={"spider": spider}
             )
+        compat.steady_downloader(crawler)
         if self._flights.watch():
             self._sweeper = compat.create_looping_call(self._sweep)
             self._sweeper.start(SWEEP_INTERVAL, now=False)
-
-    def _open_dupefilter(self) -> None:
-        cls = load_object(self.crawler.settings["DUPEFILTER_CLASS"])
-        self._filters = cls is not BaseDupeFilter
-        if cls not in (BaseDupeFilter, RFPDupeFilter):
-            self._dupefilter = build_from_crawler(cls, self.crawler)
-            self._dupefilter.open()
 
     def _failed(self, error: Exception) -> None:
         """Nothing may be raised into the engine: it would lose the request, or hang."""
@@ -176,7 +150,7 @@ class FrontierScheduler(BaseScheduler):
             self._give_up(error)
             return
         self._tally["frontier/errors"] += 1
-        self._say_once(
+        self._notes.say_once(
             f"error {type(error).__name__}",
             logging.ERROR,
             "The frontier met an error nobody foresaw; counted as frontier/errors, please report it",
@@ -199,180 +173,6 @@ class FrontierScheduler(BaseScheduler):
         if self._error is not None:
             compat.close_spider(self.crawler, self._error.reason)
 
-    def _say_once(self, key: str, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
-        if key not in self._said:
-            self._said.add(key)
-            logger.log(level, message, *values, exc_info=exc_info, extra={"spider": self.spider})
-
-    # -- requests in ------------------------------------------------------------------------------------
-
-    def _enqueue(self, request: Request) -> bool:
-        runtime = self.runtime
-        if runtime is None or self._error is not None:
-            return False
-        flight = self._flights.leading_to(request)
-        if flight is not None and _times(request, "retry_times") > _times(flight.request, "retry_times"):
-            return self._retry(flight, request, runtime)
-        if (
-            self._dupefilter is not None
-            and not request.dont_filter
-            and self._dupefilter.request_seen(request)
-        ):
-            self._tally["dupefilter/filtered"] += 1
-            return False
-        fingerprint = self._fingerprint(request, runtime)
-        again = request.dont_filter or not self._filters
-        parent = None
-        if flight is not None:
-            known = runtime.frontier.find(fingerprint)
-            if self._redirected(flight, request, known):
-                return True
-            parent = flight.lease.page_id
-        if again and self._filters and _is_seed(request):
-            known = runtime.frontier.find(fingerprint)
-            again = known is not None and self._is_wanted_again(known, request, runtime)
-        page_id = self._discover(request, fingerprint, again, parent, runtime)
-        if page_id is None:
-            self._filtered(request)
-            return False
-        if flight is not None and flight.child_outcome is not None:
-            flight.child_outcome = flight.child_outcome._replace(target=page_id)
-        return True
-
-    def _fingerprint(self, request: Request, runtime: Runtime) -> bytes:
-        """Who *request* is; a URL that alone says so is remembered."""
-        if not (
-            runtime.is_default_fingerprinter
-            and request.method == "GET"
-            and not request.body
-            and not request.meta.get("verbatim_url")
-        ):
-            return runtime.fingerprint(request)
-        url = request.url
-        if self._filters:
-            self._recent.add(url)
-            if len(self._recent) >= RECENT:
-                self._recent, self._recent_before = set(), self._recent
-        return requests.plain_fingerprint(url) or runtime.fingerprint(request)
-
-    def _discover(
-        self, request: Request, fingerprint: bytes, again: bool, parent: int | None, runtime: Runtime
-    ) -> int | None:
-        url_host = host_of(request.url)
-        host = self._host_key(request, url_host)
-        payload, stored = self._payload(request)
-        link = Link(
-            fingerprint,
-            request.url,
-            host,
-            request.priority,
-            payload,
-            parent,
-            NEUTRAL,
-            again,
-            stored,
-            "" if host == url_host else host,
-        )
-        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
-        if page_id is not None:
-            self._keep(page_id, request, stored)
-        return page_id
-
-    def _payload(self, request: Request) -> tuple[bytes, bool]:
-        try:
-            return self._codec.encode(request), True
-        except Unstorable as reason:
-            self._tally["scheduler/unserializable"] += 1
-            self._say_once(
-                "unstorable",
-                logging.WARNING,
-                "Unable to serialize request: %s - reason: %s; it would not survive a restart (said once)",
-                request,
-                reason,
-            )
-            return b"", False
-
-    def _host_key(self, request: Request, url_host: str) -> str:
-        """The download slot the user chose, else the URL's host; an inherited slot is dropped."""
-        meta = request.meta
-        slot = meta.get(_SLOT)
-        if slot is None:
-            return url_host
-        if slot == meta.pop(AUTO_SLOT, None):
-            del meta[_SLOT]
-            return url_host
-        return keys.clean_host(str(slot))
-
-    def _keep(self, page_id: int, request: Request, stored: bool) -> None:
-        """Keep the object itself for a while: ``scrapy shell`` goes on changing it after it was queued."""
-        tally = self._tally
-        tally["scheduler/enqueued"] += 1
-        if stored:
-            tally["scheduler/enqueued/disk"] += 1
-            self._live[page_id] = request
-            if len(self._live) >= LIVE:
-                self._live, self._live_before = {}, self._live
-        else:
-            tally["scheduler/enqueued/memory"] += 1
-            self._unstored[page_id] = request
-
-    def _filtered(self, request: Request) -> None:
-        self._tally["dupefilter/filtered"] += 1
-        self._say_once(
-            "filtered",
-            logging.DEBUG,
-            "Filtered a known page, %s (said once; see dupefilter/filtered)",
-            request,
-        )
-
-    def _is_wanted_again(self, known: int, request: Request, runtime: Runtime) -> bool:
-        """Whether a seed that is known must be fetched again.
-
-        Seeds come with ``dont_filter`` at every start. Repeated within one run they are meant; known from an
-        earlier run only one that failed is tried again.
-        """
-        frontier = runtime.frontier
-        page = frontier.page(known)
-        if page is None:  # it lives in memory, so in this run
-            return True
-        if known >= frontier.first_page_of_run:
-            return START.encode() in page.payload
-        if page.state is State.FAILED:
-            payload, stored = self._payload(request)
-            if stored and frontier.requeue(known, runtime.clock(), payload, request.priority):
-                self._keep(known, request, True)
-        return False
-
-    # -- requests that follow from others ---------------------------------------------------------------
-
-    def _retry(self, flight: Flight, child: Request, runtime: Runtime) -> bool:
-        payload, stored = self._payload(child)
-        lease = flight.lease
-        flight.child_outcome = Outcome(
-            Event.RETRIED,
-            flight.status,
-            f"HTTP {flight.status}" if flight.status else "to be retried",
-            payload=payload if stored else None,
-            priority=child.priority,
-            delay=runtime.settings.backoff(lease.page.attempts + 1),
-        )
-        if lease.page_id in self._unstored or not stored:
-            self._unstored[lease.page_id] = child
-        self._tally["frontier/retries"] += 1
-        return True
-
-    def _redirected(self, flight: Flight, child: Request, known: int | None) -> bool:
-        """Note that a flight led to *child*; true when that is the same page once more (a cookie, say)."""
-        lease = flight.lease
-        if known is not None and known == lease.page_id:
-            payload, stored = self._payload(child)
-            flight.child_outcome = Outcome(
-                Event.RETRIED, reason="redirected to itself", payload=payload if stored else None
-            )
-            return True
-        flight.child_outcome = Outcome(Event.REDIRECTED, reason=f"led to {child.url[:200]}", target=known)
-        return False
-
     # -- requests out -----------------------------------------------------------------------------------
 
     def _next(self) -> Request | None:
@@ -393,10 +193,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _request(self, lease: Lease, runtime: Runtime) -> Request | None:
         page = lease.page
-        page_id = lease.page_id
-        request = self._live.pop(page_id, None) or self._live_before.pop(page_id, None)
-        if request is None and self._unstored:
-            request = self._unstored.pop(page_id, None)
+        request = self._intake.recall(lease.page_id) if self._intake is not None else None
         if request is None:
             try:
                 return self._codec.decode(page.url, page.priority, page.payload)
@@ -456,7 +253,8 @@ class FrontierScheduler(BaseScheduler):
         try:
             outcome = verdict(flight, compat.is_closing(self.crawler))
             state = runtime.frontier.release(flight.lease.id, outcome, runtime.clock())
-            self._tally["frontier/late"] += state is None
+            if state is None:
+                self._tally["frontier/late"] += 1
             runtime.sync_if_due()
         except Exception as error:
             self._failed(error)
@@ -464,7 +262,8 @@ class FrontierScheduler(BaseScheduler):
     def _sweep(self) -> None:
         """Release what left the engine unseen, write, report, sync. Runs every `SWEEP_INTERVAL` seconds."""
         try:
-            self._tally["frontier/swept"] += self._flights.sweep()
+            if swept := self._flights.sweep():
+                self._tally["frontier/swept"] += swept
             self._report()
             if self.runtime is not None and self._error is None:
                 self.runtime.frontier.commit()
@@ -491,29 +290,5 @@ class FrontierScheduler(BaseScheduler):
         self._timer, self._timer_at = None, float("inf")
 
     def _report(self) -> None:
-        """Bring the stats up to date; a call for every link would cost more than the link does."""
-        stats, runtime = self.crawler.stats, self.runtime
-        if stats is None or runtime is None:
-            return
-        for name, value in self._tally.items():
-            stats.set_value(name, value)
-        frontier = runtime.frontier
-        stats.set_value("frontier/pending", frontier.pending)
-        stats.set_value("frontier/hosts", frontier.hosts)
-        stats.set_value("frontier/attempts", frontier.counts.attempts)
-        for state in State:
-            if state is not State.LEASED:
-                stats.set_value(f"frontier/pages/{state.name.lower()}", frontier.counts.states[state])
-
-
-def _is_seed(request: Request) -> bool:
-    """Whether *request* comes from ``start()``, or by redirects from there.
-
-    What a callback makes of a seed inherits its meta, but has a depth.
-    """
-    return START in request.meta and "depth" not in request.meta
-
-
-def _times(request: Request, counter: str) -> int:
-    value = request.meta.get(counter, 0)
-    return value if isinstance(value, int) else 0
+        if self.crawler.stats is not None and self.runtime is not None:
+            self._notes.report(self.crawler.stats, self.runtime.frontier)

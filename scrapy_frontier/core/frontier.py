@@ -176,10 +176,13 @@ class Frontier:
     def _load_host(self, name: str, row: HostRow) -> Host:
         # After a kill a host may have been visited up to the moment we started without its row saying so;
         # and a clock that was set back must not silence it for longer than its delay.
-        if row.visited > self._opened_at or (not self.was_clean and row != HostRow()):
+        is_visit_assumed = not self.was_clean and row != HostRow()
+        if row.visited > self._opened_at or is_visit_assumed:
             row = row._replace(visited=self._opened_at)
         host = Host(name, row, self._politeness.get(name, self._default_politeness))
         self._hosts.by_name[name] = host
+        if is_visit_assumed and host.delay:
+            self._journal.touch(host)
         if row.queued:
             host.more = True
             self._fill(host)
@@ -209,8 +212,10 @@ class Frontier:
             return None
         host = self._host(link.host)
         journal = self._journal
-        turn = journal.counts.next_page
-        page_id = journal.new_page(link.fingerprint) if known is None and link.stored else journal.new_visit()
+        if known is None and link.stored:
+            page_id = turn = journal.new_page(link.fingerprint)
+        else:
+            turn, page_id = journal.turn, journal.new_visit()
         rank = keys.rank(link.priority, link.bucket, turn, page_id)
         if link.stored:
             journal.put(keys.page_key(page_id), _encode(link, now))
@@ -235,7 +240,7 @@ class Frontier:
         self._journal.count_ended(host, page.state, -1)
         page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
-        self._queue(host, keys.rank(priority, NEUTRAL, self.counts.next_page, page_id), now)
+        self._queue(host, keys.rank(priority, NEUTRAL, self._journal.turn, page_id), now)
         return True
 
     def _queue(self, host: Host, rank: bytes, now: float) -> None:
@@ -296,7 +301,8 @@ class Frontier:
         except UnreadableRecord:  # keep the bytes where they block nothing
             self._journal.put(keys.aside_key(page_id), stored)
             self._journal.unqueue(host, rank)
-            self._journal.count_ended(host, State.FAILED)
+            if page_id < keys.FIRST_VISIT:
+                self._journal.count_ended(host, State.FAILED)
             self.unreadable.append(page_id)
             return None, None
 
@@ -368,7 +374,7 @@ class Frontier:
             return
         rank = lease.rank
         if page.priority != lease.page.priority:
-            rank = keys.rank(page.priority, NEUTRAL, self.counts.next_page, page_id)
+            rank = keys.rank(page.priority, NEUTRAL, self._journal.turn, page_id)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
         if due <= now:
             self._queue(host, rank, now)
@@ -402,6 +408,8 @@ class Frontier:
         if host is not None and host.delay != delay:
             host.delay = delay
             host.ready_at = host.visited + delay
+            if host.place is Place.COOLING:
+                host.place = Place.IDLE
             self._hosts.put(host, now)
 
     def _wake(self, now: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import keys, records
-from .errors import FrontierError
+from .errors import FrontierError, FrontierUnreadable, UnreadableRecord
 from .lifecycle import State
 from .records import Counts
 
@@ -33,7 +33,13 @@ class Journal:
         self.fresh: dict[bytes, int] = {}
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
-        self.counts = records.decode_counts(stored) if stored else Counts.none()
+        try:
+            self.counts = records.decode_counts(stored) if stored else Counts.none()
+        except UnreadableRecord as error:
+            raise FrontierUnreadable(
+                f"{store.directory}: the counts cannot be read ({error}): nothing was changed; restore the "
+                "directory from a copy"
+            ) from error
         self.put = self._batch.put
         self.delete = self._batch.delete
 
@@ -49,6 +55,11 @@ class Journal:
         self.fresh[fingerprint] = page_id
         self.put(keys.INDEX + fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
         return page_id
+
+    @property
+    def turn(self) -> int:
+        """Whose turn comes now among equals: that of the page discovered last."""
+        return max(self.counts.next_page - 1, 0)
 
     def new_visit(self) -> int:
         """An id for a request that is not a page of its own."""

@@ -72,8 +72,8 @@ def clean_host(host: str) -> str:
 def rank(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
     """The place of a page in its host's queue: smaller bytes come first.
 
-    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the page id that was
-    next when the page was queued, so that equals are served in order of queueing.
+    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the id of the page
+    discovered last when this one was queued, so that equals are served in order of queueing.
     """
     if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
         priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)

@@ -59,7 +59,7 @@ class Store:
 
     def _check_format(self, scheme: str) -> None:
         """Compare format and key scheme with what is stored; store them in a new database."""
-        found = self._db.get(keys.FORMAT)
+        found = self.get(keys.FORMAT)
         if found is None:
             if next(self.scan(b"", limit=1), None) is not None:
                 raise FrontierVersion(
@@ -77,7 +77,7 @@ class Store:
                 f"version of scrapy-frontier reads format {FORMAT_VERSION}: install the version that wrote "
                 "it, or use another FRONTIER_DIR"
             )
-        stored = (self._db.get(keys.SCHEME) or b"").decode(errors="replace")
+        stored = (self.get(keys.SCHEME) or b"").decode(errors="replace")
         if scheme and stored and stored != scheme:
             raise FrontierVersion(
                 f"{self.directory} identifies pages by {stored!r}, this crawl by {scheme!r}: use the same "
@@ -97,16 +97,24 @@ class Store:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows under *prefix* whose rest is greater than *after*, in byte order."""
         source = self._db if snapshot is None else snapshot
-        stop = prefix + b"\xff" * 24 if prefix else None
-        start = prefix + after
+        for count, row in enumerate(self._seek(source, prefix, after)):
+            if count == limit:
+                return
+            yield row.key(), row.value()
+
+    def _seek(self, source: Any, prefix: bytes, after: bytes) -> Iterator[Any]:
+        """The raw iterator of *source*, on one row under *prefix* after the other.
+
+        The convenient iterators of plyvel take damaged blocks for the end of the rows; raw ones raise.
+        """
         try:
-            with source.iterator(
-                start=start, stop=stop, include_start=not after, verify_checksums=True
-            ) as rows:
-                for count, row in enumerate(rows):
-                    if count == limit:
-                        return
-                    yield row
+            with contextlib.closing(source.raw_iterator(verify_checksums=True)) as rows:
+                rows.seek(prefix + after)
+                if after and rows.valid() and rows.key() == prefix + after:
+                    rows.next()
+                while rows.valid() and rows.key().startswith(prefix):
+                    yield rows
+                    rows.next()
         except plyvel.Error as error:
             raise self._unreadable(error) from error
 
@@ -117,17 +125,7 @@ class Store:
         (2.5 us against 608 us after 20,000 pages).
         """
         cut = len(prefix)
-        try:
-            with self._db.iterator(
-                start=prefix + after,
-                stop=prefix + b"\xff" * 17,
-                include_value=False,
-                include_start=not after,
-                verify_checksums=True,
-            ) as rows:
-                return [key[cut:] for key in islice(rows, limit)]
-        except plyvel.Error as error:
-            raise self._unreadable(error) from error
+        return [row.key()[cut:] for row in islice(self._seek(self._db, prefix, after), limit)]
 
     def batch(self) -> Any:
         """An empty write batch; nothing is written before `write`."""
@@ -230,7 +228,7 @@ def _damaged(path: Path, error: BaseException) -> str:
 
 def _open(path: Path) -> Any:
     # Without CURRENT LevelDB takes a directory for a new database, and removes the tables in it.
-    if not (path / "CURRENT").exists() and any(path.glob("*.ldb")) | any(path.glob("MANIFEST-*")):
+    if not (path / "CURRENT").exists() and any(path.glob("*.ldb")) | any(path.glob("*.log")):
         raise FrontierUnreadable(_damaged(path, FileNotFoundError("its file CURRENT is missing")))
     try:
         return plyvel.DB(

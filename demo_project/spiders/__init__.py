@@ -1,0 +1,1 @@
+"""Where Scrapy looks for spiders."""

@@ -1,0 +1,258 @@
+"""Requests in: who each one is, whether it is known, and what becomes of the one it follows from."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from . import requests
+from .core import keys
+from .core.frontier import NEUTRAL, Link
+from .core.hosts import host_of
+from .core.leases import Outcome
+from .core.lifecycle import Event, State
+from .requests import AUTO_SLOT, START, Codec, Unstorable
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from .flights import Flight, Flights
+    from .notes import Notes
+    from .runtime import Runtime
+
+RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
+LIVE = 250  # requests kept as the objects they were in each of two generations, about 3 KB each
+_SLOT = "download_slot"
+
+
+class Intake:
+    """Turns requests into links for the frontier of *runtime*, and remembers what it met lately."""
+
+    def __init__(
+        self, crawler: Crawler, runtime: Runtime, codec: Codec, flights: Flights, notes: Notes
+    ) -> None:
+        self._runtime = runtime
+        self._codec = codec
+        self._flights = flights
+        self._notes = notes
+        self._tally = notes.tally
+        self._recent: set[str] = set()
+        self._recent_before: set[str] = set()
+        self._live: dict[int, Request] = {}
+        self._live_before: dict[int, Request] = {}
+        self._unstored: dict[int, Request] = {}
+        self._dupefilter: BaseDupeFilter | None = None
+        cls = load_object(crawler.settings["DUPEFILTER_CLASS"])
+        self._filters = cls is not BaseDupeFilter
+        if cls not in (BaseDupeFilter, RFPDupeFilter):
+            self._dupefilter = build_from_crawler(cls, crawler)
+            self._dupefilter.open()
+
+    def close(self, reason: str) -> None:
+        if self._dupefilter is not None:
+            self._dupefilter.close(reason)
+
+    def is_recent(self, request: Request) -> bool:
+        """Whether the text of the URL alone says that *request* is known.
+
+        Nine links in ten are, most of them met a moment ago: these cost a microsecond.
+        """
+        url = request.url
+        return (
+            (url in self._recent or url in self._recent_before)
+            and not self._flights.have_children
+            and not request.dont_filter
+            and request.method == "GET"
+            and not request.body
+            and not request.meta.get("verbatim_url")
+        )
+
+    def enqueue(self, request: Request) -> bool:
+        """Queue *request*, or note what became of the one it follows from; False for a known page."""
+        runtime = self._runtime
+        flight = self._flights.leading_to(request)
+        if flight is not None and _times(request, "retry_times") > _times(flight.request, "retry_times"):
+            return self._retry(flight, request, runtime)
+        if (
+            self._dupefilter is not None
+            and not request.dont_filter
+            and self._dupefilter.request_seen(request)
+        ):
+            self._tally["dupefilter/filtered"] += 1
+            return False
+        fingerprint = self._fingerprint(request, runtime)
+        again = request.dont_filter or not self._filters
+        parent = None
+        if flight is not None:
+            known = runtime.frontier.find(fingerprint)
+            if self._redirected(flight, request, known):
+                return True
+            parent = flight.lease.page_id
+        if again and self._filters and _is_seed(request):
+            known = runtime.frontier.find(fingerprint)
+            again = known is not None and self._is_wanted_again(known, request, runtime)
+        page_id = self._discover(request, fingerprint, again, parent, runtime)
+        if page_id is None:
+            self._filtered(request)
+            return False
+        if flight is not None and flight.child_outcome is not None:
+            flight.child_outcome = flight.child_outcome._replace(target=page_id)
+        return True
+
+    def _fingerprint(self, request: Request, runtime: Runtime) -> bytes:
+        """Who *request* is; a URL that alone says so is remembered."""
+        if not (
+            runtime.is_default_fingerprinter
+            and request.method == "GET"
+            and not request.body
+            and not request.meta.get("verbatim_url")
+        ):
+            return runtime.fingerprint(request)
+        url = request.url
+        if self._filters:
+            self._recent.add(url)
+            if len(self._recent) >= RECENT:
+                self._recent, self._recent_before = set(), self._recent
+        return requests.plain_fingerprint(url) or runtime.fingerprint(request)
+
+    def _discover(
+        self, request: Request, fingerprint: bytes, again: bool, parent: int | None, runtime: Runtime
+    ) -> int | None:
+        url_host = host_of(request.url)
+        host = self._host_key(request, url_host)
+        payload, stored = self._payload(request)
+        link = Link(
+            fingerprint,
+            request.url,
+            host,
+            request.priority,
+            payload,
+            parent,
+            NEUTRAL,
+            again,
+            stored,
+            "" if host == url_host else host,
+        )
+        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
+        if page_id is not None:
+            self._keep(page_id, request, stored)
+        return page_id
+
+    def _payload(self, request: Request) -> tuple[bytes, bool]:
+        try:
+            return self._codec.encode(request), True
+        except Unstorable as reason:
+            self._tally["scheduler/unserializable"] += 1
+            self._notes.say_once(
+                "unstorable",
+                logging.WARNING,
+                "Unable to serialize request: %s - reason: %s; it would not survive a restart (said once)",
+                request,
+                reason,
+            )
+            return b"", False
+
+    def _host_key(self, request: Request, url_host: str) -> str:
+        """The download slot the user chose, else the URL's host; an inherited slot is dropped."""
+        meta = request.meta
+        slot = meta.get(_SLOT)
+        if slot is None:
+            return url_host
+        if slot == meta.pop(AUTO_SLOT, None):
+            del meta[_SLOT]
+            return url_host
+        return keys.clean_host(str(slot))
+
+    def _keep(self, page_id: int, request: Request, stored: bool) -> None:
+        """Keep the object itself for a while: ``scrapy shell`` goes on changing it after it was queued."""
+        tally = self._tally
+        tally["scheduler/enqueued"] += 1
+        if stored:
+            tally["scheduler/enqueued/disk"] += 1
+            self._live[page_id] = request
+            if len(self._live) >= LIVE:
+                self._live, self._live_before = {}, self._live
+        else:
+            tally["scheduler/enqueued/memory"] += 1
+            self._unstored[page_id] = request
+
+    def recall(self, page_id: int) -> Request | None:
+        """The request of a page as the object it was, if it is still there."""
+        request = self._live.pop(page_id, None) or self._live_before.pop(page_id, None)
+        if request is None and self._unstored:
+            request = self._unstored.pop(page_id, None)
+        return request
+
+    def _filtered(self, request: Request) -> None:
+        self._tally["dupefilter/filtered"] += 1
+        self._notes.say_once(
+            "filtered",
+            logging.DEBUG,
+            "Filtered a known page, %s (said once; see dupefilter/filtered)",
+            request,
+        )
+
+    def _is_wanted_again(self, known: int, request: Request, runtime: Runtime) -> bool:
+        """Whether a seed that is known must be fetched again.
+
+        Seeds come with ``dont_filter`` at every start. Repeated within one run they are meant; known from an
+        earlier run only one that failed is tried again.
+        """
+        frontier = runtime.frontier
+        page = frontier.page(known)
+        if page is None:  # it lives in memory, so in this run
+            return True
+        if known >= frontier.first_page_of_run:
+            return START.encode() in page.payload
+        if page.state is State.FAILED:
+            payload, stored = self._payload(request)
+            if stored and frontier.requeue(known, runtime.clock(), payload, request.priority):
+                self._keep(known, request, True)
+        return False
+
+    # -- requests that follow from others --------------------------------------------------------------
+
+    def _retry(self, flight: Flight, child: Request, runtime: Runtime) -> bool:
+        payload, stored = self._payload(child)
+        lease = flight.lease
+        flight.child_outcome = Outcome(
+            Event.RETRIED,
+            flight.status,
+            f"HTTP {flight.status}" if flight.status else "to be retried",
+            payload=payload if stored else None,
+            priority=child.priority,
+            delay=runtime.settings.backoff(lease.page.attempts + 1),
+        )
+        if lease.page_id in self._unstored or not stored:
+            self._unstored[lease.page_id] = child
+        self._tally["frontier/retries"] += 1
+        return True
+
+    def _redirected(self, flight: Flight, child: Request, known: int | None) -> bool:
+        """Note that a flight led to *child*; true when that is the same page once more (a cookie, say)."""
+        lease = flight.lease
+        if known is not None and known == lease.page_id:
+            payload, stored = self._payload(child)
+            flight.child_outcome = Outcome(
+                Event.RETRIED, reason="redirected to itself", payload=payload if stored else None
+            )
+            return True
+        flight.child_outcome = Outcome(Event.REDIRECTED, reason=f"led to {child.url[:200]}", target=known)
+        return False
+
+
+def _is_seed(request: Request) -> bool:
+    """Whether *request* comes from ``start()``, or by redirects from there.
+
+    What a callback makes of a seed inherits its meta, but has a depth.
+    """
+    return START in request.meta and "depth" not in request.meta
+
+
+def _times(request: Request, counter: str) -> int:
+    value = request.meta.get(counter, 0)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,47 @@
+"""What the scheduler tells: counts for the stats, and log lines that are said once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from .core.lifecycle import State
+
+if TYPE_CHECKING:
+    import logging
+
+    from scrapy import Spider
+    from scrapy.statscollectors import StatsCollector
+
+    from .core.frontier import Frontier
+
+
+class Notes:
+    """``tally`` counts this run; `report` brings the stats up to date.
+
+    A call of the stats collector for every link would cost more than the link does.
+    """
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self.spider: Spider | None = None
+        self.tally: Counter[str] = Counter()
+        self._logger = logger
+        self._said: set[str] = set()
+
+    def log(self, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
+        self._logger.log(level, message, *values, exc_info=exc_info, extra={"spider": self.spider})
+
+    def say_once(self, key: str, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
+        if key not in self._said:
+            self._said.add(key)
+            self.log(level, message, *values, exc_info=exc_info)
+
+    def report(self, stats: StatsCollector, frontier: Frontier) -> None:
+        for name, value in self.tally.items():
+            stats.set_value(name, value)
+        stats.set_value("frontier/pending", frontier.pending)
+        stats.set_value("frontier/hosts", frontier.hosts)
+        stats.set_value("frontier/attempts", frontier.counts.attempts)
+        for state in State:
+            if state is not State.LEASED:
+                stats.set_value(f"frontier/pages/{state.name.lower()}", frontier.counts.states[state])

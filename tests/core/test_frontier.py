@@ -1,0 +1,1082 @@
+"""The frontier: what each verb does, told as stories over virtual time and a real LevelDB."""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_frontier.core import keys, records
+from scrapy_frontier.core.errors import IllegalTransition
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.hosts import SENDING, Politeness
+from scrapy_frontier.core.leases import Lease, Outcome
+from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.records import Page
+from scrapy_frontier.core.store import Store
+
+NOW = 1_700_000_000.0
+DAY = 86_400.0
+FETCHED = Outcome(Event.FETCHED, 200)
+SLOW = Politeness(10.0, 1)
+
+
+opened: list[Store] = []
+
+
+@pytest.fixture(autouse=True)
+def _let_go() -> Iterator[None]:
+    """Close what a failed test leaves open, lest its warning hits the next one."""
+    yield
+    while opened:
+        opened.pop().close()
+
+
+def start(directory: Path, now: float = NOW, loaded: bool = True, **options: Any) -> Frontier:
+    """Open the frontier in *directory*, all its hosts in memory unless told otherwise."""
+    opened.append(Store(directory))
+    frontier = Frontier(opened[-1], now, **options)
+    while loaded and not frontier.load(now):
+        pass
+    return frontier
+
+
+def kill(frontier: Frontier) -> None:
+    """Let go of the files as a killed process does: what was not committed is gone, and no end is marked."""
+    frontier._store.close()
+
+
+def page(name: str, host: str = "a.example", **kept: Any) -> Link:
+    return Link(fingerprint(name), f"http://{host}/{name}", host, **kept)
+
+
+def fingerprint(name: str) -> bytes:
+    return name.encode().rjust(20, b".")
+
+
+def rows(frontier: Frontier) -> dict[bytes, bytes]:
+    return dict(frontier._store.scan(b""))
+
+
+def queue_rows(frontier: Frontier) -> list[int]:
+    return [keys.rank_id(key) for key, _ in frontier._store.scan(keys.QUEUE)]
+
+
+def take(frontier: Frontier, now: float = NOW) -> Lease:
+    lease = frontier.lease(now)
+    assert lease is not None
+    return lease
+
+
+def drain(frontier: Frontier, now: float = NOW) -> list[str]:
+    """The names of all pages that can be had now, in order, each fetched at once."""
+    found = []
+    while (lease := frontier.lease(now)) is not None:
+        found.append(lease.page.url.rpartition("/")[2])
+        frontier.release(lease.id, FETCHED, now)
+    return found
+
+
+def state(frontier: Frontier, page_id: int) -> State:
+    known = frontier.page(page_id)
+    assert known is not None
+    return known.state
+
+
+# -- discover --------------------------------------------------------------------------------------------
+
+
+def test_a_new_frontier_is_empty(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    assert frontier.lease(NOW) is None
+    assert (frontier.pending, frontier.leased, frontier.hosts, frontier.wake_at()) == (0, 0, 0, None)
+    assert frontier.was_clean
+    assert frontier.page(0) is None
+    assert repr(frontier) == "<Frontier 0 pending, 0 leased, <Hosts 0 ready, 0 cooling>>"
+    frontier.close()
+
+
+def test_pages_are_numbered_in_order_of_discovery(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    assert frontier.discover([page("one"), page("two", "b.example")], NOW) == [0, 1]
+    assert frontier.discover([page("three")], NOW) == [2]
+    assert [frontier.find(fingerprint(name)) for name in ("one", "two", "three", "four")] == [0, 1, 2, None]
+    frontier.close()
+
+
+def test_a_known_page_is_not_queued_again(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    assert frontier.discover([page("one"), page("one")], NOW) == [0, None]
+    assert frontier.discover([page("one")], NOW) == [None]
+    frontier.commit()
+    assert frontier.discover([page("one")], NOW) == [None]
+    lease = take(frontier)
+    assert frontier.discover([page("one")], NOW) == [None]
+    frontier.release(lease.id, FETCHED, NOW)
+    assert frontier.discover([page("one")], NOW) == [None]
+    frontier.close()
+
+    frontier = start(tmp_path)
+    assert frontier.discover([page("one")], NOW) == [None]
+    assert frontier.pending == 0
+    frontier.close()
+
+
+def test_a_page_is_kept_as_it_was_discovered(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("source")], NOW)
+    link = page("p", "slot", priority=7, payload=b"frozen", parent=0, kept_host="slot")
+    frontier.discover([link], NOW + 0.9)
+    assert frontier.page(1) == Page(
+        link.url, State.QUEUED, 0, 7, int(NOW), parent=0, host="slot", payload=b"frozen"
+    )
+    lease = take(frontier)
+    assert (lease.page_id, lease.host, lease.page) == (1, "slot", frontier.page(1))
+    frontier.close()
+
+
+def test_nothing_is_written_before_the_commit_and_all_of_it_at_once(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    before = rows(frontier)
+    frontier.discover([page("one"), page("two", "b.example")], NOW)
+    assert rows(frontier) == before
+    frontier.commit()
+    assert {key[:1] for key in rows(frontier)} == {b"f", b"p", b"q", b"h", b"m"}
+    assert queue_rows(frontier) == [0, 1]
+    frontier.close()
+
+
+def test_what_was_not_committed_is_discovered_anew_after_a_kill(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    frontier.commit()
+    frontier.discover([page("two")], NOW)
+    kill(frontier)
+
+    frontier = start(tmp_path)
+    assert not frontier.was_clean
+    assert frontier.discover([page("one"), page("two")], NOW) == [None, 1]
+    assert drain(frontier) == ["one", "two"]
+    frontier.close()
+
+
+# -- further visits --------------------------------------------------------------------------------------
+
+
+def test_a_page_wanted_again_is_visited_again_and_that_leaves_no_trace(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    assert drain(frontier) == ["one"]
+    before = {key: value for key, value in rows(frontier).items() if key != keys.COUNTS}
+    states = list(frontier.counts.states)
+
+    (visit,) = frontier.discover([page("one", again=True)], NOW)
+    assert visit is not None
+    assert visit >= keys.FIRST_VISIT
+    assert frontier.find(fingerprint("one")) == 0
+    assert frontier.pending == 1
+    assert drain(frontier) == ["one"]
+
+    assert {key: value for key, value in rows(frontier).items() if key != keys.COUNTS} == before
+    assert frontier.counts.states == states
+    assert frontier.counts.attempts == 2
+    assert frontier.pending == 0
+    frontier.close()
+
+
+def test_a_further_visit_survives_a_kill_and_counts_its_attempts(tmp_path: Path) -> None:
+    frontier = start(tmp_path, max_attempts=2)
+    frontier.discover([page("one"), page("one", again=True)], NOW)
+    first = take(frontier)
+    frontier.release(first.id, FETCHED, NOW)
+    visit = take(frontier)
+    assert frontier.release(visit.id, Outcome(Event.RETRIED, 500, "500"), NOW) is State.QUEUED
+    kill(frontier)
+
+    frontier = start(tmp_path, max_attempts=2)
+    assert frontier.pending == 1
+    visit = take(frontier)
+    assert visit.page.attempts == 1
+    assert frontier.release(visit.id, Outcome(Event.RETRIED, 500, "500"), NOW) is State.FAILED
+    assert frontier.page(visit.page_id) is None
+    assert state(frontier, 0) is State.DONE
+    frontier.close()
+
+
+def test_a_page_unknown_so_far_is_not_a_further_visit(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    assert frontier.discover([page("one", again=True)], NOW) == [0]
+    assert drain(frontier) == ["one"]
+    assert state(frontier, 0) is State.DONE
+    frontier.close()
+
+
+def test_further_visits_keep_page_numbers_consecutive(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    links = [page("one"), page("one", again=True), page("one", again=True), page("two")]
+    assert frontier.discover(links, NOW) == [0, keys.FIRST_VISIT, keys.FIRST_VISIT + 1, 1]
+    assert drain(frontier) == ["one", "one", "one", "two"]
+    frontier.close()
+
+
+# -- order -----------------------------------------------------------------------------------------------
+
+
+def test_best_first_over_all_hosts(tmp_path: Path) -> None:
+    """Priority, then score, then age."""
+    frontier = start(tmp_path)
+    links = [
+        page("sixth", "a.example", priority=-1),
+        page("third", "b.example", bucket=9),
+        page("fourth", "a.example", bucket=9),
+        page("fifth", "c.example", bucket=8),
+        page("second", "c.example", bucket=10),
+        page("first", "a.example", priority=1, bucket=0),
+    ]
+    frontier.discover(links, NOW)
+    assert drain(frontier) == ["first", "second", "third", "fourth", "fifth", "sixth"]
+    frontier.close()
+
+
+@pytest.mark.parametrize("stopped", [Frontier.close, kill])
+def test_the_order_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
+    chance = random.Random(4)
+    links = [page(str(n), f"h{n % 5}", priority=chance.randrange(9), bucket=n % 3) for n in range(200)]
+    frontier = start(tmp_path)
+    frontier.discover(links, NOW)
+    frontier.commit()
+    stopped(frontier)
+
+    frontier = start(tmp_path)
+    wanted = sorted(range(200), key=lambda n: (-links[n].priority, -links[n].bucket, n))
+    assert drain(frontier) == [str(n) for n in wanted]
+    frontier.close()
+
+
+def test_a_host_with_very_many_pages_serves_all_in_order(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(str(n), priority=n % 10) for n in range(500)], NOW)
+    assert drain(frontier) == [str(n) for n in sorted(range(500), key=lambda n: -(n % 10))]
+    frontier.close()
+
+
+def test_a_page_that_comes_late_takes_its_place(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(f"old{n}") for n in range(100)], NOW)
+    for _ in range(3):
+        take(frontier)
+    frontier.discover([page("late"), page("urgent", priority=1)], NOW)
+    assert take(frontier).page.url == "http://a.example/urgent"
+    assert drain(frontier)[-1] == "late"
+    frontier.close()
+
+
+@pytest.mark.parametrize("priority", [10**30, -(10**30)])
+def test_an_absurd_priority_is_the_highest_or_lowest_there_is(tmp_path: Path, priority: int) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("plain"), page("absurd", priority=priority)], NOW)
+    assert drain(frontier) == (["absurd", "plain"] if priority > 0 else ["plain", "absurd"])
+    frontier.close()
+
+
+# -- lease -----------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_written_at_hand_out(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(str(n), f"h{n % 3}") for n in range(30)], NOW)
+    frontier.commit()
+    before = rows(frontier)
+    leases = [take(frontier) for _ in range(20)]
+    assert rows(frontier) == before
+    assert (frontier.leased, frontier.pending) == (20, 10)
+    assert len({lease.id for lease in leases}) == len({lease.page_id for lease in leases}) == 20
+    frontier.close()
+
+
+@pytest.mark.parametrize("stopped", [Frontier.close, kill])
+def test_what_was_leased_when_the_crawl_stopped_is_leased_again(tmp_path: Path, stopped: Any) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two"), page("three")], NOW)
+    first, second = take(frontier), take(frontier)
+    frontier.release(first.id, FETCHED, NOW)
+    stopped(frontier)
+
+    frontier = start(tmp_path)
+    assert frontier.was_clean is (stopped is Frontier.close)
+    assert frontier.pending == 2
+    again = take(frontier)
+    assert (again.page_id, again.page.attempts) == (second.page_id, 0)
+    frontier.close()
+
+
+def test_a_page_is_leased_to_one_at_a_time(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    take(frontier)
+    assert frontier.lease(NOW) is None
+    assert (frontier.pending, frontier.leased) == (0, 1)
+    frontier.close()
+
+
+# -- release ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "ended", "done", "failed"),
+    [
+        (Event.FETCHED, State.DONE, 1, 0),
+        (Event.REDIRECTED, State.REDIRECTED, 1, 0),
+        (Event.EXCLUDED, State.EXCLUDED, 1, 0),
+        (Event.GONE, State.GONE, 0, 1),
+        (Event.FAILED, State.FAILED, 0, 1),
+    ],
+)
+@pytest.mark.parametrize("stopped", [Frontier.close, kill])
+def test_an_outcome_ends_the_page_for_good(
+    tmp_path: Path, event: Event, ended: State, done: int, failed: int, stopped: Any
+) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one", payload=b"frozen")], NOW)
+    lease = take(frontier, NOW + 1)
+
+    assert frontier.release(lease.id, Outcome(event, 299, "because"), NOW + 2) is ended
+
+    stopped(frontier)  # it was on its way to the disk before `release` returned
+    frontier = start(tmp_path)
+    assert frontier.lease(NOW + DAY) is None
+    assert frontier.page(0) == lease.page._replace(
+        state=ended, attempts=1, status=299, changed=int(NOW + 2), reason="because"
+    )
+    assert frontier.counts.states[ended] == sum(frontier.counts.states) == 1
+    assert frontier.counts.attempts == 1
+    row = records.decode_host(rows(frontier)[keys.host_key("a.example")])
+    assert row[:3] == (0, done, failed)
+    assert queue_rows(frontier) == []
+    frontier.close()
+
+
+def test_links_are_durable_no_later_than_the_end_of_their_page(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("parent")], NOW)
+    lease = take(frontier)
+    frontier.discover([page("child", parent=0)], NOW)
+    frontier.release(lease.id, FETCHED, NOW)
+    kill(frontier)
+
+    frontier = start(tmp_path)
+    assert state(frontier, 0) is State.DONE
+    assert drain(frontier) == ["child"]
+    frontier.close()
+
+
+def test_releasing_twice_is_once(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    lease = take(frontier)
+    assert frontier.release(lease.id, FETCHED, NOW) is State.DONE
+    before = rows(frontier)
+    assert frontier.release(lease.id, Outcome(Event.FAILED, 500), NOW) is None
+    assert frontier.release(12345, FETCHED, NOW) is None
+    assert rows(frontier) == before
+    frontier.close()
+
+
+def test_a_redirect_remembers_where_it_led(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("from")], NOW)
+    lease = take(frontier)
+    (target,) = frontier.discover([page("to", "b.example")], NOW)
+    frontier.release(lease.id, Outcome(Event.REDIRECTED, 301, target=target), NOW)
+    kill(frontier)
+
+    frontier = start(tmp_path)
+    source = frontier.page(0)
+    assert source is not None
+    assert (source.state, source.status, source.target) == (State.REDIRECTED, 301, target)
+    assert drain(frontier) == ["to"]
+    frontier.close()
+
+
+def test_a_page_that_was_never_fetched_comes_back_as_it_was(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("first", priority=1), page("second")], NOW)
+    lease = take(frontier)
+    assert frontier.release(lease.id, Outcome(Event.RETURNED, reason="stopped"), NOW) is State.QUEUED
+    assert frontier.counts.attempts == 0
+    again = take(frontier)
+    assert (again.page_id, again.page.attempts, again.rank) == (lease.page_id, 0, lease.rank)
+    frontier.close()
+
+
+def test_an_impossible_outcome_changes_nothing(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    lease = take(frontier)
+    with pytest.raises(IllegalTransition):
+        frontier.release(lease.id, Outcome(Event.DISCOVERED), NOW)
+    assert frontier.leased == 1
+    assert frontier.release(lease.id, FETCHED, NOW) is State.DONE
+    frontier.close()
+
+
+# -- retries ---------------------------------------------------------------------------------------------
+
+
+def test_a_retry_waits_for_its_backoff(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one", payload=b"old")], NOW)
+    retried = Outcome(Event.RETRIED, 503, "503", payload=b"new", delay=30.0)
+    assert frontier.release(take(frontier).id, retried, NOW) is State.QUEUED
+
+    assert (frontier.pending, queue_rows(frontier), frontier.wake_at()) == (1, [], NOW + 30)
+    assert frontier.lease(NOW + 29.9) is None
+    lease = take(frontier, NOW + 30)
+    assert lease.page == Page(
+        "http://a.example/one", State.QUEUED, 1, 0, int(NOW), None, "", b"new", 503, int(NOW), None, "503"
+    )
+    assert frontier.wake_at() == lease.deadline
+    frontier.close()
+
+
+@pytest.mark.parametrize("stopped", [Frontier.close, kill])
+def test_a_backoff_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 503, delay=30.0), NOW)
+    stopped(frontier)
+
+    frontier = start(tmp_path, NOW + 5)
+    assert (frontier.pending, frontier.wake_at()) == (1, NOW + 30)
+    assert frontier.lease(NOW + 29) is None
+    assert take(frontier, NOW + 30).page.attempts == 1
+    frontier.close()
+
+
+def test_a_page_whose_backoff_passed_is_waiting_nowhere(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 503, delay=30.0), NOW)
+    take(frontier, NOW + 31)
+    assert list(frontier._store.scan(keys.WAITING)) == []
+    assert queue_rows(frontier) == [0]
+    kill(frontier)
+
+    frontier = start(tmp_path, NOW + 32)
+    assert take(frontier, NOW + 32).page_id == 0
+    assert frontier.lease(NOW + DAY / 48) is None
+    frontier.close()
+
+
+def test_very_many_backoffs_that_end_at_once_are_all_served(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=Politeness(0.0, 500))
+    frontier.discover([page(str(n), f"h{n % 3}") for n in range(200)], NOW)
+    for n, lease in enumerate([take(frontier) for _ in range(200)]):
+        frontier.release(lease.id, Outcome(Event.RETRIED, 503, delay=30.0 + n % 2), NOW)
+    served = []
+    while (woken := frontier.wake_at()) is not None:
+        served += drain(frontier, max(woken, NOW + 30))
+    assert sorted(served, key=int) == [str(n) for n in range(200)]
+    assert frontier.pending == 0
+    frontier.close()
+
+
+def test_a_retry_without_backoff_keeps_its_place(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two")], NOW)
+    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 500), NOW)
+    assert drain(frontier) == ["one", "two"]
+    frontier.close()
+
+
+def test_a_retry_with_another_priority_takes_its_new_place(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two")], NOW)
+    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 500, priority=-1), NOW)
+    assert queue_rows(frontier) == [1, 0]
+    assert drain(frontier) == ["two", "one"]
+    assert queue_rows(frontier) == []
+    frontier.close()
+
+
+def test_a_page_is_given_up_when_its_attempts_are_used_up(tmp_path: Path) -> None:
+    """Attempts count across restarts."""
+    frontier = start(tmp_path, max_attempts=3)
+    frontier.discover([page("one")], NOW)
+    retried = Outcome(Event.RETRIED, 503, "503 Service Unavailable")
+    assert frontier.release(take(frontier).id, retried, NOW) is State.QUEUED
+    kill(frontier)
+    frontier = start(tmp_path, max_attempts=3)
+    assert frontier.release(take(frontier).id, retried, NOW) is State.QUEUED
+    frontier.close()
+    frontier = start(tmp_path, max_attempts=3)
+    assert frontier.release(take(frontier).id, retried, NOW) is State.FAILED
+
+    failed = frontier.page(0)
+    assert failed is not None
+    assert (failed.state, failed.attempts, failed.status) == (State.FAILED, 3, 503)
+    assert failed.reason == "503 Service Unavailable (3 attempts)"
+    assert (frontier.pending, frontier.counts.attempts) == (0, 3)
+    frontier.close()
+
+
+# -- leases that nobody releases -------------------------------------------------------------------------
+
+
+def test_a_lease_past_its_deadline_is_taken_back(tmp_path: Path) -> None:
+    frontier = start(tmp_path, lease_timeout=60.0, default_politeness=Politeness(0.0, 1))
+    frontier.discover([page("one"), page("two")], NOW)
+    first = take(frontier)
+    assert first.deadline == NOW + 60
+    assert frontier.lease(NOW + 59) is None
+
+    second = take(frontier, NOW + 60)
+
+    assert (second.page_id, second.page.attempts) == (first.page_id, 1)
+    assert second.page.reason == "not released in time"
+    before = rows(frontier)
+    assert frontier.release(first.id, FETCHED, NOW + 61) is None, "too late"
+    frontier.left(first.id, NOW + 61)
+    assert rows(frontier) == before
+    assert frontier.lease(NOW + 61) is None, "its host still has one request under way"
+    assert frontier.release(second.id, FETCHED, NOW + 62) is State.DONE
+    frontier.close()
+
+
+def test_a_page_that_is_never_released_fails_in_the_end(tmp_path: Path) -> None:
+    frontier = start(tmp_path, lease_timeout=60.0, max_attempts=2)
+    frontier.discover([page("one")], NOW)
+    take(frontier)
+    take(frontier, NOW + 60)
+    assert frontier.lease(NOW + 120) is None
+    failed = frontier.page(0)
+    assert failed is not None
+    assert (failed.state, failed.reason) == (State.FAILED, "not released in time (2 attempts)")
+    assert (frontier.pending, frontier.leased, frontier.hosts) == (0, 0, 0)
+    frontier.close()
+
+
+def test_the_next_deadline_is_worth_waking_up_for(tmp_path: Path) -> None:
+    frontier = start(tmp_path, lease_timeout=60.0, default_politeness=Politeness(0.0, 1))
+    frontier.discover([page("one"), page("two")], NOW)
+    take(frontier)
+    assert frontier.wake_at() == NOW + 60
+    frontier.close()
+
+
+# -- links that are not stored ---------------------------------------------------------------------------
+
+
+def test_a_link_that_is_not_stored_is_served_like_any_other(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    before = rows(frontier)
+    links = [page("stored"), page("memory", priority=1, stored=False)]
+    (_, visit) = frontier.discover(links, NOW)
+    assert visit is not None
+    assert visit >= keys.FIRST_VISIT
+    assert frontier.pending == 2
+    assert frontier.discover([page("memory"), page("memory", stored=False)], NOW) == [None, None]
+
+    frontier.commit()
+    assert fingerprint("memory") not in b"".join(rows(frontier))
+    assert keys.INDEX + fingerprint("stored") not in before
+
+    assert drain(frontier) == ["memory", "stored"]
+    frontier.close()
+
+
+def test_a_finished_link_that_was_not_stored_is_known_from_then_on(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("memory", stored=False)], NOW)
+    drain(frontier)
+    kill(frontier)
+
+    frontier = start(tmp_path)
+    page_id = frontier.find(fingerprint("memory"))
+    assert page_id == 0
+    assert state(frontier, page_id) is State.DONE
+    assert frontier.discover([page("memory")], NOW) == [None]
+    frontier.close()
+
+
+@pytest.mark.parametrize("stopped", [Frontier.close, kill])
+def test_an_unfinished_link_that_was_not_stored_is_discovered_anew_after_a_restart(
+    tmp_path: Path, stopped: Any
+) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("waiting", stored=False), page("leased", priority=1, stored=False)], NOW)
+    take(frontier)
+    stopped(frontier)
+
+    frontier = start(tmp_path)
+    assert frontier.pending == 0
+    assert frontier.lease(NOW) is None
+    assert frontier.discover([page("waiting"), page("leased")], NOW) == [0, 1]
+    assert drain(frontier) == ["waiting", "leased"]
+    frontier.close()
+
+
+def test_a_further_visit_that_is_not_stored_leaves_no_trace(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    drain(frontier)
+    frontier.discover([page("one", again=True, stored=False)], NOW)
+    before = {key: value for key, value in rows(frontier).items() if key != keys.COUNTS}
+    assert drain(frontier) == ["one"]
+    assert {key: value for key, value in rows(frontier).items() if key != keys.COUNTS} == before
+    assert frontier.pending == 0
+    frontier.close()
+
+
+def test_a_link_that_is_not_stored_can_be_retried_and_fails_in_the_end(tmp_path: Path) -> None:
+    frontier = start(tmp_path, max_attempts=2)
+    frontier.discover([page("memory", stored=False)], NOW)
+    retried = Outcome(Event.RETRIED, 500, "500")
+    assert frontier.release(take(frontier).id, retried, NOW) is State.QUEUED
+    assert frontier.pending == 1
+    assert frontier.release(take(frontier).id, retried, NOW) is State.FAILED
+    assert state(frontier, 0) is State.FAILED
+    frontier.close()
+
+
+def test_a_link_that_is_not_stored_waits_for_its_backoff(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("memory", stored=False)], NOW)
+    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 503, delay=30.0), NOW)
+    assert frontier.lease(NOW + 29) is None
+    assert take(frontier, NOW + 30).page.attempts == 1
+    frontier.close()
+
+
+# -- politeness ------------------------------------------------------------------------------------------
+
+
+def test_a_host_is_left_alone_for_its_delay(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW, politeness={"fast.example": Politeness(0.0, 8)})
+    links = [page(str(n), host) for n in range(3) for host in ("slow.example",)]
+    frontier.discover([*links, page("x", "fast.example"), page("y", "fast.example")], NOW)
+
+    assert drain(frontier) == ["0", "x", "y"]
+    assert frontier.wake_at() == NOW + 10
+    assert frontier.lease(NOW + 9) is None
+    assert drain(frontier, NOW + 10) == ["1"]
+    frontier.close()
+
+
+def test_a_host_with_its_requests_under_way_is_left_alone(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=Politeness(0.0, 2))
+    frontier.discover([page(str(n)) for n in range(4)], NOW)
+    first, _ = take(frontier), take(frontier)
+    assert frontier.lease(NOW + DAY / 48) is None
+    frontier.release(first.id, FETCHED, NOW)
+    take(frontier)
+    assert frontier.lease(NOW) is None
+    frontier.close()
+
+
+def test_a_request_that_left_the_network_makes_room_before_its_lease_ends(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=Politeness(0.0, 1))
+    frontier.discover([page("one"), page("two")], NOW)
+    first = take(frontier)
+    frontier.left(first.id, NOW)
+    frontier.left(first.id, NOW)
+    second = take(frontier)
+    assert frontier.lease(NOW) is None
+    assert frontier.release(first.id, FETCHED, NOW) is State.DONE
+    assert frontier.release(second.id, FETCHED, NOW) is State.DONE
+    frontier.close()
+
+
+@pytest.mark.parametrize(("answered", "ready"), [(0.03, 10.03), (5.0, 10.0 + SENDING)])
+def test_the_delay_counts_from_when_the_request_was_on_the_wire(
+    tmp_path: Path, answered: float, ready: float
+) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one"), page("two")], NOW)
+    frontier.left(take(frontier).id, NOW + answered)
+    assert frontier.lease(NOW + ready - 0.01) is None
+    take(frontier, NOW + ready)
+    frontier.close()
+
+
+def test_jitter_makes_pauses_longer_and_never_shorter(tmp_path: Path) -> None:
+    polite = Politeness(10.0, 30, jitter=0.5)
+    frontier = start(tmp_path, default_politeness=polite, chance=random.Random(1))
+    frontier.discover([page(str(n)) for n in range(30)], NOW)
+    now, pauses = NOW, []
+    take(frontier, now)
+    while frontier.pending:
+        ready = frontier.wake_at()
+        assert ready is not None
+        pauses.append(ready - now)
+        now = ready
+        take(frontier, now)
+    assert min(pauses) >= 10
+    assert max(pauses) <= 15
+    assert max(pauses) - min(pauses) > 3
+    frontier.close()
+
+
+def test_a_delay_set_while_crawling_holds_from_the_last_visit(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two"), page("three")], NOW)
+    take(frontier)
+    frontier.set_delay("a.example", 30.0, NOW + 1)
+    frontier.set_delay("never-met.example", 30.0, NOW + 1)
+    assert frontier.lease(NOW + 29) is None
+    take(frontier, NOW + 30)
+    assert frontier.lease(NOW + 59) is None
+    take(frontier, NOW + 60)
+    frontier.close()
+
+
+def test_a_delay_can_grow_while_its_host_cools(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one"), page("two")], NOW)
+    drain(frontier)
+    frontier.set_delay("a.example", 60.0, NOW + 5)
+    assert frontier.lease(NOW + 59) is None
+    take(frontier, NOW + 60)
+    frontier.close()
+
+
+@pytest.mark.parametrize("stopped", [Frontier.close, kill])
+def test_the_last_visit_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
+    """After a kill nobody knows the last visit, so the delay counts from the start."""
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one"), page("two")], NOW)
+    drain(frontier)
+    stopped(frontier)
+
+    frontier = start(tmp_path, NOW + 4, default_politeness=SLOW)
+    ready = NOW + 10 if stopped is Frontier.close else NOW + 14
+    assert frontier.lease(ready - 0.1) is None
+    take(frontier, ready)
+    frontier.close()
+
+
+def test_the_last_visit_survives_a_stop_with_its_lease_out(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one"), page("two")], NOW)
+    take(frontier)
+    frontier.close()
+
+    frontier = start(tmp_path, NOW + 4, default_politeness=SLOW)
+    assert frontier.lease(NOW + 9) is None
+    take(frontier, NOW + 10)
+    frontier.close()
+
+
+def test_the_last_visit_survives_a_restart_though_it_was_not_stored(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one"), page("two")], NOW)
+    drain(frontier)
+    frontier.discover([page("one", priority=1, again=True, stored=False)], NOW + 10)
+    assert drain(frontier, NOW + 10) == ["one"]
+    frontier.close()
+
+    frontier = start(tmp_path, NOW + 14, default_politeness=SLOW)
+    assert frontier.lease(NOW + 19) is None
+    take(frontier, NOW + 20)
+    frontier.close()
+
+
+def test_a_visit_hidden_by_a_kill_is_not_forgotten_by_a_clean_stop_soon_after(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one"), page("two")], NOW)
+    take(frontier)
+    kill(frontier)
+    start(tmp_path, NOW + 1, default_politeness=SLOW).close()
+
+    frontier = start(tmp_path, NOW + 2, default_politeness=SLOW)
+    assert frontier.lease(NOW + 9) is None
+    frontier.close()
+
+
+def test_a_clock_set_back_between_runs_silences_a_host_for_no_longer_than_its_delay(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one"), page("two")], NOW)
+    drain(frontier)
+    frontier.close()
+
+    frontier = start(tmp_path, NOW - DAY, default_politeness=SLOW)
+    assert frontier.lease(NOW - DAY + 9) is None
+    take(frontier, NOW - DAY + 10)
+    frontier.close()
+
+
+POLITE = {
+    "a": Politeness(1.0, 1),
+    "b": Politeness(2.0, 3),
+    "c": Politeness(0.0, 2),
+    "d": Politeness(5.0, 1, 0.5),
+}
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    chance=st.randoms(use_true_random=False), stops=st.lists(st.sampled_from(["clean", "kill"]), max_size=3)
+)
+def test_no_host_is_ever_visited_too_soon_or_too_often(
+    tmp_path_factory: pytest.TempPathFactory, chance: random.Random, stops: list[str]
+) -> None:
+    """Over virtual time, with answers and retries at random moments and restarts in between.
+
+    A clean stop gives back what is out, as the scheduler does.
+    """
+    directory, now = tmp_path_factory.mktemp("polite"), NOW
+    visits: dict[str, list[float]] = defaultdict(list)
+    frontier = start(directory, now, politeness=POLITE, chance=chance)
+    frontier.discover([page(f"{host}{n}", host) for host in POLITE for n in range(40)], now)
+
+    for stop in [*stops, "clean"]:
+        out: list[Lease] = []
+        for _ in range(40):
+            while (lease := frontier.lease(now)) is not None:
+                visits[lease.host].append(now)
+                out.append(lease)
+                under_way = sum(other.host == lease.host for other in out)
+                assert under_way <= POLITE[lease.host].concurrency
+            chance.shuffle(out)
+            for lease in out[: chance.randrange(4)]:
+                event = chance.choice([Event.FETCHED, Event.RETRIED, Event.FAILED])
+                frontier.release(lease.id, Outcome(event, delay=chance.choice([0.0, 3.0])), now)
+            del out[: len(out) - frontier.leased]
+            now += chance.choice([0.01, 0.25, 1.0])
+        if stop == "kill":
+            kill(frontier)
+        else:
+            for lease in out:
+                frontier.release(lease.id, Outcome(Event.RETURNED), now)
+            frontier.close()
+        now += chance.choice([0.0, 0.5])
+        frontier = start(directory, now, politeness=POLITE, chance=chance)
+    frontier.close()
+
+    for host, times in visits.items():
+        gaps = [later - sooner for sooner, later in pairwise(times)]
+        assert min(gaps, default=100.0) >= POLITE[host].delay - 1e-6
+
+
+# -- hosts in memory -------------------------------------------------------------------------------------
+
+
+def test_a_host_whose_pages_are_finished_is_forgotten(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    for n in range(50):
+        frontier.discover([page(str(n), f"h{n}")], NOW)
+        assert drain(frontier) == [str(n)]
+        assert frontier.hosts == 0
+    frontier.close()
+
+
+def test_a_host_is_remembered_until_its_delay_has_passed(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one")], NOW)
+    drain(frontier)
+    assert frontier.hosts == 1
+    frontier.discover([page("two")], NOW + 5)
+    assert frontier.lease(NOW + 9) is None
+    assert drain(frontier, NOW + 10) == ["two"]
+    assert frontier.lease(NOW + 20) is None
+    assert frontier.hosts == 0
+    frontier.close()
+
+
+def test_a_forgotten_host_is_counted_on_when_it_comes_back(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    for name in ("one", "two"):
+        frontier.discover([page(name)], NOW)
+        drain(frontier)
+    frontier.commit()
+    assert records.decode_host(rows(frontier)[keys.host_key("a.example")]) == (0, 2, 0, NOW)
+    frontier.close()
+
+
+def test_a_resting_host_whose_delay_changes_is_forgotten_in_the_end(tmp_path: Path) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one")], NOW)
+    drain(frontier)
+    frontier.set_delay("a.example", 20.0, NOW + 1)
+    assert frontier.lease(NOW + 100) is None
+    assert frontier.hosts == 0
+    frontier.close()
+
+
+def test_hosts_are_loaded_in_slices(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(str(n), f"h{n:02}") for n in range(25)], NOW)
+    frontier.discover([page("done", "h00-done", priority=1)], NOW)
+    frontier.release(take(frontier).id, FETCHED, NOW)
+    frontier.close()
+
+    frontier = start(tmp_path, loaded=False)
+    assert (frontier.pending, frontier.hosts, frontier.is_loaded) == (25, 0, False)
+    assert frontier.lease(NOW) is None
+    assert not frontier.load(NOW, limit=10)
+    assert frontier.hosts == 9, "one of the ten has nothing queued"
+    assert drain(frontier) == [str(n) for n in range(9)]
+    assert not frontier.load(NOW, limit=10)
+    assert frontier.load(NOW, limit=10)
+    assert frontier.is_loaded
+    assert frontier.load(NOW)
+    assert drain(frontier) == [str(n) for n in range(9, 25)]
+    frontier.close()
+
+
+def test_a_host_met_again_before_it_was_loaded_serves_all_its_pages(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("old")], NOW)
+    frontier.close()
+
+    frontier = start(tmp_path, loaded=False)
+    frontier.discover([page("new")], NOW)
+    assert frontier.load(NOW)
+    assert drain(frontier) == ["old", "new"]
+    frontier.close()
+
+
+def test_a_host_met_again_before_it_was_loaded_serves_a_better_page_first(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(f"old{n}") for n in range(30)], NOW)
+    frontier.close()
+
+    frontier = start(tmp_path, loaded=False)
+    frontier.discover([page("new", priority=1)], NOW)
+    assert take(frontier).page.url == "http://a.example/new"
+    frontier.load(NOW)
+    assert drain(frontier) == [f"old{n}" for n in range(30)]
+    frontier.close()
+
+
+# -- requeue ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("event", [Event.FETCHED, Event.REDIRECTED, Event.GONE, Event.FAILED, Event.EXCLUDED])
+def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one", "slot", kept_host="slot", payload=b"old")], NOW)
+    frontier.release(take(frontier).id, Outcome(event, 299, "because"), NOW)
+    frontier.discover([page("two")], NOW)
+
+    assert frontier.requeue(0, NOW + DAY, b"new", 5)
+
+    assert not frontier.requeue(0, NOW + DAY, b"newer", 6), "it is queued already"
+    assert frontier.pending == frontier.counts.queued == sum(frontier.counts.states) == 2
+    kill_after_commit(frontier)
+    frontier = start(tmp_path, NOW + DAY)
+    lease = take(frontier, NOW + DAY)
+    assert (lease.page_id, lease.host) == (0, "slot")
+    assert lease.page == Page("http://slot/one", State.QUEUED, 0, 5, int(NOW), None, "slot", b"new")
+    frontier.release(lease.id, FETCHED, NOW + DAY)
+    row = records.decode_host(rows(frontier)[keys.host_key("slot")])
+    assert row[:3] == (0, 1, 0)
+    frontier.close()
+
+
+def kill_after_commit(frontier: Frontier) -> None:
+    frontier.commit()
+    kill(frontier)
+
+
+def test_only_a_finished_page_can_be_queued_again(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    assert not frontier.requeue(0, NOW, b"", 0)
+    take(frontier)
+    assert not frontier.requeue(0, NOW, b"", 0)
+    assert not frontier.requeue(99, NOW, b"", 0)
+    assert frontier.counts.queued == 1
+    frontier.close()
+
+
+# -- rows nobody can read --------------------------------------------------------------------------------
+
+
+def damage(directory: Path, page_id: int, value: bytes | None) -> None:
+    store = Store(directory)
+    batch = store.batch()
+    batch.delete(keys.page_key(page_id))
+    if value is not None:
+        batch.put(keys.page_key(page_id), value)
+    store.write(batch)
+    store.close()
+
+
+@pytest.mark.parametrize("value", [b"garbage", b"", None])
+def test_an_unreadable_page_is_set_aside_and_blocks_nothing(tmp_path: Path, value: bytes | None) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two"), page("three")], NOW)
+    frontier.close()
+    damage(tmp_path, 1, value)
+
+    frontier = start(tmp_path)
+    assert drain(frontier) == ["one", "three"]
+
+    assert frontier.unreadable == [1]
+    assert frontier.pending == 0
+    assert frontier.counts.states[State.FAILED] == 1
+    kill(frontier)
+    frontier = start(tmp_path)
+    assert rows(frontier)[keys.aside_key(1)] == (value or b"")
+    assert queue_rows(frontier) == []
+    assert frontier.lease(NOW) is None
+    assert frontier.discover([page("two")], NOW) == [None]
+    frontier.close()
+
+
+def test_a_host_whose_only_page_is_unreadable_is_forgotten(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    frontier.close()
+    damage(tmp_path, 0, b"garbage")
+
+    frontier = start(tmp_path)
+    assert frontier.lease(NOW) is None
+    assert frontier.hosts == 0
+    frontier.close()
+
+
+def test_an_unreadable_host_row_is_not_fatal(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two", "b.example")], NOW)
+    frontier.close()
+    store = Store(tmp_path)
+    batch = store.batch()
+    batch.put(keys.host_key("a.example"), b"garbage")
+    store.write(batch)
+    store.close()
+
+    frontier = start(tmp_path)
+    assert "two" in drain(frontier)
+    frontier.close()
+
+
+# -- endings ---------------------------------------------------------------------------------------------
+
+
+def test_a_clean_end_is_known_as_such_only_once(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one")], NOW)
+    frontier.close()
+    frontier = start(tmp_path)
+    assert frontier.was_clean
+    kill(frontier)
+    frontier = start(tmp_path)
+    assert not frontier.was_clean
+    frontier.close()
+
+
+def test_pages_of_earlier_runs_have_numbers_below_the_first_of_this_run(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two")], NOW)
+    frontier.close()
+    frontier = start(tmp_path)
+    assert frontier.first_page_of_run == 2
+    assert frontier.discover([page("three")], NOW) == [2]
+    frontier.close()

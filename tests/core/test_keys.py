@@ -1,0 +1,124 @@
+"""Keys: byte order is the wanted order."""
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from scrapy_frontier.core import keys
+
+PRIORITIES = st.integers(-keys.MAX_PRIORITY, keys.MAX_PRIORITY)
+BUCKETS = st.integers(0, 0xFFFF)
+PAGE_IDS = st.integers(0, keys.FIRST_VISIT - 1)
+VISIT_IDS = st.integers(keys.FIRST_VISIT, keys.MAX_ID)
+
+
+class Queued(NamedTuple):
+    priority: int
+    bucket: int
+    turn: int
+    page_id: int
+
+    @property
+    def rank(self) -> bytes:
+        return keys.rank(*self)
+
+    @property
+    def wanted(self) -> tuple[int, int, int, bool, int]:
+        """What the order should be: a page in its own turn comes before what was queued in the same turn."""
+        return -self.priority, -self.bucket, self.turn, self.turn != self.page_id, self.page_id
+
+
+def queued(page_ids: st.SearchStrategy[int]) -> st.SearchStrategy[Queued]:
+    close = st.builds(Queued, st.integers(-2, 2), st.integers(0, 2), st.integers(0, 2), st.integers(0, 2))
+    return close | st.builds(Queued, PRIORITIES, BUCKETS, PAGE_IDS, page_ids)
+
+
+@given(queued(PAGE_IDS | VISIT_IDS), queued(PAGE_IDS | VISIT_IDS))
+def test_ranks_order_by_priority_then_score_then_turn(one: Queued, other: Queued) -> None:
+    assert (one.rank < other.rank) == (one.wanted < other.wanted)
+    assert (one.rank == other.rank) == (one == other)
+
+
+@given(queued(PAGE_IDS | VISIT_IDS))
+def test_a_rank_tells_its_page(entry: Queued) -> None:
+    assert keys.rank_id(entry.rank) == entry.page_id
+
+
+@given(PRIORITIES, BUCKETS, PAGE_IDS, VISIT_IDS)
+def test_a_further_visit_comes_right_behind_its_turn(
+    priority: int, bucket: int, turn: int, visit: int
+) -> None:
+    page, next_page = keys.rank(priority, bucket, turn, turn), keys.rank(priority, bucket, turn + 1, turn + 1)
+    assert page < keys.rank(priority, bucket, turn, visit) < next_page
+
+
+@given(st.integers())
+def test_a_priority_out_of_range_counts_as_the_nearest_in_range(priority: int) -> None:
+    clamped = min(max(priority, -keys.MAX_PRIORITY), keys.MAX_PRIORITY)
+    assert keys.rank(priority, 0, 0, 0) == keys.rank(clamped, 0, 0, 0)
+
+
+@given(st.floats(0, 1e11), st.floats(0, 1e11), PAGE_IDS, PAGE_IDS)
+def test_waiting_rows_are_ordered_by_time(sooner: float, later: float, one: int, other: int) -> None:
+    sooner, later = sorted((sooner, later))
+    first, second = keys.waiting_key(sooner, one), keys.waiting_key(later, other)
+    assert first <= second or int(sooner * 1e6) == int(later * 1e6)
+    assert keys.waiting_time(first) == pytest.approx(sooner, abs=1e-4)
+    assert keys.rank_id(first) == one
+
+
+def test_a_time_before_1970_waits_for_nothing() -> None:
+    assert keys.waiting_time(keys.waiting_key(-1.0, 7)) == 0.0
+
+
+@given(st.text())
+@example("a\0b")
+@example("\ud800.example")
+@example("bücher.example")
+def test_a_clean_host_can_stand_in_a_key(name: str) -> None:
+    host = keys.clean_host(name)
+    assert b"\0" not in host.encode()
+    assert keys.clean_host(host) == host
+    assert keys.host_key(host)[1:].decode() == host
+
+
+@given(st.from_regex(r"[a-z0-9.-]*", fullmatch=True))
+def test_an_ordinary_host_is_clean_already(name: str) -> None:
+    assert keys.clean_host(name) == name
+
+
+def test_the_rows_of_a_host_lie_apart_from_those_of_a_longer_name() -> None:
+    row = keys.queue_prefix("a.example.org") + keys.rank(0, 0, 1, 1)
+    assert not row.startswith(keys.queue_prefix("a.example"))
+
+
+@given(queued(PAGE_IDS | VISIT_IDS), st.text().map(keys.clean_host))
+def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
+    assert keys.unpack_rank(keys.pack_rank(entry.rank, host)) == (entry.rank, host)
+
+
+@pytest.mark.parametrize(
+    ("key", "golden"),
+    [
+        (keys.page_key(258), "70 0000000102"),
+        (keys.aside_key(258), "78 0000000102"),
+        (keys.host_key("a.example"), "68 612e6578616d706c65"),
+        (keys.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
+        (keys.rank(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
+        (keys.rank(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
+        (keys.rank(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
+        (keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
+        (keys.pack_rank(keys.rank(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
+    ],
+    ids=["page", "aside", "host", "queue", "rank", "better rank", "visit", "waiting", "waiting value"],
+)
+def test_golden_bytes(key: bytes, golden: str) -> None:
+    assert key.hex() == golden.replace(" ", "")
+
+
+def test_rows_of_different_kinds_never_mix() -> None:
+    prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, b"m"]
+    assert len(set(prefixes)) == len(prefixes)
+    assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}

@@ -1,0 +1,145 @@
+"""SIGKILL at random moments: nothing accepted is lost, nothing finished is fetched again."""
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.hosts import Politeness
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.store import Store
+
+NOW = 1_700_000_000.0
+KILLS = 6
+IN_FLIGHT = 8
+
+# Crawls for ever: up to IN_FLIGHT pages are leased, each links three that are new. Each line is printed
+# when what it says is true: "accepted" pages are durable at the next "done", which follows its commit.
+CRAWL = """
+import sys
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.store import Store
+
+def link(number):
+    host = "h%d.example" % (number % 13)
+    url, payload = "http://%s/%d" % (host, number), b"x" * (number % 50)
+    return Link(number.to_bytes(20, "big"), url, host, payload=payload)
+
+def say(word, number):
+    print(word, number, flush=True)
+
+now = float(sys.argv[2])
+in_flight = int(sys.argv[3])
+frontier = Frontier(Store(sys.argv[1]), now, max_attempts=1000)
+while not frontier.load(now, 5):
+    pass
+say("opened", frontier.pending)
+leases = []
+number = 0
+for page_id in frontier.discover([link(0)], now):
+    if page_id is not None:
+        say("accepted", 0)
+while True:
+    now += 0.001
+    while len(leases) < in_flight and (lease := frontier.lease(now)) is not None:
+        leases.append(lease)
+        say("leased", int(lease.page.url.rpartition("/")[2]))
+    lease = leases.pop(len(leases) // 2)
+    number = int(lease.page.url.rpartition("/")[2])
+    children = [3 * number + step for step in (1, 2, 3)]
+    for child, page_id in zip(children, frontier.discover([link(child) for child in children], now)):
+        if page_id is not None:
+            say("accepted", child)
+    if lease.page.attempts == 0 and number % 10 == 9:
+        frontier.release(lease.id, Outcome(Event.RETRIED, 503, delay=0.005), now)
+        say("retried", number)
+    else:
+        frontier.release(lease.id, Outcome(Event.FETCHED, 200), now)
+        say("done", number)
+"""
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_killed_crawl_goes_on_where_it_was(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    durable: set[int] = set()
+    done: set[int] = set()
+    retried: Counter[int] = Counter()
+    leased: Counter[int] = Counter()
+
+    for run in range(KILLS):
+        lines = crawl_and_kill(tmp_path, NOW + 100 * run, after_lines=chance.randrange(1, 1500))
+        accepted: list[int] = []
+        for word, number in lines:
+            if word == "accepted":
+                accepted.append(number)
+            elif word == "leased":
+                assert number not in done, "a finished page is not leased again"
+                leased[number] += 1
+            elif word in ("retried", "done"):
+                durable.update(accepted)
+                accepted.clear()
+                if word == "retried":
+                    retried[number] += 1
+                else:
+                    done.add(number)
+        check(tmp_path, durable, done)
+
+    repeated = leased - Counter(dict.fromkeys(leased, 1)) - retried
+    assert repeated.total() <= KILLS * IN_FLIGHT, "only pages in flight are leased again"
+    assert len(done) > 100
+
+
+def crawl_and_kill(directory: Path, now: float, after_lines: int) -> list[tuple[str, int]]:
+    """What a crawl said before it was killed; it is some lines ahead of what we read when it dies."""
+    command = [sys.executable, "-c", CRAWL, str(directory), str(now), str(IN_FLIGHT)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawl:
+        assert crawl.stdout is not None
+        said = [crawl.stdout.readline() for _ in range(after_lines)]
+        crawl.kill()
+        said += crawl.stdout.readlines()
+    assert crawl.returncode == -9
+    words = [line.split() for line in said if line.endswith("\n")]
+    return [(word, int(number)) for word, number in words]
+
+
+def check(directory: Path, durable: set[int], done: set[int]) -> None:
+    """The files as the kill left them hold everything; looking at a copy would do, and opening is one more
+    test. Nothing is marked as clean."""
+    store = Store(directory)
+    frontier = Frontier(store, NOW)
+    for number in durable | done:
+        page_id = frontier.find(number.to_bytes(20, "big"))
+        assert page_id is not None, f"{number} was accepted and is lost"
+        page = frontier.page(page_id)
+        assert page is not None
+        assert (page.state is State.DONE) or number not in done
+    store.close()
+
+
+def test_a_killed_crawl_can_be_finished(tmp_path: Path) -> None:
+    """Every page that was accepted is fetched in the end, each exactly once from then on."""
+    lines = crawl_and_kill(tmp_path, NOW, after_lines=700)
+    done = {number for word, number in lines if word == "done"}
+
+    frontier = Frontier(Store(tmp_path), NOW + 100, default_politeness=Politeness(0.0, 1))
+    while not frontier.load(NOW + 100):
+        pass
+    assert not frontier.was_clean
+    known, waiting = frontier.counts.next_page, frontier.pending
+    fetched = []
+    while (lease := frontier.lease(NOW + 100)) is not None:
+        fetched.append(int(lease.page.url.rpartition("/")[2]))
+        frontier.release(lease.id, Outcome(Event.FETCHED, 200), NOW + 100)
+    assert len(fetched) == len(set(fetched)) == waiting
+    assert done.isdisjoint(fetched)
+    assert frontier.counts.states[State.DONE] == known
+    assert frontier.pending == 0
+    frontier.close()

@@ -1,0 +1,516 @@
+"""The store: opened by one process at a time, never deleted, never recreated; every failure has a remedy."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import plyvel
+import pytest
+
+from scrapy_frontier.core import keys
+from scrapy_frontier.core.errors import (
+    FrontierError,
+    FrontierLocked,
+    FrontierUnreadable,
+    FrontierUnwritable,
+    FrontierVersion,
+)
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.records import FORMAT_VERSION
+from scrapy_frontier.core.store import Store
+
+NOW = 1_700_000_000.0
+PAGES = 300
+
+
+def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def link(number: int) -> Link:
+    url = f"http://h{number % 7}.example/{number}"
+    payload = number.to_bytes(4, "big") * 40
+    return Link(number.to_bytes(20, "big"), url, f"h{number % 7}.example", payload=payload)
+
+
+def write_pages(directory: Path, pages: int = PAGES) -> None:
+    """A frontier with some pages, stopped cleanly: its rows lie in a table."""
+    frontier = Frontier(Store(directory), NOW)
+    frontier.discover([link(number) for number in range(pages)], NOW)
+    frontier.close()
+
+
+def kill_after_writing(directory: Path, pages: int = PAGES) -> None:
+    """A frontier with some pages, not stopped at all: its rows lie in the log."""
+    store = Store(directory / "living")
+    frontier = Frontier(store, NOW)
+    for number in range(pages):
+        frontier.discover([link(number)], NOW)
+        frontier.commit()
+    shutil.copytree(directory / "living" / "leveldb", directory / "leveldb")
+    store.close()
+    shutil.rmtree(directory / "living")
+
+
+def data_files(directory: Path) -> dict[str, bytes]:
+    """What holds rows; LevelDB's own lock and diary may change."""
+    return {
+        file.name: file.read_bytes()
+        for file in (directory / "leveldb").iterdir()
+        if not file.name.startswith("LO")
+    }
+
+
+def known(frontier: Frontier) -> list[int]:
+    return [number for number in range(PAGES) if frontier.find(number.to_bytes(20, "big")) is not None]
+
+
+def only(directory: Path, pattern: str) -> Path:
+    (file,) = (directory / "leveldb").glob(pattern)
+    return file
+
+
+def flip(file: Path, offset: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[offset] ^= 0xFF
+    file.write_bytes(data)
+
+
+# -- opening ---------------------------------------------------------------------------------------------
+
+
+def test_a_new_directory_becomes_a_frontier(tmp_path: Path) -> None:
+    directory = tmp_path / "not" / "there"
+    Store(directory, "scheme").close()
+    store = Store(directory, "scheme")
+    assert store.get(keys.FORMAT) == b"1"
+    assert store.get(keys.SCHEME) == b"scheme"
+    store.close()
+
+
+def test_a_newer_format_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    write_pages(tmp_path)
+    with plyvel.DB(str(tmp_path / "leveldb")) as db:
+        db.put(keys.FORMAT, b"99")
+
+    with pytest.raises(FrontierVersion) as refused:
+        Store(tmp_path)
+
+    assert str(refused.value) == (
+        f"{tmp_path} was written in frontier format 99, this version of scrapy-frontier reads format "
+        f"{FORMAT_VERSION}: install the version that wrote it, or use another FRONTIER_DIR"
+    )
+    assert refused.value.reason == "frontier_version"
+
+
+def test_another_key_scheme_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    Store(tmp_path, "theirs").close()
+    with pytest.raises(FrontierVersion) as refused:
+        Store(tmp_path, "ours")
+    assert str(refused.value) == (
+        f"{tmp_path} identifies pages by 'theirs', this crawl by 'ours': use the same "
+        "REQUEST_FINGERPRINTER_CLASS and version of w3lib as before, or another FRONTIER_DIR"
+    )
+    Store(tmp_path, "theirs").close()
+
+
+def test_who_only_looks_needs_no_key_scheme(tmp_path: Path) -> None:
+    Store(tmp_path, "theirs").close()
+    Store(tmp_path).close()
+
+
+def test_a_leveldb_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    with plyvel.DB(str(tmp_path / "leveldb"), create_if_missing=True) as db:
+        db.put(b"theirs", b"value")
+
+    with pytest.raises(FrontierVersion, match="not a frontier: use another FRONTIER_DIR"):
+        Store(tmp_path)
+
+    with plyvel.DB(str(tmp_path / "leveldb")) as db:
+        assert list(db) == [(b"theirs", b"value")]
+
+
+def test_a_refused_store_can_be_opened_by_who_may(tmp_path: Path) -> None:
+    """The lock and the database are let go when opening fails."""
+    Store(tmp_path, "theirs").close()
+    for _ in range(2):
+        with pytest.raises(FrontierVersion):
+            Store(tmp_path, "ours")
+    Store(tmp_path, "theirs").close()
+
+
+def test_closing_twice_is_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert repr(store) == f"<Store {tmp_path}>"
+    store.close()
+    store.close()
+    assert repr(store) == f"<Store {tmp_path} closed>"
+
+
+# -- the lock --------------------------------------------------------------------------------------------
+
+
+def test_a_second_open_in_the_same_process_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with pytest.raises(FrontierLocked) as refused:
+        Store(tmp_path)
+    assert str(refused.value) == (
+        f"{tmp_path} is open in process {os.getpid()}: stop that crawl first, or use another FRONTIER_DIR"
+    )
+    store.close()
+    Store(tmp_path).close()
+
+
+OPEN_IN_ANOTHER_PROCESS = """
+import sys
+from scrapy_frontier.core.store import Store
+try:
+    Store(sys.argv[1]).close()
+except Exception as error:
+    print(type(error).__name__, error)
+else:
+    print("opened")
+"""
+
+
+def test_a_second_open_in_another_process_is_refused(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    refused = run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout
+    assert refused.startswith(f"FrontierLocked {tmp_path} is open in process {os.getpid()}: ")
+
+    store.close()
+    assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout == "opened\n"
+
+
+def test_the_lock_survives_somebody_looking_into_leveldbs_own(tmp_path: Path) -> None:
+    """Closing any descriptor of ``LOCK`` gives up LevelDB's lock; a backup in the same process does that."""
+    store = Store(tmp_path)
+    (tmp_path / "leveldb" / "LOCK").read_bytes()
+    assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout.startswith("FrontierLocked")
+    store.close()
+
+
+def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
+    code = "import os, sys; from scrapy_frontier.core.store import Store; Store(sys.argv[1]); os._exit(9)"
+    died = run(code, tmp_path)
+    assert died.returncode == 9
+    Store(tmp_path).close()
+
+
+# -- directories that will not do ------------------------------------------------------------------------
+
+
+def test_a_path_below_a_file_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("theirs")
+    with pytest.raises(FrontierUnreadable, match="use another FRONTIER_DIR") as refused:
+        Store(tmp_path / "file" / "frontier")
+    assert "Not a directory" in str(refused.value)
+    assert (tmp_path / "file").read_text() == "theirs"
+
+
+def test_a_file_in_place_of_the_database_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "leveldb").write_text("theirs")
+    with pytest.raises(FrontierUnreadable, match=r"cannot open .*nothing was changed"):
+        Store(tmp_path)
+    assert (tmp_path / "leveldb").read_text() == "theirs"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.parametrize("name", [".", "leveldb"])
+def test_a_directory_without_write_permission_is_refused_with_a_remedy(tmp_path: Path, name: str) -> None:
+    write_pages(tmp_path)
+    (tmp_path / "frontier.lock").unlink()
+    (tmp_path / name).chmod(0o500)
+    try:
+        with pytest.raises(FrontierUnreadable, match="writable for this user"):
+            Store(tmp_path)
+    finally:
+        (tmp_path / name).chmod(0o700)
+    Store(tmp_path).close()
+
+
+# -- damaged files ---------------------------------------------------------------------------------------
+
+
+def test_a_log_cut_short_loses_only_what_was_cut(tmp_path: Path) -> None:
+    """What a power cut leaves: the last records are gone or half there."""
+    kill_after_writing(tmp_path)
+    log = only(tmp_path, "*.log")
+    os.truncate(log, log.stat().st_size - 100)
+
+    frontier = Frontier(Store(tmp_path), NOW)
+
+    assert known(frontier) == list(range(PAGES - 1))
+    frontier.load(NOW)
+    assert frontier.pending == PAGES - 1
+    frontier.close()
+
+
+def test_a_damaged_log_is_named_and_nothing_deleted(tmp_path: Path) -> None:
+    kill_after_writing(tmp_path)
+    flip(only(tmp_path, "*.log"), 20_000)
+    before = data_files(tmp_path)
+
+    with pytest.raises(FrontierUnreadable, match=r"is damaged \(.*repair_db") as refused:
+        Store(tmp_path)
+
+    assert str(tmp_path / "leveldb") in str(refused.value)
+    assert data_files(tmp_path) == before
+
+
+@pytest.mark.parametrize("pattern", ["*.ldb", "MANIFEST-*"])
+def test_a_missing_file_is_named_and_nothing_deleted(tmp_path: Path, pattern: str) -> None:
+    write_pages(tmp_path)
+    only(tmp_path, pattern).unlink()
+    before = data_files(tmp_path)
+
+    with pytest.raises(FrontierUnreadable, match="nothing was changed"):
+        Store(tmp_path)
+
+    assert data_files(tmp_path) == before
+
+
+def test_a_missing_current_is_named_and_nothing_deleted(tmp_path: Path) -> None:
+    write_pages(tmp_path)
+    only(tmp_path, "CURRENT").unlink()
+    before = data_files(tmp_path)
+
+    with pytest.raises(FrontierUnreadable):
+        Store(tmp_path).close()
+
+    assert data_files(tmp_path) == before
+
+
+def test_a_beginning_that_was_killed_is_begun_again(tmp_path: Path) -> None:
+    """LevelDB writes its first MANIFEST, then CURRENT; a kill between the two has nothing to lose."""
+    (tmp_path / "leveldb").mkdir()
+    (tmp_path / "leveldb" / "MANIFEST-000001").write_bytes(b"half a rec")
+    Store(tmp_path).close()
+
+
+@pytest.mark.parametrize("pattern", ["CURRENT", "MANIFEST-*"])
+def test_a_damaged_catalogue_is_named_and_nothing_deleted(tmp_path: Path, pattern: str) -> None:
+    write_pages(tmp_path)
+    flip(only(tmp_path, pattern), 10)
+    before = data_files(tmp_path)
+
+    with pytest.raises(FrontierUnreadable, match="nothing was changed"):
+        Store(tmp_path)
+
+    assert data_files(tmp_path) == before
+
+
+Served = list[tuple[str, bytes]]
+
+
+def crawl_with_a_damaged_table(directory: Path, share: float) -> tuple[Served, int, Exception | None]:
+    """Every page served, how many were set aside, and what went wrong, with one byte of the table flipped."""
+    write_pages(directory)
+    table = only(directory, "*.ldb")
+    flip(table, int((table.stat().st_size - 1) * share))
+    before = table.read_bytes()
+    served, aside, complaint, store = [], 0, None, None
+    try:
+        store = Store(directory)
+        frontier = Frontier(store, NOW)
+        frontier.load(NOW)
+        while (lease := frontier.lease(NOW)) is not None:
+            served.append((lease.page.url, lease.page.payload))
+            frontier.release(lease.id, Outcome(Event.FETCHED, 200), NOW)
+        aside = len(frontier.unreadable)
+    except Exception as error:
+        complaint = error
+    if store is not None:
+        store.close()
+    assert table.read_bytes() == before
+    return served, aside, complaint
+
+
+def test_a_damaged_table_is_named(tmp_path: Path) -> None:
+    """Wherever the byte lies, from the first data block to the footer."""
+    for percent in range(0, 101, 10):
+        directory = tmp_path / str(percent)
+        served, aside, complaint = crawl_with_a_damaged_table(directory, percent / 100)
+        if complaint is None:
+            assert len(served) + aside == PAGES
+        else:
+            assert isinstance(complaint, FrontierUnreadable)
+            assert str(directory) in str(complaint)
+
+
+def test_a_damaged_table_never_gives_a_wrong_page(tmp_path: Path) -> None:
+    wanted = {(link(number).url, link(number).payload) for number in range(PAGES)}
+    for percent in range(0, 101, 10):
+        served, _, _ = crawl_with_a_damaged_table(tmp_path / str(percent), percent / 100)
+        assert set(served) <= wanted
+        assert len(served) == len(set(served))
+
+
+# -- no space --------------------------------------------------------------------------------------------
+
+CRAWL_UNTIL_THE_DISK_IS_FULL = """
+import resource, sys
+from scrapy_frontier.core.errors import FrontierUnwritable
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.store import Store
+store = Store(sys.argv[1])
+frontier = Frontier(store, 1.7e9)
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+committed = 0
+try:
+    for number in range(5000):
+        link = Link(number.to_bytes(20, "big"), "http://a.example/%d" % number, "a.example")
+        frontier.discover([link], 1.7e9)
+        frontier.commit()
+        committed = number + 1
+except FrontierUnwritable as error:
+    print(committed)
+    print(error)
+for verb in (
+    frontier.commit,
+    lambda: frontier.discover([], 1.7e9),
+    lambda: frontier.lease(1.7e9),
+    lambda: frontier.release(1, Outcome(Event.FETCHED), 1.7e9),
+    lambda: frontier.requeue(0, 1.7e9, b"", 0),
+):
+    try:
+        verb()
+    except FrontierUnwritable:
+        print("still refused")
+frontier.close()
+"""
+
+
+def test_a_file_size_limit_stops_the_crawl_clearly_and_loses_nothing(tmp_path: Path) -> None:
+    full = run(CRAWL_UNTIL_THE_DISK_IS_FULL, tmp_path)
+    assert full.returncode == 0, full.stderr
+    committed, message, *refused = full.stdout.splitlines()
+    assert message.startswith(f"cannot write to {tmp_path} (")
+    assert message.endswith("then start the same crawl again; nothing that was stored is lost")
+    assert refused == ["still refused"] * 5
+
+    frontier = Frontier(Store(tmp_path), NOW)
+    assert not frontier.was_clean
+    assert frontier.counts.next_page == int(committed) > 100
+    assert all(frontier.find(number.to_bytes(20, "big")) == number for number in range(int(committed)))
+    frontier.close()
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = shutil.which("mount")
+    if os.geteuid() != 0 or command is None:
+        pytest.skip("only root may mount a tmpfs")
+    mounted = subprocess.run([command, "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("this machine lets nobody mount a tmpfs")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_full_disk_stops_the_crawl_clearly_and_loses_nothing(tiny_disk: Path) -> None:
+    frontier = Frontier(Store(tiny_disk / "frontier"), NOW)
+    committed = 0
+    with pytest.raises(FrontierUnwritable, match=r"No space left on device.*free some space") as full:  # noqa: PT012
+        while committed < 10_000:
+            frontier.discover([link(committed)], NOW)
+            frontier.commit()
+            committed += 1
+    assert full.value.reason == "frontier_unwritable"
+    assert committed > 100
+    with pytest.raises(FrontierUnwritable):
+        frontier.lease(NOW)
+    frontier.close()
+
+    with pytest.raises(FrontierError, match="space"):  # still full: says so, and changes nothing
+        Frontier(Store(tiny_disk / "frontier"), NOW)
+
+    subprocess.run(["mount", "-o", "remount,size=16m", tiny_disk], check=True)
+    frontier = Frontier(Store(tiny_disk / "frontier"), NOW)
+    assert frontier.counts.next_page == committed
+    assert all(frontier.find(number.to_bytes(20, "big")) == number for number in range(committed))
+    frontier.close()
+
+
+CREATE_ON_A_FULL_DISK = """
+import resource, sys
+from scrapy_frontier.core.errors import FrontierError
+from scrapy_frontier.core.store import Store
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    Store(sys.argv[1], "scheme" * 10_000).close()
+except FrontierError as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize(("space", "error"), [(0, "FrontierUnreadable"), (30_000, "FrontierUnwritable")])
+def test_a_disk_too_full_to_begin_is_told_clearly(tmp_path: Path, space: int, error: str) -> None:
+    full = run(CREATE_ON_A_FULL_DISK, tmp_path, space)
+    assert full.stdout.startswith(f"{error} "), full.stderr
+    assert "space" in full.stdout
+    assert full.returncode == 0
+
+    Store(tmp_path).close()
+
+
+# -- reading ---------------------------------------------------------------------------------------------
+
+
+def test_scan_goes_on_behind_a_row_and_stops_at_a_limit(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    batch = store.batch()
+    for name in (b"ha", b"hb", b"hc", b"i"):
+        batch.put(name, b"")
+    store.write(batch, sync=True)
+
+    assert [key for key, _ in store.scan(b"h")] == [b"ha", b"hb", b"hc"]
+    assert [key for key, _ in store.scan(b"h", after=b"a")] == [b"hb", b"hc"]
+    assert [key for key, _ in store.scan(b"h", after=b"a", limit=1)] == [b"hb"]
+    assert list(store.scan(b"h", limit=0)) == []
+    store.close()
+
+
+def test_ranks_are_those_of_one_host_behind_a_cursor(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    batch = store.batch()
+    ranks = [keys.rank(0, 0, number, number) for number in range(5)]
+    for rank in ranks:
+        batch.put(keys.queue_prefix("a") + rank, b"")
+        batch.put(keys.queue_prefix("ab") + rank, b"")
+    store.write(batch)
+
+    assert store.ranks(keys.queue_prefix("a"), b"", 9) == ranks
+    assert store.ranks(keys.queue_prefix("a"), ranks[1], 2) == ranks[2:4]
+    assert store.ranks(keys.queue_prefix("b"), b"", 9) == []
+    store.close()
+
+
+def test_a_snapshot_does_not_see_what_comes_later(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    snapshot = store.snapshot()
+    batch = store.batch()
+    batch.put(b"ha", b"")
+    store.write(batch)
+    assert list(store.scan(b"h", snapshot=snapshot)) == []
+    assert [key for key, _ in store.scan(b"h")] == [b"ha"]
+    snapshot.close()
+    store.close()
+
+
+def test_size_and_sync_work_on_a_living_store(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.sync()
+    assert store.size() == sum(file.stat().st_size for file in (tmp_path / "leveldb").iterdir()) > 0
+    store.close()

@@ -1,0 +1,126 @@
+"""Crawls of a small web over real loopback HTTP, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from server import Web
+
+import scrapy_frontier
+from scrapy_frontier.core import keys
+from scrapy_frontier.core.records import Page, decode_page
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy import Spider
+
+HERE = Path(__file__).parent
+SETTINGS = {
+    "SCHEDULER": "scrapy_frontier.FrontierScheduler",
+    "FRONTIER_RETRY_DELAY": 0.05,
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+    "DOWNLOAD_TIMEOUT": 10,
+}
+
+
+def environment() -> dict[str, str]:
+    """Where the tests' own modules and the package under test are found, installed or not."""
+    package = str(Path(scrapy_frontier.__file__).parent.parent)
+    paths = [str(HERE), package, os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+
+
+class Crawl:
+    """A crawl that is running or has ended."""
+
+    def __init__(self, spider: type[Spider], directory: Path, settings: dict[str, Any], **arguments: Any):
+        number = len(list(directory.glob("crawl*.log"))) + 1
+        self._log = directory / f"crawl{number}.log"
+        self._stats = directory / f"stats{number}.json"
+        path = f"{spider.__module__}.{spider.__qualname__}"
+        command = [sys.executable, str(HERE / "run_crawl.py"), path, str(self._stats)]
+        command += [json.dumps(settings), json.dumps(arguments)]
+        with open(self._log, "wb") as log:
+            self.process = subprocess.Popen(command, stderr=log, env=environment(), cwd=directory)
+
+    def wait(self, timeout: float = 60) -> Crawl:
+        """The same, when it has ended by itself."""
+        self.process.wait(timeout)
+        return self
+
+    def kill(self, *signals: signal.Signals) -> Crawl:
+        """The same, after *signals* (default: SIGKILL) and its end."""
+        for number in signals or (signal.SIGKILL,):
+            self.process.send_signal(number)
+            time.sleep(0.1)
+        return self.wait()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        stats: dict[str, Any] = json.loads(self._stats.read_text(encoding="utf-8"))
+        return stats
+
+    @property
+    def reason(self) -> str:
+        return str(self.stats.get("finish_reason"))
+
+
+@pytest.fixture
+def web() -> Iterator[Web]:
+    web = Web(hosts=6)
+    yield web
+    web.close()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Crawl]]:
+    """Start a crawl: ``start(Spider, {"SETTING": ...}, argument=...)``; None takes a setting back."""
+    crawls: list[Crawl] = []
+
+    def start(spider: type[Spider], settings: dict[str, Any] | None = None, **arguments: Any) -> Crawl:
+        merged = {**SETTINGS, "FRONTIER_DIR": str(tmp_path / "frontier"), **(settings or {})}
+        chosen = {name: value for name, value in merged.items() if value is not None}
+        crawls.append(Crawl(spider, tmp_path, chosen, **arguments))
+        return crawls[-1]
+
+    yield start
+    for crawl in crawls:
+        if crawl.process.poll() is None:
+            crawl.process.kill()
+            crawl.process.wait()
+
+
+@pytest.fixture
+def run(start: Callable[..., Crawl]) -> Callable[..., Crawl]:
+    """Run a crawl to its end."""
+    return lambda *given, **arguments: start(*given, **arguments).wait()
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Callable[[], dict[str, Page]]:
+    """Read the pages of the frontier, by URL."""
+    return lambda: read_pages(tmp_path / "frontier")
+
+
+def read_pages(directory: Path) -> dict[str, Page]:
+    store = Store(directory)
+    try:
+        pages = [decode_page(value) for _, value in store.scan(keys.PAGE)]
+    finally:
+        store.close()
+    return {page.url: page for page in pages}

@@ -1,0 +1,197 @@
+"""The add-on names our components, and the user's settings stay the stronger ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import environment
+from scrapy import Request, Spider
+from scrapy.addons import AddonManager
+from scrapy.core.scheduler import Scheduler
+from scrapy.crawler import Crawler
+from scrapy.settings import BaseSettings, Settings
+
+import scrapy_frontier
+from scrapy_frontier import Addon, FrontierScheduler, FrontierSpiderMiddleware
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Crawl
+    from server import Web
+
+ADDON = {"scrapy_frontier.Addon": 500}
+OURS = "scrapy_frontier.FrontierScheduler"
+MIDDLEWARE = "scrapy_frontier.FrontierSpiderMiddleware"
+
+
+class OurScheduler(FrontierScheduler):
+    """A subclass of somebody's own."""
+
+
+class LoudMiddleware:
+    """A spider middleware of somebody's own."""
+
+
+def settings_with(**project: Any) -> BaseSettings:
+    """The settings of a project with *project*, after the add-on has seen them."""
+    settings = Settings(project, "project")
+    Addon().update_settings(settings)
+    return settings
+
+
+def test_names_the_scheduler_and_the_spider_middleware() -> None:
+    settings = settings_with()
+    assert settings["SCHEDULER"] == OURS
+    assert settings.getpriority("SCHEDULER") == 15
+    (order,) = settings.getdict("SPIDER_MIDDLEWARES").values()
+    assert 900 < order < 1000
+
+
+@pytest.mark.parametrize("scheduler", [OURS, FrontierScheduler, OurScheduler])
+def test_our_scheduler_in_the_project_is_fine(scheduler: Any) -> None:
+    settings = settings_with(SCHEDULER=scheduler)
+    assert settings["SCHEDULER"] is scheduler
+    assert len(settings.getdict("SPIDER_MIDDLEWARES")) == 1
+
+
+@pytest.mark.parametrize("scheduler", ["scrapy.core.scheduler.Scheduler", Scheduler])
+def test_other_scheduler_in_the_project_is_kept_with_a_warning(
+    scheduler: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        crawler = Crawler(Spider, Settings({"ADDONS": ADDON, "SCHEDULER": scheduler}, "project"))
+        AddonManager(crawler).load_settings(crawler.settings)
+    assert crawler.settings["SCHEDULER"] == scheduler
+    assert "SCHEDULER" in caplog.text
+    assert OURS in caplog.text
+    assert MIDDLEWARE not in crawler.settings.getdict("SPIDER_MIDDLEWARES")
+    assert FrontierSpiderMiddleware not in crawler.settings.getdict("SPIDER_MIDDLEWARES")
+
+
+def test_scheduler_of_the_command_line_is_kept() -> None:
+    settings = Settings({"SCHEDULER": OURS}, "cmdline")
+    Addon().update_settings(settings)
+    assert settings.getpriority("SCHEDULER") == 40
+
+
+@pytest.mark.parametrize(
+    ("given", "order"),
+    [
+        ({MIDDLEWARE: 123}, 123),
+        ({FrontierSpiderMiddleware: 123}, 123),
+        ({MIDDLEWARE: None}, None),
+        (f'{{"{MIDDLEWARE}": 77}}', 77),
+        ('{"scrapy_frontier.spidermiddleware.FrontierSpiderMiddleware": 78}', 78),
+    ],
+)
+def test_order_the_user_chose_is_kept(given: Any, order: int | None) -> None:
+    settings = settings_with(SPIDER_MIDDLEWARES=given)
+    found = {getattr(key, "__name__", str(key)): value for key, value in components(settings).items()}
+    assert list(found.values()) == [order]
+
+
+@pytest.mark.parametrize("given", [{LoudMiddleware: 10}, '{"test_addon.LoudMiddleware": 10}'])
+def test_other_middlewares_stay(given: Any) -> None:
+    settings = settings_with(SPIDER_MIDDLEWARES=given)
+    assert sorted(components(settings).values()) == [10, 950]
+    assert settings.getpriority("SPIDER_MIDDLEWARES") == 20
+
+
+def components(settings: BaseSettings) -> dict[Any, Any]:
+    found: dict[Any, Any] = dict(settings.getdict("SPIDER_MIDDLEWARES"))
+    return found
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = "import sys, scrapy_frontier; print({'plyvel', 'numpy', 'scrapy'} & set(sys.modules))"
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert found.stdout.strip() == "set()"
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Nothing"):
+        _ = scrapy_frontier.Nothing
+
+
+# -- in a crawl -----------------------------------------------------------------------------------------
+
+
+class AddonSpider(Spider):
+    """Switches the add-on on for itself alone."""
+
+    name = "addon"
+    custom_settings = {"ADDONS": ADDON}
+
+    def parse(self, response: Any) -> Any:
+        yield {"url": response.url}
+
+
+def test_addon_of_one_spider_is_enough(web: Web, run: Callable[..., Crawl]) -> None:
+    crawl = run(AddonSpider, {"SCHEDULER": None}, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert crawl.stats["frontier/pages/done"] == 1
+    assert "FrontierSpiderMiddleware" in crawl.log
+
+
+def test_other_scheduler_is_named_in_the_log(web: Web, run: Callable[..., Crawl]) -> None:
+    settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler"}
+    crawl = run(AddonSpider, settings, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert crawl.stats["item_scraped_count"] == 1
+    assert f"set SCHEDULER = '{OURS}'" in crawl.log
+    assert "Traceback" not in crawl.log
+    assert "FrontierSpiderMiddleware" not in crawl.log
+
+
+class SeedSpider(Spider):
+    """Yields *count* seeds while the downloader is full; notes the longest the loop stood still."""
+
+    name = "seeds"
+    url: str
+    count: int
+    result: str
+
+    async def start(self) -> Any:
+        watching = asyncio.create_task(self.watch())
+        yield Request(self.url)
+        while not self.crawler.engine or not self.crawler.engine.needs_backout():
+            await asyncio.sleep(0.01)
+        begin = time.monotonic()
+        for number in range(self.count):
+            yield Request(f"{self.url}{number}")
+        self.tick()
+        watching.cancel()
+        Path(self.result).write_text(f"{self.longest} {time.monotonic() - begin}")
+        os._exit(0)  # the pages are not what is tested
+
+    async def watch(self) -> None:
+        self.ticked, self.longest = time.monotonic(), 0.0
+        while True:
+            self.tick()
+            await asyncio.sleep(0.001)
+
+    def tick(self) -> None:
+        now = time.monotonic()
+        self.longest = max(self.longest, now - self.ticked)
+        self.ticked = now
+
+
+def test_seeds_let_the_loop_breathe(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
+    """50,000 seeds while nothing can be fetched: the loop stands still for a tenth of the time at most."""
+    web.on("/", delay=60)
+    longest = {}
+    for name, addons in {"ours": ADDON, "stock": {}}.items():
+        settings = {"SCHEDULER": None, "ADDONS": addons, "CONCURRENT_REQUESTS": 1, "LOG_LEVEL": "INFO"}
+        run(SeedSpider, settings, url=web.url("/"), count=50_000, result=str(tmp_path / name))
+        longest[name] = float((tmp_path / name).read_text().split()[0])
+    assert longest["ours"] < longest["stock"] / 10

@@ -1,0 +1,163 @@
+"""Scrapy's commands in a project that has our scheduler and a JOBDIR, also while a crawl is running."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import scrapy
+from conftest import SETTINGS, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from server import Web
+
+SPIDER = '''
+from scrapy import Request, Spider
+
+
+class LinkSpider(Spider):
+    name = "links"
+    url = None
+
+    async def start(self):
+        yield Request(self.url)
+
+    def parse(self, response):
+        """
+        @url {url}
+        @returns items 1 1
+        @returns requests 2 2
+        """
+        yield {{"title": response.css("title::text").get()}}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, self.parse_linked)
+
+    def parse_linked(self, response):
+        yield {{"linked": response.url}}
+'''
+
+
+class Project:
+    """A project with our scheduler and a JOBDIR, and one spider."""
+
+    def __init__(self, directory: Path, web: Web) -> None:
+        self.directory = directory
+        self.frontier = directory / "job/frontier"
+        page = '<title>hello</title><a href="/1">1</a><a href="/2">2</a>'
+        self.url = web.on("/", body=page)
+        self.crawl: subprocess.Popen[bytes] | None = None
+        (directory / "scrapy.cfg").write_text("[settings]\ndefault = project.settings\n")
+        package = directory / "project"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        settings = {
+            **SETTINGS,
+            "DOWNLOAD_TIMEOUT": 99,
+            "JOBDIR": "job",
+            "SPIDER_MODULES": ["project.spiders"],
+            "LOG_LEVEL": "INFO",
+        }
+        lines = [f"{name} = {value!r}\n" for name, value in settings.items()]
+        (package / "settings.py").write_text("".join(lines))
+        (package / "spiders.py").write_text(SPIDER.format(url=self.url))
+
+    def scrapy(self, *words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "scrapy", *words]
+        return subprocess.run(
+            command, capture_output=True, text=True, cwd=self.directory, env=environment(), timeout=15
+        )
+
+    def start_crawl(self, url: str) -> None:
+        command = [sys.executable, "-m", "scrapy", "crawl", "links", "-a", f"url={url}", "--nolog"]
+        self.crawl = subprocess.Popen(command, cwd=self.directory, env=environment())
+
+    def stored(self) -> dict[str, str]:
+        """The files of the store and what is in them."""
+        if not self.frontier.exists():
+            return {}
+        files = [path for path in self.frontier.rglob("*") if path.is_file()]
+        return {path.name: hashlib.sha1(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture
+def project(tmp_path: Path, web: Web) -> Iterator[Project]:
+    project = Project(tmp_path, web)
+    yield project
+    if project.crawl is not None:
+        project.crawl.kill()
+        project.crawl.wait()
+
+
+def assert_fine(command: subprocess.CompletedProcess[str], *words: str) -> None:
+    """It ended well, printed *words*, and said nothing of a locked frontier."""
+    for word in words:
+        assert word in command.stdout + command.stderr
+    assert command.returncode == 0
+    assert "Traceback" not in command.stderr
+    assert "frontier is open" not in command.stderr
+
+
+def try_shell(project: Project) -> None:
+    code = "fetch(response.urljoin('/1')) or print('got', response.url, response.status)"
+    assert_fine(project.scrapy("shell", project.url, "-c", code), "/1 200")
+
+
+def try_fetch_parse_check(project: Project) -> None:
+    assert_fine(project.scrapy("fetch", "--nolog", project.url), "<title>hello</title>")
+    parse = project.scrapy("parse", "--spider", "links", "--depth", "2", project.url)
+    assert_fine(parse, "'title': 'hello'", "'linked'")
+    assert_fine(project.scrapy("check", "links"), "Ran 2 contracts", "OK")
+
+
+TRIES = [
+    pytest.param(
+        try_shell,
+        marks=pytest.mark.xfail(
+            scrapy.version_info >= (2, 19),
+            strict=True,
+            reason="is_inspecting does not know the shell of Scrapy 2.19",
+        ),
+    ),
+    try_fetch_parse_check,
+]
+
+
+@pytest.mark.parametrize("try_commands", TRIES)
+def test_commands_leave_the_store_alone(project: Project, try_commands: Callable[[Project], None]) -> None:
+    try_commands(project)
+    assert project.stored() == {}
+
+
+@pytest.mark.parametrize("try_commands", TRIES)
+def test_commands_work_while_a_crawl_holds_the_store(
+    project: Project, web: Web, try_commands: Callable[[Project], None]
+) -> None:
+    web.on("/slow", delay=60)
+    project.start_crawl(web.url("/slow"))
+    web.wait(1)
+    before = project.stored()
+    assert "CURRENT" in before
+    try_commands(project)
+    assert project.stored() == before
+    assert project.crawl is not None
+    assert project.crawl.poll() is None
+
+
+def test_temporary_frontiers_are_removed(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    assert project.scrapy("fetch", "--nolog", project.url).returncode == 0
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_version_and_list_load_no_frontier(project: Project) -> None:
+    assert project.scrapy("list").stdout.split() == ["links"]
+    assert project.stored() == {}

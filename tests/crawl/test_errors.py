@@ -1,0 +1,480 @@
+"""What goes wrong is said in one line, without a traceback, and costs no page."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import plyvel
+import pytest
+from conftest import SETTINGS, Crawl
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import HtmlResponse, Response
+from scrapy.settings import Settings
+from server import Answer, Web
+
+from scrapy_frontier.core import keys
+from scrapy_frontier.core.errors import FrontierUnreadable, FrontierVersion
+from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store import Store
+from scrapy_frontier.settings import FrontierSetting, FrontierSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy_frontier.core.records import Page
+
+    Run = Callable[..., Crawl]
+
+
+class LinkSpider(Spider):
+    """Fetches *start_urls* and whatever they link."""
+
+    name = "links"
+
+    def parse(self, response: Response) -> Any:
+        if isinstance(response, HtmlResponse):
+            for link in response.css("a::attr(href)").getall():
+                yield Request(response.urljoin(link))
+
+
+def assert_closed(crawl: Crawl, reason: str, *words: str) -> None:
+    """*crawl* ended for *reason*, with one error line that holds *words*, and no traceback."""
+    assert crawl.reason == reason
+    assert "Traceback" not in crawl.log
+    errors = [line for line in crawl.log.splitlines() if "] ERROR: " in line]
+    assert len(errors) == 1
+    for word in words:
+        assert word in errors[0]
+
+
+# -- the store cannot be used ----------------------------------------------------------------------------
+
+
+def test_locked_by_a_running_crawl(web: Web, start: Run) -> None:
+    """The second crawl says which process has the frontier, and the first one goes on."""
+    web.on("/", delay=4)
+    first = start(LinkSpider, start_urls=[web.url("/")])
+    web.wait(1)
+    second = start(LinkSpider, start_urls=[web.url("/other")]).wait()
+    assert_closed(second, "frontier_locked", str(first.process.pid))
+    assert first.wait().process.returncode == 0
+    assert web.paths() == ["/"]
+
+
+def test_newer_format(web: Web, run: Run, tmp_path: Path) -> None:
+    run(LinkSpider, start_urls=[web.url("/")])
+    with plyvel.DB(str(tmp_path / "frontier/leveldb")) as database:
+        database.put(keys.FORMAT, b"99")
+    assert_closed(run(LinkSpider, start_urls=[web.url("/2")]), "frontier_version", "99")
+    assert web.paths() == ["/"]
+
+
+def test_other_fingerprinter(web: Web, run: Run) -> None:
+    run(LinkSpider, start_urls=[web.url("/")])
+    settings = {"REQUEST_FINGERPRINTER_CLASS": "test_errors.UrlFingerprinter"}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/2")])
+    assert_closed(crawl, "frontier_version", "UrlFingerprinter")
+
+
+class UrlFingerprinter:
+    def fingerprint(self, request: Request) -> bytes:
+        return request.url.encode()
+
+
+def test_own_fingerprinter(web: Web, run: Run, pages: Callable[[], dict[str, Page]]) -> None:
+    """Any fingerprinter will do, whatever the length of what it returns."""
+    web.link("/", "/a", "/a?x", "/a?x#y", "/" + "long" * 100)
+    settings = {"REQUEST_FINGERPRINTER_CLASS": "test_errors.UrlFingerprinter"}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert sorted(Counter(web.paths()).values()) == [1, 1, 1, 2]  # with and without fragment are two
+    assert len(pages()) == 5
+
+
+def break_current(leveldb: Path) -> None:
+    (leveldb / "CURRENT").write_bytes(b"MANIFEST-999999\n")
+
+
+def break_manifest(leveldb: Path) -> None:
+    for manifest in leveldb.glob("MANIFEST-*"):
+        manifest.write_bytes(manifest.read_bytes()[:-7])
+
+
+def scribble(leveldb: Path) -> None:
+    """Random bytes into the middle of every table and log."""
+    chance = random.Random(1)
+    for path in [*leveldb.glob("*.ldb"), *leveldb.glob("*.log")]:
+        data = bytearray(path.read_bytes())
+        for position in range(len(data) // 3, len(data) * 2 // 3):
+            data[position] = chance.randrange(256)
+        path.write_bytes(data)
+
+
+def remove_tables(leveldb: Path) -> None:
+    for path in leveldb.glob("*.ldb"):
+        path.unlink()
+
+
+def test_damage_is_never_silent(tmp_path: Path) -> None:
+    """One changed byte anywhere in a table: its rows are read as they were, or not at all."""
+    rows = {keys.page_key(number): hashlib.sha512(b"%d" % number).digest() for number in range(400)}
+    store = Store(tmp_path / "whole")
+    batch = store.batch()
+    for key, value in rows.items():
+        batch.put(key, value)
+    store.write(batch)
+    store.flush()
+    store.close()
+    (table,) = (tmp_path / "whole/leveldb").glob("*.ldb")
+    for position in range(0, table.stat().st_size, 997):
+        copy = tmp_path / f"{position}"
+        shutil.copytree(tmp_path / "whole", copy)
+        with open(copy / "leveldb" / table.name, "r+b") as file:
+            file.seek(position)
+            byte = file.read(1)[0]
+            file.seek(position)
+            file.write(bytes([byte ^ 0x40]))
+        with contextlib.suppress(FrontierUnreadable, FrontierVersion):
+            store = Store(copy)
+            try:
+                assert dict(store.scan(keys.PAGE)) == rows
+                assert all(store.get(key) == value for key, value in rows.items())
+            finally:
+                store.close()
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., tuple[Path, str]]]:
+    """A frontier that a clean stop or a kill left half way, copied for each test; and its seed."""
+    web = Web()
+    seed = web.link("/", *(f"/{number}" for number in range(100)))
+    web.default = Answer(delay=0.02)
+    stopped: dict[signal.Signals, Path] = {}
+
+    def copy(number: signal.Signals, to: Path) -> tuple[Path, str]:
+        if number not in stopped:
+            directory = stopped[number] = tmp_path_factory.mktemp("stopped")
+            web.visits.clear()
+            settings = {**SETTINGS, "FRONTIER_DIR": str(directory / "frontier")}
+            crawl = Crawl(LinkSpider, directory, settings, start_urls=[seed])
+            web.wait(30)
+            crawl.kill(number)
+        shutil.copytree(stopped[number] / "frontier", to)
+        return to / "leveldb", seed
+
+    yield copy
+    web.close()
+
+
+@pytest.mark.parametrize(
+    ("stop", "damage"),
+    [
+        (signal.SIGINT, scribble),
+        (signal.SIGINT, remove_tables),
+        (signal.SIGKILL, scribble),
+        (signal.SIGKILL, break_manifest),
+        (signal.SIGKILL, break_current),
+    ],
+)
+def test_damaged_files(
+    stopped: Callable[..., tuple[Path, str]],
+    run: Run,
+    tmp_path: Path,
+    stop: signal.Signals,
+    damage: Callable[[Path], None],
+) -> None:
+    """The crawl ends and names the directory; nothing is removed, no traceback thrown."""
+    leveldb, seed = stopped(stop, tmp_path / "frontier")
+    damage(leveldb)
+    tables = {path.name for path in leveldb.glob("*.ldb")}
+    crawl = run(LinkSpider, start_urls=[seed])
+    assert_closed(crawl, "frontier_unreadable", str(leveldb))
+    assert tables <= {path.name for path in leveldb.iterdir()}
+
+
+@pytest.mark.parametrize("directory", ["a-file/frontier", "read-only/frontier", "/proc/frontier"])
+def test_directory_that_cannot_be_written(web: Web, run: Run, tmp_path: Path, directory: str) -> None:
+    (tmp_path / "a-file").touch()
+    (tmp_path / "read-only").mkdir(mode=0o500)
+    if directory == "read-only/frontier" and os.access(tmp_path / "read-only", os.W_OK):
+        pytest.skip("root may write anywhere")
+    crawl = run(LinkSpider, {"FRONTIER_DIR": str(tmp_path / directory)}, start_urls=[web.url("/")])
+    assert_closed(crawl, "frontier_unreadable", "FRONTIER_DIR")
+    assert web.paths() == []
+
+
+class TinyDiskSpider(LinkSpider):
+    """A process that may not write files larger than *most* bytes, as on a full disk."""
+
+    most: int
+
+    async def start(self) -> Any:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (self.most, self.most))
+        async for request in super().start():
+            yield request
+
+
+def test_full_disk(web: Web, start: Run) -> None:
+    """The crawl stops with one clear line, and goes on where it stopped once there is space."""
+    urls = [web.url(f"/{number}/{'x' * 1000}") for number in range(300)]
+    for page in range(6):
+        web.link(f"/{page}", *urls[page::6], web.url(f"/{page + 1}"))
+    first = start(TinyDiskSpider, {"LOG_LEVEL": "INFO"}, start_urls=[web.url("/0")], most=150_000).wait()
+    assert_closed(first, "frontier_unwritable", "space", "start the same crawl again")
+    seen = len(web.visits)
+    assert seen < 250
+    second = start(LinkSpider, {"LOG_LEVEL": "INFO"}, start_urls=[web.url("/0")]).wait()
+    assert second.reason == "finished"
+    counts = Counter(web.paths())
+    assert len(counts) == 307
+    assert counts.total() - 307 <= 16
+
+
+# -- settings -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FRONTIER_MAX_ATTEMPTS", 0),
+        ("FRONTIER_MAX_ATTEMPTS", "many"),
+        ("FRONTIER_MAX_ATTEMPTS", [3]),
+        ("FRONTIER_LEASE_TIMEOUT", 0),
+        ("FRONTIER_LEASE_TIMEOUT", "nan"),
+        ("FRONTIER_RETRY_DELAY", -1),
+        ("FRONTIER_RETRY_DELAY", "soon"),
+        ("FRONTIER_RETRY_DELAY_MAX", "inf"),
+        ("FRONTIER_SYNC_INTERVAL", "often"),
+        ("FRONTIER_CLOCK", "no.such.clock"),
+        ("FRONTIER_CLOCK", "clock"),
+        ("FRONTIER_CLOCK", 5),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(FrontierSetting, match=f"{name} = {re.escape(repr(value))}.*"):
+        FrontierSettings.from_settings(Settings({name: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("FRONTIER_MAX_ATTEMPTS", "3", 3),
+        ("FRONTIER_LEASE_TIMEOUT", "2.5", 2.5),
+        ("FRONTIER_RETRY_DELAY", "0", 0.0),
+        ("FRONTIER_MAX_ATTEMPTS", None, 10),
+    ],
+)
+def test_settings_of_the_command_line_are_text(name: str, value: Any, found: float) -> None:
+    settings = FrontierSettings.from_settings(Settings({name: value}))
+    assert getattr(settings, name.removeprefix("FRONTIER_").lower()) == found
+
+
+def test_crawl_with_a_bad_setting_says_so(web: Web, run: Run) -> None:
+    crawl = run(LinkSpider, {"FRONTIER_RETRY_DELAY": "soon"}, start_urls=[web.url("/")])
+    assert_closed(crawl, "frontier_setting", "FRONTIER_RETRY_DELAY = 'soon'", "a number of at least 0")
+    assert web.paths() == []
+
+
+# -- odd pages ------------------------------------------------------------------------------------------
+
+
+class OddSpider(Spider):
+    """Fetches *urls* and nothing else; counts callbacks and errbacks."""
+
+    name = "odd"
+    file: str
+    custom_settings = {"URLLENGTH_LIMIT": 0, "DNS_TIMEOUT": 5, "RETRY_ENABLED": False}
+
+    async def start(self) -> Any:
+        for url in json.loads(Path(self.file).read_text()):
+            try:
+                request = Request(url, self.parse, errback=self.failed)
+            except ValueError:  # noqa: PERF203 - each URL for itself
+                self.count("no request")
+            else:
+                yield request
+
+    def count(self, what: str) -> None:
+        assert self.crawler.stats
+        self.crawler.stats.inc_value(f"test/{what}")
+
+    def parse(self, response: Response) -> None:
+        self.count("callback")
+
+    def failed(self, failure: Any) -> None:
+        self.count("errback")
+
+
+def test_odd_urls(web: Web, run: Run, tmp_path: Path, pages: Callable[[], dict[str, Page]]) -> None:
+    """Each ends in a callback or an errback and a finished page; none stops the crawl."""
+    root, name = web.url(""), web.name()
+    urls = [
+        web.url("/" + "a" * (1 << 20)),
+        web.url("/?q=" + "%E4" * 5000),
+        web.url("/" + "".join(map(chr, range(32, 127)))),
+        web.url("/" + "".join(map(chr, range(1, 32)))),
+        web.url("/\u00e4\u4e2d\U0001f600?\u00e4=\u4e2d#\U0001f600"),
+        web.url("/%zz%%%00%ff"),
+        web.url("/;a=b;c?d;e=f&&g==h&=&i"),
+        web.url("/..//.././a/../b"),
+        web.url("//host/path"),
+        web.url("/{}[]|\\^`<>"),
+        root.replace("http://", "http://user:pass@") + "/userinfo",
+        root.replace("http://", "http://user:p%40ss%3A@") + "/userinfo2",
+        root.replace("http://", "HTTP://") + "/scheme",
+        f"http://{name}:1/refused",
+        f"http://{name}:/empty-port",
+        f"http://{name}:99999/port-too-high",
+        f"http://{name}:http/port-is-a-word",
+        f"http://{name}:-1/port-is-negative",
+        f"http://{name}.:1/root-dot",
+        "http://LOCALHOST:1/upper",
+        "http://m\u00fcnchen.invalid/idn",
+        "http://xn--mnchen-3ya.invalid/idn",
+        "http://\u4e2d\u6587.invalid/",
+        "http://\U0001f600.invalid/",
+        "http://" + "a" * 70 + ".invalid/long-label",
+        "http://" + "a." * 130 + "invalid/long-name",
+        "http://under_score.invalid/",
+        "http://a..b.invalid/",
+        "http://.invalid/",
+        "http://-.invalid/",
+        "http:///no-host",
+        "http://",
+        "http:",
+        "http://?query",
+        "http://#fragment",
+        "http://%41.invalid/",
+        "http://exa mple.invalid/",
+        "http://a\u0000b.invalid/",
+        "http://[::1]:1/ipv6",
+        "http://[::1",
+        "http://[nonsense]/",
+        "http://1.2.3.4.5.invalid/",
+        "http://0x7f.1:1/",
+        "data:,hello",
+        "data:text/html;base64,PGI+",
+        "data:",
+        "data:nonsense",
+        "file:///no/such/file",
+        "mailto:someone@example.com",
+        "javascript:void(0)",
+        "ftp://127.0.0.1:1/file",
+        "s3://bucket/key",
+        "about:blank",
+        "x:y",
+        ":",
+        "",
+        "no-scheme",
+        "//no-scheme/path",
+    ]
+    (tmp_path / "urls").write_text(json.dumps(urls))
+    crawl = run(OddSpider, {"LOG_LEVEL": "INFO"}, file=str(tmp_path / "urls"))
+    stats = crawl.stats
+    assert crawl.reason == "finished"
+    assert "frontier/errors" not in stats
+    ended = [stats.get(f"test/{what}", 0) for what in ("callback", "errback", "no request")]
+    filtered = stats.get("dupefilter/filtered", 0)
+    assert sum(ended) + filtered == len(urls)
+    assert filtered <= 4  # munchen twice, and some that are the same once they are clean
+    found = pages()
+    assert len(found) == ended[0] + ended[1]
+    assert not [page for page in found.values() if page.state is State.QUEUED]
+
+
+class ClosureSpider(Spider):
+    """Callbacks that no record can name, and meta that no record can hold."""
+
+    name = "closures"
+    url: str
+
+    async def start(self) -> Any:
+        greeting = "hello"
+        yield Request(self.url + "1", lambda response: {"page": 1}, meta={"lock": Secret()})
+        yield Request(self.url + "2", lambda response: [{"page": 2, "says": greeting}])
+        yield Request(self.url + "3", self.parse_page, cb_kwargs={"page": 3, "secret": Secret()})
+        yield Request(self.url + "4", callback=self.parse_page, cb_kwargs={"page": 4})
+        yield FormRequest(self.url + "5", formdata={"a": "b"}, callback=lambda response: self.more(response))
+
+    def parse_page(self, response: Response, page: int, secret: Any = None) -> Any:
+        yield {"page": page}
+
+    def more(self, response: Response) -> Any:
+        yield {"page": 5}
+        yield Request(self.url + "6", lambda response: {"page": 6})
+
+
+class Secret:
+    """Nothing a record could hold."""
+
+
+def test_closures_work_and_are_counted(web: Web, run: Run, pages: Callable[[], dict[str, Page]]) -> None:
+    """Also when their pages fail at first, and come back."""
+    for number in range(1, 7):
+        web.on(f"/{number}", Answer(503), Answer())
+    crawl = run(ClosureSpider, url=web.url("/"))
+    assert crawl.reason == "finished"
+    assert crawl.stats["item_scraped_count"] == 6
+    assert crawl.stats["scheduler/enqueued/memory"] == 5
+    assert crawl.log.count("would not survive a restart") == 1
+    assert sorted(web.paths()) == sorted(2 * [f"/{number}" for number in range(1, 7)])
+    found = pages()
+    assert len(found) == 6
+    assert {page.state for page in found.values()} == {State.DONE}
+
+
+def test_unreadable_record_is_set_aside(web: Web, start: Run) -> None:
+    """A spider that lost a callback: its pages are named and set aside, the others fetched."""
+    web.link("/", "/1", "/2")
+    crawl = start(TwoCallbackSpider, {"DOWNLOAD_DELAY": 1}, url=web.url("/"))
+    web.wait(1)
+    wait_until_known(crawl)
+    crawl.kill()
+    second = start(OneCallbackSpider, url=web.url("/")).wait()
+    assert second.reason == "finished"
+    assert "Traceback" not in second.log
+    assert second.stats["frontier/unreadable"] == 1
+    assert "parse_odd" in second.log
+    assert web.paths().count("/1") == 0
+    assert web.paths().count("/2") == 1
+
+
+def wait_until_known(crawl: Crawl) -> None:
+    deadline = time.monotonic() + 20
+    while "Crawled (200)" not in crawl.log:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.1)
+
+
+class OneCallbackSpider(Spider):
+    name = "callbacks"
+    url: str
+
+    async def start(self) -> Any:
+        yield Request(self.url, dont_filter=True)
+
+    def parse(self, response: Response) -> Any:
+        for number in (1, 2):
+            name = "parse_odd" if number % 2 else "parse_even"
+            yield response.follow(f"/{number}", getattr(self, name))
+
+    def parse_even(self, response: Response) -> None:
+        pass
+
+
+class TwoCallbackSpider(OneCallbackSpider):
+    def parse_odd(self, response: Response) -> None:
+        pass

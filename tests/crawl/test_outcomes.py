@@ -1,0 +1,349 @@
+"""Every way a request can end leaves its page in the right state: one crawl, the scheduler alone."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import SETTINGS, Crawl, read_pages
+from scrapy import Request, Spider
+from scrapy.downloadermiddlewares.retry import get_retry_request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import HtmlResponse, Response
+from server import Answer, Web
+
+from scrapy_frontier.core.lifecycle import State
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from scrapy_frontier.core.records import Page
+
+
+class MeddlingMiddleware:
+    """Does what a page's ``meddle`` says."""
+
+    def process_request(self, request: Request) -> Request | Response | None:
+        meddle = request.meta.get("meddle")
+        if meddle == "ignore":
+            raise IgnoreRequest("not today")
+        if meddle == "respond":
+            return HtmlResponse(request.url, body=b"cached", request=request)
+        if meddle == "replace":
+            return request.replace(url=request.meta["instead"], meta={"name": "instead"})
+        if meddle == "raise before":
+            raise ZeroDivisionError("before")
+        return None
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        meddle = request.meta.get("meddle")
+        if meddle == "ignore response":
+            raise IgnoreRequest("bad taste")
+        if meddle == "raise after":
+            raise ZeroDivisionError("after")
+        return response
+
+
+class OutcomeSpider(Spider):
+    """Asks for *pages*: name -> URL and meta; says in the stats which callbacks and errbacks ran."""
+
+    name = "outcomes"
+    allowed_domains = [f"127.0.0.{number}" for number in range(2, 8)] + ["no-such-host.invalid"]
+    custom_settings = {"DOWNLOADER_MIDDLEWARES": {MeddlingMiddleware: 545}}
+    pages: dict[str, dict[str, Any]]
+
+    async def start(self) -> AsyncIterator[Request]:
+        for name, page in self.pages.items():
+            meta = {"name": name, **page.get("meta", {})}
+            yield Request(page["url"], self.parse, meta=meta, errback=self.failed, dont_filter=False)
+
+    def count(self, what: str, request: Request) -> None:
+        assert self.crawler.stats
+        self.crawler.stats.inc_value(f"test/{what}/{request.meta['name']}")
+
+    def parse(self, response: Response) -> Any:
+        request = response.request
+        assert request
+        self.count("callback", request)
+        todo = request.meta.get("todo")
+        if todo == "raise":
+            raise ValueError("what is this?")
+        if todo == "raise later":
+            return self.links_then_error(response)
+        if todo == "retry" and response.text == "come back":
+            return get_retry_request(request, spider=self, reason="asked to come back")
+        if todo == "offsite":
+            return Request("http://127.0.0.99/")
+        return None
+
+    def links_then_error(self, response: Response) -> Iterator[Request]:
+        yield Request(response.urljoin("/before-error"), meta={"name": "before error"})
+        raise ValueError("half way")
+
+    def failed(self, failure: Any) -> None:
+        self.count("errback", failure.request)
+
+
+def refused_url() -> str:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.7", 0))
+        return f"http://127.0.0.7:{unused.getsockname()[1]}/"
+
+
+def all_pages(web: Web) -> dict[str, dict[str, Any]]:
+    def page(url: str, **meta: Any) -> dict[str, Any]:
+        return {"url": url, "meta": meta}
+
+    bad, good = Answer(status=500), Answer(body="good")
+    to_cookie = {"Location": "/cookie", "Set-Cookie": "seen=yes"}
+    for path, target in {"/loop1": "/loop2", "/loop2": "/loop1", "/self": "/self"}.items():
+        web.on(path, status=302, headers={"Location": target})
+    for step in range(9):
+        web.on(f"/chain{step}", status=301, headers={"Location": f"/chain{step + 1}"})
+    refresh = '<html><head><meta http-equiv="refresh" content="0; url=/refreshed"></head></html>'
+    other_host = web.url("/other-host-target", host=1)
+    return {
+        "ok": page(web.url("/ok")),
+        "allowed 404": page(web.on("/allowed", status=404), handle_httpstatus_list=[404]),
+        "404": page(web.on("/404", status=404)),
+        "410": page(web.on("/410", status=410)),
+        "403": page(web.on("/403", status=403)),
+        "500": page(web.on("/500", bad)),
+        "500 once": page(web.on("/500-once", bad, good)),
+        "redirect": page(web.on("/from", status=302, headers={"Location": "/to"})),
+        "redirect to other host": page(web.on("/far", status=302, headers={"Location": other_host})),
+        "redirect to known": page(web.on("/to-ok", status=302, headers={"Location": "/ok"})),
+        "redirect to itself": page(web.on("/cookie", Answer(302, headers=to_cookie), good)),
+        "redirect to itself for ever": page(web.url("/self")),
+        "redirect loop": page(web.url("/loop1")),
+        "redirect chain": page(web.url("/chain0")),
+        "redirect offsite": page(web.on("/off", status=302, headers={"Location": "http://127.0.0.98/"})),
+        "meta refresh": page(web.on("/refresh", body=refresh)),
+        "timeout": page(web.on("/slow", delay=3), download_timeout=0.5, dont_retry=True),
+        "refused": page(refused_url()),
+        "refused, no retry": page(refused_url() + "once", dont_retry=True),
+        "dropped": page(web.on("/dropped", drop=True)),
+        "garbage": page(web.on("/garbage", raw=b"\0\1\2 what?\r\n\r\n"), dont_retry=True),
+        "cut short": page(
+            web.on("/short", raw=b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nonly this"), dont_retry=True
+        ),
+        "no such host": page("http://no-such-host.invalid/", dont_retry=True),
+        "ignored": page(web.url("/ignored"), meddle="ignore"),
+        "cached": page(web.url("/cached"), meddle="respond"),
+        "replaced": page(web.url("/replaced"), meddle="replace", instead=web.url("/instead")),
+        "raise before": page(web.url("/raise-before"), meddle="raise before"),
+        "raise after": page(web.url("/raise-after"), meddle="raise after"),
+        "ignored response": page(web.url("/ignored-response"), meddle="ignore response"),
+        "callback raises": page(web.url("/raises"), todo="raise"),
+        "callback raises later": page(web.url("/raises-later"), todo="raise later"),
+        "callback retries": page(web.on("/retry", Answer(body="come back"), good), todo="retry"),
+        "links offsite": page(web.url("/links-offsite"), todo="offsite"),
+    }
+
+
+class Story:
+    """What one crawl of all pages left behind."""
+
+    def __init__(self, web: Web, directory: Any) -> None:
+        self.web = web
+        self.asked = all_pages(web)
+        settings = {
+            **SETTINGS,
+            "FRONTIER_DIR": str(directory / "frontier"),
+            "RETRY_TIMES": 2,
+            "REDIRECT_MAX_TIMES": 5,
+        }
+        self.crawl = Crawl(OutcomeSpider, directory, settings, pages=self.asked).wait()
+        self.pages = read_pages(directory / "frontier")
+
+    def page(self, name: str) -> Page:
+        return self.pages[self.asked[name]["url"]]
+
+    def at(self, path: str, host: int = 0) -> Page:
+        return self.pages[self.web.url(path, host)]
+
+    def visits(self, path: str, host: int = 0) -> int:
+        return self.web.paths(host).count(path)
+
+    def called(self, what: str, name: str) -> int:
+        return int(self.crawl.stats.get(f"test/{what}/{name}", 0))
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Story]:
+    web = Web(hosts=2)
+    yield Story(web, tmp_path_factory.mktemp("outcomes"))
+    web.close()
+
+
+def test_ends_by_itself(story: Story) -> None:
+    assert story.crawl.process.returncode == 0
+    assert story.crawl.reason == "finished"
+    assert story.crawl.stats["frontier/pending"] == 0
+
+
+def test_every_page_is_finished_and_counted(story: Story) -> None:
+    states = [page.state for page in story.pages.values()]
+    assert State.QUEUED not in states
+    for state in set(State) - {State.LEASED}:
+        assert story.crawl.stats[f"frontier/pages/{state.name.lower()}"] == states.count(state)
+
+
+def test_nothing_went_wrong_inside(story: Story) -> None:
+    stats = story.crawl.stats
+    assert {"frontier/errors", "frontier/swept", "frontier/late"}.isdisjoint(stats)
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "status", "reason"),
+    [
+        ("ok", State.DONE, 200, ""),
+        ("allowed 404", State.GONE, 404, "404"),
+        ("404", State.GONE, 404, "404"),
+        ("410", State.GONE, 410, "410"),
+        ("403", State.FAILED, 403, "403"),
+        ("500", State.FAILED, 500, "500"),
+        ("500 once", State.DONE, 200, ""),
+        ("redirect", State.REDIRECTED, None, "/to"),
+        ("redirect to other host", State.REDIRECTED, None, "/other-host-target"),
+        pytest.param("redirect to known", State.REDIRECTED, None, "/ok"),
+        pytest.param("redirect to itself", State.DONE, 200, ""),
+        ("redirect loop", State.REDIRECTED, None, "/loop2"),
+        ("redirect chain", State.REDIRECTED, None, "/chain1"),
+        ("redirect offsite", State.REDIRECTED, None, ""),
+        ("meta refresh", State.REDIRECTED, None, "/refreshed"),
+        ("timeout", State.FAILED, 0, "Timeout"),
+        ("refused", State.FAILED, 0, "Refused"),
+        ("refused, no retry", State.FAILED, 0, "Refused"),
+        ("dropped", State.FAILED, 0, ""),
+        ("garbage", State.FAILED, 0, ""),
+        ("cut short", State.FAILED, 0, ""),
+        ("no such host", State.FAILED, 0, ""),
+        ("ignored", State.EXCLUDED, 0, "not today"),
+        ("cached", State.DONE, 200, ""),
+        ("replaced", State.REDIRECTED, None, "/instead"),
+        ("raise before", State.FAILED, 0, "ZeroDivisionError: before"),
+        ("raise after", State.FAILED, None, "ZeroDivisionError: after"),
+        ("ignored response", State.EXCLUDED, None, "bad taste"),
+        ("callback raises", State.FAILED, 200, "ValueError: what is this?"),
+        ("callback raises later", State.FAILED, 200, "ValueError: half way"),
+        ("callback retries", State.DONE, 200, ""),
+        ("links offsite", State.DONE, 200, ""),
+    ],
+)
+def test_page_ends_as(story: Story, name: str, state: State, status: int | None, reason: str) -> None:
+    page = story.page(name)
+    assert page.state is state
+    assert reason in page.reason
+    if status is not None:
+        assert page.status == status
+
+
+@pytest.mark.parametrize(
+    ("name", "attempts"),
+    [
+        ("ok", 1),
+        ("404", 1),
+        ("410", 1),
+        ("500", 3),
+        ("500 once", 2),
+        ("refused", 3),
+        ("refused, no retry", 1),
+        ("dropped", 3),
+        pytest.param("redirect to itself", 2),
+        ("callback retries", 2),
+        ("callback raises", 1),
+    ],
+)
+def test_attempts_are_counted(story: Story, name: str, attempts: int) -> None:
+    assert story.page(name).attempts == attempts
+
+
+@pytest.mark.parametrize(
+    ("path", "visits"),
+    [
+        ("/ok", 1),
+        ("/404", 1),
+        ("/500", 3),
+        ("/500-once", 2),
+        ("/to", 1),
+        pytest.param("/cookie", 2),
+        ("/slow", 1),
+        ("/retry", 2),
+        ("/ignored", 0),
+        ("/cached", 0),
+        ("/replaced", 0),
+        ("/raise-before", 0),
+        ("/instead", 1),
+        ("/before-error", 1),
+    ],
+)
+def test_server_saw(story: Story, path: str, visits: int) -> None:
+    assert story.visits(path) == visits
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("redirect", "/to"),
+        pytest.param("redirect to known", "/ok"),
+        ("redirect chain", "/chain1"),
+        ("meta refresh", "/refreshed"),
+        ("replaced", "/instead"),
+    ],
+)
+def test_redirect_knows_its_target(story: Story, source: str, target: str) -> None:
+    names = list(story.pages)  # in order of page ids
+    page = story.page(source)
+    assert page.target is not None
+    assert names[page.target] == story.web.url(target)
+    assert story.at(target).state is (State.REDIRECTED if "chain" in target else State.DONE)
+
+
+def test_redirect_to_other_host_is_fetched_there(story: Story) -> None:
+    assert story.at("/other-host-target", host=1).state is State.DONE
+    assert story.visits("/other-host-target", host=1) == 1
+
+
+def test_cookie_of_a_redirect_comes_back(story: Story) -> None:
+    cookies = [visit.cookie for visit in story.web.visits if visit.path == "/cookie"]
+    assert cookies == ["", "seen=yes"]
+
+
+def test_pages_that_lead_to_each_other_are_fetched_once(story: Story) -> None:
+    assert story.at("/loop2").state is State.REDIRECTED
+    assert story.visits("/loop1") == story.visits("/loop2") == 1
+
+
+def test_page_that_leads_to_itself_is_fetched_until_the_cap(story: Story) -> None:
+    assert story.visits("/self") == 6
+    assert story.page("redirect to itself for ever").state in (State.FAILED, State.EXCLUDED)
+    assert "redirect" in story.page("redirect to itself for ever").reason
+
+
+def test_redirect_chain_ends_at_the_cap(story: Story) -> None:
+    last = story.at("/chain5")
+    assert last.state in (State.FAILED, State.EXCLUDED)
+    assert "redirect" in last.reason
+    assert story.visits("/chain5") == 1
+    assert story.visits("/chain6") == 0
+
+
+def test_offsite_is_not_known(story: Story) -> None:
+    assert not [url for url in story.pages if "127.0.0.9" in url]
+    assert story.crawl.stats["offsite/filtered"] >= 1
+
+
+@pytest.mark.parametrize(
+    "name", ["404", "410", "500", "timeout", "refused", "dropped", "garbage", "ignored", "raise after"]
+)
+def test_errback_is_called_once(story: Story, name: str) -> None:
+    assert story.called("errback", name) == 1
+    assert story.called("callback", name) == 0
+
+
+@pytest.mark.parametrize("name", ["ok", "allowed 404", "500 once", "redirect", "cached", "instead"])
+def test_callback_is_called_once(story: Story, name: str) -> None:
+    assert story.called("callback", name) == 1
+    assert story.called("errback", name) == 0

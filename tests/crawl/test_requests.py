@@ -1,0 +1,411 @@
+"""Requests as records and back, and their fingerprints; no crawl."""
+
+from __future__ import annotations
+
+import json
+import string
+from datetime import date, datetime, timezone
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from scrapy import FormRequest, Request, Spider
+from scrapy.http import JsonRequest, Response, XmlRpcRequest
+from scrapy.utils.request import RequestFingerprinter
+
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.store import Store
+from scrapy_frontier.requests import (
+    Codec,
+    Unreadable,
+    Unstorable,
+    from_plain,
+    plain_fingerprint,
+    to_plain,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+URL = "http://example.com/a"
+
+
+class Mixin:
+    def __private(self, response: Response) -> None:
+        """Mangled to the name of this class, not the spider's."""
+
+    def callback(self) -> Any:
+        return self.__private
+
+
+class Delegate:
+    def parse(self, response: Response) -> None:
+        pass
+
+
+def parse_outside(response: Response) -> None:
+    pass
+
+
+class RecordSpider(Spider, Mixin):
+    name = "records"
+    reference = parse_outside
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delegate = Delegate()
+        self.delegated = Delegate().parse
+
+    def parse(self, response: Response) -> None:
+        pass
+
+    def failed(self, failure: Any) -> None:
+        pass
+
+    def _hidden(self, response: Response) -> None:
+        pass
+
+    def __mangled(self, response: Response) -> None:
+        pass
+
+    def mangled(self) -> Any:
+        return self.__mangled
+
+    @classmethod
+    def parse_of_class(cls, response: Response) -> None:
+        pass
+
+
+class LabelRequest(Request):
+    """A subclass with an attribute of its own."""
+
+    attributes = (*Request.attributes, "label")
+
+    def __init__(self, *given: Any, label: Any = None, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.label = label
+
+
+class PlainSubclass(Request):
+    pass
+
+
+SPIDER = RecordSpider()
+CODEC = Codec(SPIDER)
+
+
+def round_trip(request: Request) -> Request:
+    """*request* as a new process with a spider of the same class would rebuild it."""
+    payload = CODEC.encode(request)
+    return Codec(SPIDER).decode(request.url, request.priority, payload)
+
+
+def assert_same(found: Request, request: Request) -> None:
+    assert type(found) is type(request)
+    for name in type(request).attributes:
+        assert getattr(found, name) == getattr(request, name), name
+        assert type(getattr(found, name)) is type(getattr(request, name)), name
+
+
+# -- round trips ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"callback": SPIDER.parse},
+        {"callback": SPIDER._hidden, "errback": SPIDER.failed},
+        {"callback": SPIDER.mangled()},
+        {"callback": SPIDER.callback()},
+        {"callback": SPIDER.reference},
+        {"callback": SPIDER.delegated},
+        {"callback": SPIDER.delegate.parse},
+        {"method": "POST", "body": b"\0\xff body"},
+        {"method": "put", "body": "text"},
+        {"headers": {"Accept": "a", "X": ["1", "2"], b"Y": b"\xe4", "Z": "\u00e4"}},
+        {"cookies": {"currency": "\u0440\u0443\u0431"}},
+        {"cookies": [{"name": "a", "value": "b", "domain": "example.com", "path": "/"}]},
+        {"encoding": "latin-1", "body": "\u00e4"},
+        {"priority": -7, "dont_filter": True, "flags": ["a", "b"]},
+        {"meta": {"depth": 1, "download_slot": "x", "list": [1, 2.5, None, True], "!": "tag"}},
+        {"meta": {1: "one", (1, 2): {"set"}, b"bytes": b"\0", "when": datetime(2026, 1, 2, 3, 4, 5)}},
+        {"meta": {"verbatim_url": True, "text": "\ud800 lone"}},
+        {"cb_kwargs": {"item": {"a": (1, [2], frozenset({3}))}, "on": date(2026, 1, 2)}},
+        {"cb_kwargs": {"zone": datetime(2026, 1, 2, tzinfo=timezone.utc), "infinite": float("inf")}},
+    ],
+)
+@pytest.mark.parametrize("kind", [Request, PlainSubclass, LabelRequest])
+def test_every_attribute_comes_back(kind: type[Request], given: dict[str, Any]) -> None:
+    request = kind(URL, **given)
+    assert_same(round_trip(request), request)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        FormRequest(URL, formdata={"a": "b", "c": ["d", "\u00e4"]}),
+        FormRequest(URL, method="GET", formdata={"a": "b"}),
+        JsonRequest(URL, data={"a": [1, None]}, dumps_kwargs={"indent": 4}),
+        XmlRpcRequest(URL, methodname="login", params=("a", "b"), encoding="latin-1"),
+        LabelRequest(URL, label={"any": ("plain", "data")}),
+    ],
+    ids=lambda request: type(request).__name__,
+)
+def test_subclasses_come_back(request_: Request) -> None:
+    assert_same(round_trip(request_), request_)
+
+
+def test_spider_of_the_next_run_gets_its_own_methods() -> None:
+    payload = CODEC.encode(Request(URL, SPIDER.parse, errback=SPIDER.failed))
+    other = RecordSpider()
+    found = Codec(other).decode(URL, 0, payload)
+    assert (found.callback, found.errback) == (other.parse, other.failed)
+
+
+def test_plain_request_is_no_bytes_at_all() -> None:
+    assert CODEC.encode(Request(URL, priority=3)) == b""
+
+
+class LocalRequest(Request):
+    pass
+
+
+LocalRequest.__qualname__ = "nowhere.LocalRequest"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"callback": lambda response: None},
+        {"callback": parse_outside},
+        {"callback": partial(SPIDER.parse)},
+        {"callback": Delegate().parse},
+        {"callback": RecordSpider().parse},
+        {"errback": lambda failure: None},
+        {"meta": {"lock": object()}},
+        {"meta": {"deep": [{"in": (Delegate(),)}]}},
+        {"meta": {object(): 1}},
+        {"cb_kwargs": {"response": Response(URL)}},
+        {"cb_kwargs": {"generator": (number for number in ())}},
+        {"cb_kwargs": {"class": dict}},
+        {"cookies": {"a": object()}},
+        {"flags": [object()]},
+    ],
+)
+def test_what_is_no_plain_data_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(Unstorable):
+        CODEC.encode(Request(URL, **given))
+
+
+def test_class_that_cannot_be_imported_is_refused() -> None:
+    with pytest.raises(Unstorable, match="LocalRequest"):
+        CODEC.encode(LocalRequest(URL))
+
+
+@pytest.mark.parametrize("depth", [None, 100_000])
+def test_endless_and_very_deep_data_is_refused(depth: int | None) -> None:
+    endless: list[Any] = []
+    if depth is None:
+        endless.append(endless)
+    for _ in range(depth or 0):
+        endless = [endless]
+    with pytest.raises(Unstorable):
+        CODEC.encode(Request(URL, meta={"endless": endless}))
+
+
+def test_class_method_comes_back() -> None:
+    request = Request(URL, SPIDER.parse_of_class)
+    assert_same(round_trip(request), request)
+
+
+# -- plain data -----------------------------------------------------------------------------------------
+
+TIMES = st.datetimes().map(lambda time: time.replace(fold=0))
+LEAVES = st.text(max_size=5) | st.integers() | st.sampled_from([True, None, "!", b"", b"\xff", 0.5])
+KEYS = LEAVES | st.tuples(LEAVES, LEAVES) | st.frozensets(LEAVES, max_size=2)
+PLAIN = st.recursive(
+    LEAVES | st.floats(allow_nan=False) | TIMES | st.dates() | st.binary(max_size=5),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.tuples(inner, inner),
+        st.dictionaries(KEYS, inner, max_size=3),
+        st.sets(KEYS, max_size=3),
+    ),
+    max_leaves=8,
+)
+
+
+@given(PLAIN)
+@settings(max_examples=300, deadline=None)
+def test_plain_data_comes_back_from_json_with_its_types(value: Any) -> None:
+    found = from_plain(json.loads(json.dumps(to_plain(value))))
+    assert found == value
+    assert repr(typed(found)) == repr(typed(value))
+
+
+def typed(value: Any) -> Any:
+    """*value* with the types of all it holds and in an order of its own: equals have one `repr`."""
+    if isinstance(value, dict):
+        pairs = [(typed(key), typed(item)) for key, item in value.items()]
+        return ["dict", sorted(pairs, key=repr)]
+    if isinstance(value, set | frozenset):
+        return [type(value).__name__, sorted(map(typed, value), key=repr)]
+    if isinstance(value, list | tuple):
+        return [type(value).__name__, list(map(typed, value))]
+    return [type(value).__name__, value]
+
+
+@given(*[st.dictionaries(st.text(max_size=5), PLAIN, max_size=3)] * 2)
+@settings(max_examples=100, deadline=None)
+def test_any_plain_meta_comes_back(meta: dict[str, Any], cb_kwargs: dict[str, Any]) -> None:
+    meta.pop("verbatim_url", None)
+    request = Request(URL, meta=meta, cb_kwargs=cb_kwargs)
+    found = round_trip(request)
+    assert typed(found.meta) == typed(meta)
+    assert typed(found.cb_kwargs) == typed(cb_kwargs)
+
+
+# -- garbage --------------------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+)
+FIELDS = st.sampled_from(
+    [*Request.attributes, "class", "extra", "callback", "headers", "!", "v", "priority", "unknown", ""]
+)
+TAGGED = st.fixed_dictionaries(
+    {"!": st.sampled_from(["dict", "tuple", "set", "bytes", "datetime", "date", "frozenset", "x"]), "v": JSON}
+)
+CLASSES = st.sampled_from(["scrapy.FormRequest", "scrapy.Spider", "no.such", "os", "", "scrapy.Item"])
+
+
+@given(
+    st.one_of(
+        st.binary(min_size=1),
+        JSON.map(json.dumps).map(str.encode),
+        st.dictionaries(FIELDS, JSON | TAGGED | CLASSES, min_size=1).map(json.dumps).map(str.encode),
+    )
+)
+@example(b"[" * 100_000)
+@example(b'{"meta":' * 100_000)
+@example(b"1" * 10_000)
+@example(b'{"class": "scrapy_frontier.requests.Codec"}')
+@example(b'{"callback": "__init__"}')
+@example(b'{"callback": "."}')
+@settings(max_examples=500, deadline=None)
+def test_garbage_is_unreadable_and_nothing_worse(payload: bytes) -> None:
+    try:
+        found = CODEC.decode(URL, 0, payload)
+    except Unreadable:
+        return
+    assert isinstance(found, Request)
+
+
+@pytest.mark.parametrize("url", ["", "no-scheme", ":", "//host/"])
+def test_url_that_makes_no_request_is_unreadable(url: str) -> None:
+    with pytest.raises(Unreadable):
+        CODEC.decode(url, 0, b"")
+
+
+@given(st.text())
+@settings(max_examples=300, deadline=None)
+def test_any_url_comes_back(text: str) -> None:
+    """The URL of a request is clean already: to build it again changes nothing."""
+    try:
+        request = Request(f"http://example.com/{text}")
+    except ValueError:
+        assume(False)
+    assert round_trip(request).url == request.url
+
+
+# -- fingerprints ---------------------------------------------------------------------------------------
+
+FINGERPRINTER = RequestFingerprinter()
+
+LABELS = st.one_of(
+    st.sampled_from(["example", "a", "a-b", "-a", "a-", "xn--mnchen-3ya", "xn--", "UPPER", "1", "a_b", ""]),
+    st.sampled_from(["a" * 63, "a" * 64, "m\u00fcnchen", "\u4e2d", "stra\u00dfe", "\u0130", "%41"]),
+    st.text(string.ascii_lowercase + string.digits + "-", max_size=4),
+)
+PORTS = st.sampled_from(["", "", ":", ":80", ":443", ":0080", ":8080", ":0", ":99999", ":x"])
+SEGMENTS = st.sampled_from(
+    ["", "a", "B", "..", ".", "...", "~", "%7E", "%2F", "%zz", "a b", "+", "a;p=1", ";", "\u00e4", "i.html"]
+)
+WORDS = st.sampled_from(
+    ["", "a", "b", "B", "1", "10", "a.b", "~", "%20", "+", "\u00e4", ";", "=", "%26", "a;b"]
+)
+PAIRS = st.one_of(
+    st.tuples(WORDS, WORDS).map("=".join), WORDS, st.text(string.ascii_letters + "=.&;", max_size=5)
+)
+COMMON = st.from_regex(r"https?://[a-z0-9.-]{1,8}(:[0-9]+)?(/[a-z./~;]*)?(\?[ab=&.;]*)?(#a)?", fullmatch=True)
+
+
+@st.composite
+def urls(draw: st.DrawFn) -> str:
+    scheme = draw(st.sampled_from(["http", "https", "HTTP", "ftp"]))
+    user = draw(st.sampled_from(["", "", "", "user@", "user:pass@"]))
+    host = ".".join(draw(st.lists(LABELS, min_size=1, max_size=3)))
+    path = draw(st.sampled_from(["", "/"])) + "/".join(draw(st.lists(SEGMENTS, max_size=4)))
+    query = draw(st.sampled_from(["", "?"])) and "?" + "&".join(draw(st.lists(PAIRS, max_size=4)))
+    fragment = draw(st.sampled_from(["", "#", "#a", "#!a", "#a?b#c", "#\u00e4"]))
+    return f"{scheme}://{user}{host}{draw(PORTS)}{path}{query}{fragment}"
+
+
+# Known to be wrong; `test_url_is_plain_to_us_and_not_to_scrapy` keeps them in mind.
+
+
+@given(urls() | COMMON)
+@settings(max_examples=1000, deadline=None)
+def test_plain_fingerprint_is_that_of_scrapy(url: str) -> None:
+    """Wherever it answers; and it has to be asked for requests only, whose URLs are clean."""
+    try:
+        request = Request(url)
+    except ValueError:
+        assume(False)
+    fast = plain_fingerprint(request.url)
+    assert fast is None or fast == FINGERPRINTER.fingerprint(request)
+
+
+@pytest.mark.parametrize("path", [":0080/", "/..", "/a/../b", "/a/./b", "/a/."])
+def test_url_is_plain_to_us_and_not_to_scrapy(path: str) -> None:
+    url = f"http://example.com{path}"
+    assert plain_fingerprint(url) in (None, FINGERPRINTER.fingerprint(Request(url)))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com",
+        "http://example.com/",
+        "http://example.com:8080/a/b.html",
+        "https://example.com/a?b=c",
+        "https://example.com/?z=1&a=2&a=1&b=",
+        "http://example.com/a/b#c",
+        "http://127.0.0.1:8080/",
+    ],
+)
+def test_plain_fingerprint_answers_for_common_urls(url: str) -> None:
+    assert plain_fingerprint(url) == FINGERPRINTER.fingerprint(Request(url))
+
+
+# -- size -----------------------------------------------------------------------------------------------
+
+
+def test_page_with_a_callback_costs_less_than_150_bytes_beyond_its_url(tmp_path: Path) -> None:
+    """All rows, keys included, on 20 hosts with 100 pages each."""
+    pages = [f"http://www{page % 20}.example.com/some/page/{page}.html" for page in range(2000)]
+    store = Store(tmp_path)
+    frontier = Frontier(store, 1.0)
+    for url in pages:
+        request = Request(url, SPIDER.parse)
+        fingerprint = FINGERPRINTER.fingerprint(request)
+        link = Link(fingerprint, url, url.split("/")[2], payload=CODEC.encode(request), parent=1)
+        assert frontier.discover([link], 1.0) != [None]
+    frontier.commit()
+    total = sum(len(key) + len(value) for key, value in store.scan(b""))
+    frontier.close()
+    assert total / len(pages) - sum(map(len, pages)) / len(pages) < 150

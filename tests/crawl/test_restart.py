@@ -1,0 +1,223 @@
+"""A crawl that is stopped, in whatever way, and started again: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse, Response
+from server import Answer, links
+
+from scrapy_frontier.core.lifecycle import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Crawl
+    from server import Web
+
+    from scrapy_frontier.core.records import Page
+
+PAGES = 240
+HOSTS = 3
+AT_ONCE = 8  # CONCURRENT_REQUESTS
+
+
+class TreeSpider(Spider):
+    """Fetches *start_urls* and whatever they link; a callback and meta of its own for each link."""
+
+    name = "tree"
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        for link in response.css("a::attr(href)").getall():
+            yield Request(response.urljoin(link), self.parse_linked, meta={"from": response.url})
+
+    def parse_linked(self, response: Response) -> Any:
+        assert response.meta["from"].startswith("http")
+        yield from self.parse(response)
+
+
+def tree(web: Web) -> list[str]:
+    """A web of `PAGES` pages, each linked by another and linking two more and some known ones."""
+    urls = [web.url(f"/{number}", number % HOSTS) for number in range(PAGES)]
+    for number in range(PAGES):
+        linked = [*urls[2 * number + 1 : 2 * number + 3], urls[number // 2], urls[(7 * number) % PAGES]]
+        web.link(f"/{number}", *linked, host=number % HOSTS, delay=0.02)
+    return urls
+
+
+SETTINGS = {"CONCURRENT_REQUESTS": AT_ONCE, "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_sigkill_at_random_moments(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], seed: int
+) -> None:
+    """After four kills every page was fetched; twice only what was under way at a kill."""
+    chance = random.Random(seed)
+    urls = tree(web)
+    for _ in range(4):
+        crawl = start(TreeSpider, SETTINGS, start_urls=urls[:1])
+        seen = len(web.visits)
+        web.wait(seen + chance.randrange(1, 50))
+        crawl.kill()
+        before, repeated = web.visits[:seen], web.visits[seen:]
+        assert not {visit.path for visit in before[:-AT_ONCE]} & {visit.path for visit in repeated[AT_ONCE:]}
+    last = start(TreeSpider, SETTINGS, start_urls=urls[:1]).wait()
+
+    assert last.reason == "finished"
+    assert "Resuming crawl" in last.log
+    counts = Counter(web.paths())
+    assert len(counts) == PAGES
+    assert counts.total() - PAGES <= 4 * AT_ONCE
+    found = pages()
+    assert set(found) == set(urls)
+    assert {page.state for page in found.values()} == {State.DONE}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_clean_stop_repeats_nothing(web: Web, start: Callable[..., Crawl], number: signal.Signals) -> None:
+    urls = tree(web)
+    crawl = start(TreeSpider, SETTINGS, start_urls=urls[:1])
+    web.wait(PAGES // 3)
+    crawl.kill(number)
+    assert crawl.reason == "shutdown"
+    pending = crawl.stats["frontier/pending"]
+    assert pending
+    second = start(TreeSpider, SETTINGS, start_urls=urls[:1]).wait()
+    assert f"Resuming crawl ({pending} requests scheduled)" in second.log
+    assert second.reason == "finished"
+    assert sorted(web.paths()) == sorted(f"/{number}" for number in range(PAGES))
+
+
+def test_second_ctrl_c_repeats_only_what_was_under_way(web: Web, start: Callable[..., Crawl]) -> None:
+    urls = tree(web)
+    web.on("/3", Answer(delay=20), Answer(body=links(urls[7], urls[8])), host=0)  # holds up the clean stop
+    crawl = start(TreeSpider, SETTINGS, start_urls=urls[:1])
+    web.wait(PAGES // 3)
+    crawl.kill(signal.SIGINT, signal.SIGINT)
+    assert "Spider closed" not in crawl.log
+    second = start(TreeSpider, SETTINGS, start_urls=urls[:1]).wait()
+    assert second.reason == "finished"
+    counts = Counter(web.paths())
+    assert set(counts) == {f"/{number}" for number in range(PAGES)}
+    assert counts["/3"] == 2
+    assert counts.total() - PAGES <= AT_ONCE
+
+
+def test_second_run_fetches_failed_seeds_only(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Seeds come with dont_filter at every start: known ones are not fetched again, unless they failed."""
+    web.link("/good", "/linked")
+    web.on("/bad", Answer(403), Answer())
+    web.on("/moved", status=301, headers={"Location": "/new"})
+    web.on("/gone", status=410)
+    urls = [web.url(path) for path in ("/good", "/bad", "/moved", "/gone")]
+    first = start(TreeSpider, start_urls=urls).wait()
+    assert sorted(web.paths()) == ["/bad", "/gone", "/good", "/linked", "/moved", "/new"]
+    second = start(TreeSpider, start_urls=urls).wait()
+    assert first.reason == second.reason == "finished"
+    assert web.paths()[6:] == ["/bad"]
+    assert pages()[web.url("/bad")].state is State.DONE
+    third = start(TreeSpider, start_urls=urls).wait()
+    assert third.reason == "finished"
+    assert len(web.visits) == 7
+
+
+class StubbornSpider(Spider):
+    """Asks for its seed again, from the callback, until the answer is good."""
+
+    name = "stubborn"
+
+    def parse(self, response: Response) -> Any:
+        assert response.request
+        if response.text != "good":
+            yield response.request.replace(dont_filter=True)
+
+
+def test_callback_may_repeat_its_seed_in_a_second_run(web: Web, start: Callable[..., Crawl]) -> None:
+    web.on("/", Answer(403), Answer(body="not yet"), Answer(body="good"))
+    start(StubbornSpider, start_urls=[web.url("/")]).wait()
+    assert web.paths() == ["/"]
+    start(StubbornSpider, start_urls=[web.url("/")]).wait()
+    assert web.paths() == ["/", "/", "/"]
+
+
+def test_backoff_and_attempts_outlive_the_crawl(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """A page that fails is left alone for 2.5 s, and given up at the third attempt, across two kills."""
+    url = web.on("/", status=503)
+    settings = {
+        "RETRY_TIMES": 9,
+        "FRONTIER_MAX_ATTEMPTS": 3,
+        "FRONTIER_RETRY_DELAY": 2.5,
+        "FRONTIER_RETRY_DELAY_MAX": 2.5,
+    }
+    for visit in (1, 2):
+        crawl = start(TreeSpider, settings, start_urls=[url])
+        web.wait(visit)
+        wait_for_log(crawl, "Retrying")
+        crawl.kill()
+    last = start(TreeSpider, settings, start_urls=[url]).wait()
+    assert "Resuming crawl (1 requests scheduled)" in last.log
+    assert last.reason == "finished"
+    assert len(web.visits) == 3
+    assert min(web.gaps()) >= 2.5
+    page = pages()[url]
+    assert (page.state, page.attempts) == (State.FAILED, 3)
+
+
+def test_page_given_up_says_why(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/", status=503)
+    start(TreeSpider, {"FRONTIER_MAX_ATTEMPTS": 2}, start_urls=[url]).wait()
+    assert len(web.visits) == 2
+    assert pages()[url].state is State.FAILED
+    assert "503" in pages()[url].reason
+
+
+def wait_for_log(crawl: Crawl, text: str) -> None:
+    deadline = time.monotonic() + 20
+    while text not in crawl.log:
+        assert time.monotonic() < deadline, f"no {text!r} in {crawl.log}"
+        time.sleep(0.02)
+    time.sleep(0.1)  # said just before it is written
+
+
+def test_priority_order_outlives_the_crawl(web: Web, start: Callable[..., Crawl]) -> None:
+    """What was queued by priority in one run comes by priority in the next."""
+    settings = {"CONCURRENT_REQUESTS": 1}
+    web.default = Answer(delay=0.05)
+    priorities = [3, -1, 7, 0, 5, -4, 2, 6]
+    crawl = start(PrioritySpider, settings, url=web.url("/"), priorities=priorities)
+    web.wait(3)
+    crawl.kill(signal.SIGINT)
+    start(PrioritySpider, settings, url=web.url("/"), priorities=priorities).wait()
+    assert web.paths() == ["/", *(f"/{priority}" for priority in sorted(priorities, reverse=True))]
+
+
+class PrioritySpider(Spider):
+    """One page with a link for each of *priorities*."""
+
+    name = "priority"
+    url: str
+    priorities: list[int]
+
+    async def start(self) -> Any:
+        yield Request(self.url, self.parse_first, dont_filter=True)
+
+    def parse_first(self, response: Response) -> Any:
+        for priority in self.priorities:
+            yield response.follow(f"/{priority}", self.parse_linked, priority=priority)
+
+    def parse_linked(self, response: Response) -> None:
+        pass

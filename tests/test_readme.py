@@ -1,0 +1,85 @@
+"""The README's tables and commands are compared with the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from scrapy_frontier import addon, requests
+from scrapy_frontier.core.lifecycle import State
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SOURCE = {path: path.read_text(encoding="utf-8") for path in (ROOT / "scrapy_frontier").rglob("*.py")}
+CODE = "\n".join(SOURCE.values())
+
+
+def section(title: str) -> str:
+    return README.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def first_cells(text: str) -> set[str]:
+    return set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+
+
+def test_it_is_short_and_narrow() -> None:
+    lines = README.splitlines()
+    assert len(lines) <= 250
+    assert all(len(line) <= 120 for line in lines if not line.startswith("|"))
+
+
+def test_every_setting_is_in_the_table() -> None:
+    settings = (ROOT / "scrapy_frontier/settings.py").read_text(encoding="utf-8")
+    assert first_cells(section("Settings")) == set(re.findall(r'"(FRONTIER_\w+)"', settings))
+
+
+def test_the_defaults_are_those_of_the_code() -> None:
+    from scrapy.settings import Settings
+
+    from scrapy_frontier.settings import FrontierSettings
+
+    defaults = FrontierSettings.from_settings(Settings())
+    table = dict(re.findall(r"^\| `(FRONTIER_\w+)` \| (\d+)", section("Settings"), re.MULTILINE))
+    assert table == {
+        "FRONTIER_MAX_ATTEMPTS": f"{defaults.max_attempts}",
+        "FRONTIER_RETRY_DELAY": f"{defaults.retry_delay:g}",
+        "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
+        "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
+        "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
+    }
+
+
+def test_every_stat_is_in_the_table() -> None:
+    found = {
+        name for name in re.findall(r'"(frontier/[\w/]+)"', CODE) if not name.startswith("frontier/pages")
+    }
+    assert first_cells(section("Stats")) == found | {"frontier/pages/<state>"}
+    states = re.search(r"`frontier/pages/<state>` \| (.*)", section("Stats"))
+    assert states is not None
+    named = set(re.findall(r"`(\w+)`", states[1]))
+    assert named == {state.name.lower() for state in State if state is not State.LEASED}
+
+
+def test_every_meta_key_is_in_the_table() -> None:
+    assert first_cells(section("Meta keys")) == {requests.AUTO_SLOT, "download_slot"}
+
+
+def test_every_reason_to_close_is_named() -> None:
+    reasons = set(re.findall(r'^    reason = "(\w+)"', CODE, re.MULTILINE)) - {"frontier_error"}
+    assert reasons == set(re.findall(r"`(frontier_(?:locked|version|un\w+|setting))`", README))
+
+
+def test_what_the_addon_changes_is_listed() -> None:
+    text = section("Use it in your project")
+    assert addon.SCHEDULER in text
+    for path, order in addon.SPIDER_MIDDLEWARES.items():
+        assert path in text
+        assert f"at {order}" in text
+
+
+def test_ci_runs_the_tests_the_readme_names() -> None:
+    ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
+    assert "[dev]" in ci
+    assert "[dev]" in README
+    assert re.search(r"bin/pytest", README)
+    assert re.search(r"bin/pytest", ci)
