@@ -1,0 +1,470 @@
+"""robots.txt as RFC 9309 wants it read. Section numbers in the names of stories are the RFC's."""
+
+from __future__ import annotations
+
+import base64
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from protego import Protego
+
+from scrapy_frontier.core import robots
+from scrapy_frontier.core.robots import (
+    Hours,
+    Rate,
+    Rules,
+    Verdict,
+    fresh_for,
+    parse,
+    robots_url,
+    unreachable,
+    verdict,
+)
+
+VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "robots_txt.json"
+
+# What other parsers' suites expect and we do not do, with the reasons in `docs/conformance.md`; tested.
+DIRECTIVE_DEPARTURES = {
+    "rd-023": "a bare URL on a line is no Sitemap record",
+    "rd-085": "what stands before the first user-agent line belongs to nobody (2.2.1)",
+    "rd-088": "what stands before the first user-agent line belongs to nobody (2.2.1)",
+}
+
+
+@lru_cache(maxsize=1)
+def vectors() -> dict[str, Any]:
+    return json.loads(VECTORS.read_text("utf-8")) if VECTORS.exists() else {}
+
+
+def body_of(case: dict[str, Any]) -> bytes:
+    stored = vectors()["robots_bodies"][case["robots"]]
+    return stored["text"].encode() if "text" in stored else base64.b64decode(stored["base64"])
+
+
+def rules_of(case: dict[str, Any]) -> Rules:
+    return parse(body_of(case), case.get("agents") or case["agent"], case.get("robots_url") or "")
+
+
+AGREED = [case for case in vectors().get("match", []) if case["agreed"]]
+DECIDED = [case for case in vectors().get("match", []) if not case["agreed"] and case.get("rfc9309")]
+
+
+@pytest.mark.parametrize("case", AGREED, ids=lambda case: case["id"])
+def test_agreed_vectors(case: dict[str, Any]) -> None:
+    assert rules_of(case).allowed(case["url"]) is case["allowed"]
+
+
+@pytest.mark.parametrize("case", DECIDED, ids=lambda case: case["id"])
+def test_decided_vectors(case: dict[str, Any]) -> None:
+    by_the_rfc = {"expected": case["allowed"], "not expected": not case["allowed"]}
+    assert rules_of(case).allowed(case["url"]) is by_the_rfc.get(case["rfc9309"], True)
+
+
+def midnight_seconds(text: str | None) -> int | None:
+    if text is None:
+        return None
+    hour, minute = text.removeprefix("datetime.time(").removesuffix(")").split(", ")
+    return int(hour) * 3_600 + int(minute) * 60
+
+
+def directive(rules: Rules, name: str) -> object:
+    if name == "crawl-delay":
+        return rules.crawl_delay
+    if name == "sitemap":
+        return list(rules.sitemaps)
+    if name == "request-rate":
+        return rules.request_rate[-1] if rules.request_rate else None
+    if name == "visit-time":
+        return rules.visit_time[-1] if rules.visit_time else None
+    return dict(rules.others).get(name)
+
+
+def expected_directive(case: dict[str, Any]) -> object:
+    value = case["value"]
+    if case["directive"] == "sitemap":
+        return value or []
+    if not isinstance(value, dict):
+        return value
+    start, end = midnight_seconds(value.get("start_time")), midnight_seconds(value.get("end_time"))
+    hours = None if start is None or end is None else Hours(start, end)
+    return hours if case["directive"] == "visit-time" else Rate(value["requests"], value["seconds"], hours)
+
+
+@pytest.mark.parametrize("case", vectors().get("directives", []), ids=lambda case: case["id"])
+def test_directive_vectors(case: dict[str, Any]) -> None:
+    agrees = directive(rules_of(case), case["directive"]) == expected_directive(case)
+    assert agrees is (case["id"] not in DIRECTIVE_DEPARTURES)
+
+
+# --- groups -----------------------------------------------------------------------------------------------
+
+
+def allowed(text: str, url: str = "http://h/x", agent: str = "mybot") -> bool:
+    return parse(text.encode(), agent).allowed(url)
+
+
+def test_2_2_1_every_group_that_names_the_crawler_counts_and_no_other() -> None:
+    text = (
+        "User-agent: mybot\nDisallow: /a\n\nUser-agent: *\nDisallow: /b\n\n"
+        "User-agent: other\nUser-agent: MyBot\nDisallow: /c\n"
+    )
+    assert [allowed(text, f"http://h/{page}") for page in "abc"] == [False, True, False]
+    assert [allowed(text, f"http://h/{page}", "stranger") for page in "abc"] == [True, False, True]
+
+
+@pytest.mark.parametrize("agent", ["mybot", "MYBOT", "MyBot/2.1", "mybot (+https://example.org/bot)"])
+@pytest.mark.parametrize("line", ["mybot", "MyBot/1.0", "MyBot # us", "mybot and friends"])
+def test_2_2_1_the_product_token_is_what_is_compared(agent: str, line: str) -> None:
+    assert not allowed(f"User-agent: {line}\nDisallow: /", agent=agent)
+
+
+@pytest.mark.parametrize("line", ["my", "mybots", "bot", "my-bot", "mybot2", "other mybot"])
+def test_2_2_1_a_part_of_the_token_or_more_than_it_is_another_crawler(line: str) -> None:
+    assert allowed(f"User-agent: {line}\nDisallow: /")
+
+
+@pytest.mark.parametrize(
+    "agent",
+    [
+        "Mozilla/5.0 (compatible; MyBot/1.0; +https://example.org/bot)",
+        "Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; MyBot/2.1; +https://example.org)",
+    ],
+)
+def test_a_bot_dressed_as_a_browser_is_the_bot(agent: str) -> None:
+    assert robots.product_token(agent) == "mybot"
+
+
+def test_several_agents_obey_what_any_of_them_is_asked() -> None:
+    text = b"User-agent: mybot\nDisallow: /a\nUser-agent: parent\nDisallow: /b\nUser-agent: *\nDisallow: /c\n"
+    rules = parse(text, ["mybot", "parent"])
+    assert [rules.allowed(f"http://h/{page}") for page in "abc"] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "between", ["Sitemap: http://h/s.xml", "Crawl-delay: 3", "Host: h", "Noindex: /x", "nonsense"]
+)
+def test_2_2_4_other_records_end_no_group(between: str) -> None:
+    text = f"User-agent: mybot\n{between}\nUser-agent: *\nDisallow: /\n"
+    assert not allowed(text)
+    assert not allowed(text, agent="stranger")
+
+
+def test_an_empty_disallow_ends_a_run_of_user_agent_lines_and_forbids_nothing() -> None:
+    text = "User-agent: mybot\nDisallow:\nUser-agent: *\nDisallow: /\n"
+    assert allowed(text)
+    assert not allowed(text, agent="stranger")
+
+
+def test_rules_before_the_first_user_agent_line_are_nobodys() -> None:
+    assert allowed("Disallow: /\nUser-agent: other\nAllow: /\n")
+
+
+def test_an_unreadable_user_agent_line_takes_its_rules_with_it() -> None:
+    assert allowed("User-agent: other\nUser-agent:\nDisallow: /\n")
+    assert allowed("User-agent: *\nDisallow: /a\nUser-agent: !!\nDisallow: /x\n")
+
+
+# --- matching ---------------------------------------------------------------------------------------------
+
+
+def test_2_2_2_the_longest_rule_decides_and_allow_wins_a_tie() -> None:
+    text = (
+        "User-agent: *\nDisallow: /shop\nAllow: /shop/open\nDisallow: /shop/open/secret\n"
+        "Allow: /same\nDisallow: /same\n"
+    )
+    answers = {"/shop": False, "/shop/open": True, "/shop/open/secret": False, "/same": True, "/sho": True}
+    assert {path: allowed(text, "http://h" + path) for path in answers} == answers
+
+
+def test_2_2_2_a_wildcard_rule_counts_as_long_as_it_is_written() -> None:
+    text = "User-agent: *\nAllow: /p*ge$\nDisallow: /page\n"
+    assert allowed(text, "http://h/page")  # six octets against five
+    assert not allowed(text, "http://h/pages")
+
+
+@pytest.mark.parametrize(
+    ("rule", "matching", "others"),
+    [
+        ("/*.php$", ["/a.php", "/a/b.php"], ["/a.php5", "/a.php?x"]),
+        ("/fish*", ["/fish", "/fishes", "/fish/x"], ["/Fish", "/a/fish"]),
+        ("/a*b*c", ["/abc", "/axbxc", "/a/b/c?d"], ["/acb", "/ab"]),
+        ("*/private", ["/private", "/a/b/private/c"], ["/privat"]),
+        ("/x$", ["/x"], ["/x/", "/x$", "/xy"]),
+        ("/x$y", ["/x$yz", "/x%24y"], ["/x"]),
+        ("/x%24", ["/x$", "/x%24y"], ["/x"]),
+        ("/x%2A", ["/x*", "/x%2ay"], ["/xy"]),
+        ("/?", ["/?", "/?q"], ["/", "/x?q"]),
+        ("/*?id=", ["/?id=1", "/a?id="], ["/a?x=1&id=", "/id="]),
+        ("/a**b", ["/ab", "/axb"], ["/a"]),
+        ("/*$", ["/", "/x"], []),
+    ],
+)
+def test_2_2_3_special_characters(rule: str, matching: list[str], others: list[str]) -> None:
+    text = f"User-agent: *\nDisallow: {rule}\n"
+    assert not [path for path in matching if allowed(text, "http://h" + path)]
+    assert not [path for path in others if not allowed(text, "http://h" + path)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "equal"),
+    [
+        ("/%62%61%7A", "/baz", True),
+        ("/~joe", "/%7Ejoe", True),
+        ("/caf\u00e9", "/caf%C3%A9", True),
+        ("/caf%c3%a9", "/caf\u00e9", True),
+        ("/a%3cb", "/a<b", True),
+        ("/a b", "/a%20b", True),
+        ("/a,b", "/a%2Cb", True),
+        ("/a%2Fb", "/a/b", False),
+        ("/a%3Fb", "/a?b", False),
+        ("/a%2fb", "/a%2Fb", True),
+        ("/go?to=https%3A%2F%2Fx", "/go?to=https://x", True),
+        ("/go?to=https://x", "/go?to=https%3A%2F%2Fx", True),
+        ("/*%2Fx", "/go?to=%2Fx", True),
+        ("/%zz%", "/%zz%", True),
+        ("/A", "/a", False),
+    ],
+)
+def test_2_2_2_octets_are_compared_in_one_spelling(rule: str, path: str, equal: bool) -> None:
+    assert allowed(f"User-agent: *\nDisallow: {rule}\n", "http://h" + path) is not equal
+
+
+def test_2_2_2_robots_txt_itself_is_allowed() -> None:
+    text = "User-agent: *\nDisallow: /\n"
+    assert allowed(text, "http://h/robots.txt")
+    assert allowed(text, "http://h/robots.txt?v=2")
+    assert not allowed(text, "http://h/robots.txt.bak")
+
+
+def test_only_path_and_query_of_a_url_are_compared() -> None:
+    text = "User-agent: *\nDisallow: /?\nDisallow: /y\n"
+    assert not allowed(text, "http://host?q")
+    assert not allowed(text, "http://user:y@host:80/y#z")
+    assert allowed(text, "http://host/x?u=http://y/y")
+    assert allowed(text, "http://host#/y")
+
+
+def test_allowing_an_index_page_allows_its_directory_only() -> None:
+    text = "User-agent: *\nDisallow: /\nAllow: /shop/index.html\n"
+    assert allowed(text, "http://h/shop/")
+    assert not allowed(text, "http://h/shop/cart")
+
+
+def test_the_line_that_decides_can_be_told() -> None:
+    rules = parse(b"User-agent: *\nDISALLOW : /a*b$ # why\nAllow: /a\n", "mybot")
+    assert rules.rule("http://h/axb") == "DISALLOW : /a*b$"
+    assert rules.rule("http://h/ax") == "Allow: /a"
+    assert rules.rule("http://h/") == ""
+
+
+def test_many_wildcards_cost_no_more_than_their_number() -> None:
+    """A backtracking matcher would try 2000 over 60 places here."""
+    rules = parse(b"User-agent: *\nDisallow: /" + b"a*" * 60 + b"b\n", "mybot")
+    assert rules.allowed("http://h/" + "a" * 2_000)
+    assert not rules.allowed("http://h/" + "a" * 2_000 + "b")
+
+
+def slow_match(pattern: str, path: str) -> bool:
+    """The definition, octet by octet: *places* are all positions a prefix of the pattern can end at."""
+    anchored = pattern.endswith("$")
+    places = {0}
+    for char in pattern[:-1] if anchored else pattern:
+        if char == "*":
+            places = {later for place in places for later in range(place, len(path) + 1)}
+        else:
+            places = {place + 1 for place in places if path[place : place + 1] == char}
+    return len(path) in places if anchored else bool(places)
+
+
+@given(
+    st.text(st.sampled_from("ab/*"), max_size=10), st.booleans(), st.text(st.sampled_from("ab/"), max_size=14)
+)
+def test_the_matcher_agrees_with_the_definition(pattern: str, anchored: bool, path: str) -> None:
+    pattern = "/" + pattern + ("$" if anchored else "")
+    expected = slow_match(pattern, "/" + path)
+    assert allowed(f"User-agent: *\nDisallow: {pattern}\n", "http://h/" + path) is not expected
+
+
+PATHS = st.lists(st.sampled_from(["a", "b", "ab", "index", "x-1"]), max_size=4).map(
+    lambda parts: "/" + "/".join(parts)
+)
+RULES = st.lists(
+    st.tuples(st.sampled_from(["Allow", "Disallow"]), PATHS, st.sampled_from(["", "*", "$", "*/b"])),
+    max_size=8,
+)
+
+
+@given(RULES, PATHS)
+def test_protego_agrees_where_it_follows_the_rfc(rules: list[tuple[str, str, str]], path: str) -> None:
+    """One group, nothing escaped: there Scrapy's parser and ours must say the same."""
+    text = "User-agent: mybot\n" + "".join(f"{name}: {value}{end}\n" for name, value, end in rules)
+    assert allowed(text, "http://h" + path) is Protego.parse(text).can_fetch("http://h" + path, "mybot")
+
+
+# --- bytes and lines --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\n\n\r"])
+def test_2_2_every_line_end_counts_and_no_other_character_does(end: str) -> None:
+    assert not allowed(f"User-agent: *{end}Disallow: /x{end}")
+    assert allowed("User-agent: *\nAllow: /\x0b\x0c\u2028\x85Disallow: /x\n")
+
+
+def test_2_3_1_5_lines_that_cannot_be_read_harm_no_others() -> None:
+    text = "<html>\nUser-agent: *\n<br/>\n:::\nDisallow\nDisallow: /x\n\x00\xff"
+    assert not allowed(text)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line() -> None:
+    text = "User-agent: *\nDisallow: /x\n"
+    assert not parse(b"\xef\xbb\xbf" + text.encode(), "mybot").allowed("http://h/x")
+    assert not parse(text.encode("utf-16"), "mybot").allowed("http://h/x")
+
+
+def test_octets_that_are_no_utf_8_match_their_own_escapes() -> None:
+    rules = parse(b"User-agent: *\nDisallow: /caf\xe9\n", "mybot")
+    assert not rules.allowed("http://h/caf%E9")
+    assert rules.allowed("http://h/caf%C3%A9")
+
+
+def test_2_5_five_hundred_kibibytes_are_read_and_no_line_is_halved() -> None:
+    head = b"User-agent: *\n"
+    padding = b"#" * (robots.BODY_LIMIT - len(head) - 12) + b"\n"
+    crossing, beyond = b"Disallow: /inside-and-on\n", b"Disallow: /beyond\n"
+    rules = parse(head + padding + crossing + beyond, "mybot")
+    assert not rules.allowed("http://h/inside-and-on")
+    assert rules.allowed("http://h/inside")
+    assert rules.allowed("http://h/beyond")
+
+
+@pytest.mark.parametrize(
+    "line", ["disallow /x", "Dissallow: /x", "DISALLOW:/x", " \tDisallow\t :\t/x\t", "disallow: /x # no"]
+)
+def test_what_a_site_clearly_means_is_read(line: str) -> None:
+    assert not allowed(f"user agent *\n{line}\n")
+
+
+@given(st.binary(max_size=300), st.text(max_size=20), st.text(max_size=40))
+def test_no_bytes_break_the_parser(body: bytes, agent: str, path: str) -> None:
+    rules = parse(body, agent, "http://h/robots.txt")
+    assert rules.allowed("http://h/" + path) in (True, False)
+    assert rules.delay(0.0) >= 0.0
+    assert 0.0 <= rules.opens_in(0.0) < 86_400.0
+
+
+# --- what else a host asks --------------------------------------------------------------------------------
+
+
+def test_crawl_delay_is_for_the_agents_right_before_it_even_where_rules_come_later() -> None:
+    text = b"User-agent: a\nCrawl-delay: 1\nUser-agent: b\nCrawl-delay: 2.5\nUser-agent: *\nDisallow: /x\n"
+    assert [parse(text, agent).crawl_delay for agent in ("a", "b", "c")] == [1.0, 2.5, None]
+    assert [parse(text, agent).allowed("http://h/x") for agent in ("a", "b", "c")] == [False] * 3
+
+
+def test_of_several_delays_the_largest_holds_and_nonsense_is_none() -> None:
+    text = "User-agent: *\n" + "".join(
+        f"Crawl-delay: {value}\n" for value in ("3", "-9", "1e3", "inf", "nan", "7s", "4.")
+    )
+    assert parse(text.encode(), "mybot").crawl_delay == 4.0
+
+
+def test_request_rates_say_how_far_apart_requests_are() -> None:
+    rules = parse(
+        b"User-agent: *\nRequest-rate: 1/5\nRequest-rate: 10/15m 2200-0600\nRequest-rate: 0/1\n", "mybot"
+    )
+    assert rules.request_rate == (Rate(1, 5), Rate(10, 900, Hours(22 * 3_600, 6 * 3_600)))
+    noon, night = 12 * 3_600.0, 23 * 3_600.0
+    assert rules.delay(noon) == 5.0
+    assert rules.delay(night) == rules.delay(night + 86_400 * 365) == 90.0
+    assert Rules().delay(noon) == 0.0
+
+
+def test_visit_time_tells_how_long_to_wait() -> None:
+    rules = parse(
+        b"User-agent: *\nVisit-time: 0600-0845\nVisit-time: 2359-0010\nVisit-time: 2561-0700\n", "mybot"
+    )
+    assert rules.visit_time == (Hours(21_600, 31_500), Hours(86_400, 600))
+    assert rules.opens_in(7 * 3_600.0) == 0.0
+    assert rules.opens_in(31_500.0) == 86_400.0 - 31_500.0
+    assert rules.opens_in(86_400.0 + 300.0) == 0.0
+    assert rules.opens_in(3_600.0) == 5 * 3_600.0
+    assert Rules().opens_in(0.0) == 0.0
+
+
+def test_sitemaps_are_everybodys_absolute_and_listed_once() -> None:
+    text = (
+        b"Sitemap: /s.xml\nUser-agent: other\nSitemap: https://x/t.xml\nDisallow: /\nSITEMAP:https://h/s.xml"
+    )
+    assert parse(text, "mybot", "https://h/robots.txt").sitemaps == ("https://h/s.xml", "https://x/t.xml")
+
+
+def test_records_that_are_shown_and_not_obeyed() -> None:
+    text = (
+        b"Host: h\nUser-agent: *\nContent-Signal: ai-train=no\nUser-agent: other\nContent-Signal: search=no\n"
+    )
+    assert parse(text, "mybot").others == (("host", "h"), ("content-signal", "ai-train=no"))
+
+
+def test_repr_tells_what_matters() -> None:
+    rules = parse(b"User-agent: *\nDisallow: /x\nCrawl-delay: 2\nSitemap: http://h/s\n", "mybot")
+    assert repr(rules) == "<Rules 1 lines, crawl delay 2 s, 1 sitemaps>"
+
+
+def test_the_same_body_gives_equal_rules() -> None:
+    body = b"User-agent: *\nDisallow: /x*y\nAllow: /x\n"
+    assert parse(body, "mybot") == parse(body.replace(b"\n", b"\r\n"), "MyBot/3")
+    assert parse(body, "mybot") != Rules()
+
+
+# --- answers and copies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [
+        ((200, 204, 206, 299), Verdict.PARSE),
+        ((301, 302, 307, 308, 400, 401, 403, 404, 410, 451, 499), Verdict.ALLOW_ALL),
+        ((None, 100, 429, 500, 502, 503, 504, 599, 999), Verdict.POSTPONE),
+    ],
+)
+def test_2_3_1_status_classes(statuses: tuple[int | None, ...], expected: Verdict) -> None:
+    assert {verdict(status) for status in statuses} == {expected}
+
+
+def test_2_3_1_4_a_host_that_cannot_be_asked_waits_uses_its_copy_or_is_given_up_on() -> None:
+    month = 30 * 86_400.0
+    assert (
+        unreachable(has_copy=True, seconds=1.0)
+        is unreachable(has_copy=True, seconds=2 * month)
+        is Verdict.PARSE
+    )
+    assert unreachable(has_copy=False, seconds=month - 1) is Verdict.POSTPONE
+    assert unreachable(has_copy=False, seconds=month) is Verdict.ALLOW_ALL
+
+
+@pytest.mark.parametrize(
+    ("headers", "age", "seconds"),
+    [
+        ((), 0.0, 86_400.0),
+        (("public, max-age=7200",), 0.0, 7_200.0),
+        (("public", 'max-age="7200"'), 600.0, 6_600.0),
+        (("max-age=31536000",), 0.0, 86_400.0),
+        (("max-age=0",), 0.0, 3_600.0),
+        (("no-cache, max-age=80000",), 0.0, 3_600.0),
+        (("s-maxage=7200",), 0.0, 86_400.0),
+        (("max-age=soon",), 0.0, 86_400.0),
+    ],
+)
+def test_2_4_a_copy_is_good_for_a_day_at_most(headers: tuple[str, ...], age: float, seconds: float) -> None:
+    assert fresh_for(headers, age) == seconds
+
+
+def test_2_3_one_file_per_scheme_host_and_port() -> None:
+    assert robots_url("https://me@Example.org/a?b#c") == "https://example.org/robots.txt"
+    assert robots_url("http://example.org:8080/") == "http://example.org:8080/robots.txt"
+    assert robots_url("ftp://example.org/") is None

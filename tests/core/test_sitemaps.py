@@ -1,0 +1,348 @@
+"""Sitemaps and feeds: what is in them, and what they may not do."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import tracemalloc
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_frontier.core.robots import parse
+from scrapy_frontier.core.sitemaps import Entry, Kind, Slice, is_under, read, timestamp
+from scrapy_frontier.core.urls import absolute
+
+VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "sitemaps.json"
+URL = "https://example.org/sitemap.xml"
+
+# What another parser's suite expects and we do not do, with the reason in `docs/conformance.md`; tested.
+DEPARTURES = {"sm-010": "broken XML is read as far as it goes, not refused"}
+
+
+@lru_cache(maxsize=1)
+def vectors() -> dict[str, Any]:
+    return json.loads(VECTORS.read_text("utf-8")) if VECTORS.exists() else {}
+
+
+def body_of(case: dict[str, Any]) -> bytes:
+    stored = vectors()["bodies"][case["body"]]
+    return stored["text"].encode() if "text" in stored else base64.b64decode(stored["base64"])
+
+
+def as_entry(expected: dict[str, Any]) -> Entry:
+    priority = expected.get("priority")
+    return Entry(
+        expected["loc"],
+        timestamp(expected.get("lastmod") or ""),
+        0.5 if priority is None else float(priority),  # the protocol's default, which other parsers fill in
+        expected.get("changefreq"),
+    )
+
+
+def agrees(case: dict[str, Any]) -> bool:
+    expected = case["expect"]
+    url = case["url"] or URL
+    slices = list(read(body_of(case), url))
+    found = [
+        entry._replace(priority=0.5 if entry.priority is None else entry.priority) for entry in all_of(slices)
+    ]
+    if "error" in expected:
+        return bool(slices[-1].problem) and not found
+    if not expected.get("raw"):
+        if case["options"]["strict"] and slices[-1].kind is not Kind.INDEX:
+            found = [entry for entry in found if is_under(entry.url, url)]
+        if slices[-1].kind.value != expected["kind"]:
+            return False
+    return found == [as_entry(entry) for entry in expected["entries"]]
+
+
+def all_of(slices: list[Slice]) -> list[Entry]:
+    return [entry for one in slices for entry in one.entries]
+
+
+@pytest.mark.parametrize("case", vectors().get("cases", []), ids=lambda case: case["id"])
+def test_sitemap_vectors(case: dict[str, Any]) -> None:
+    assert agrees(case) is (case["id"] not in DEPARTURES)
+
+
+@pytest.mark.parametrize(
+    "case", vectors().get("lastmod_w3c", []) + vectors().get("rss_dates", []), ids=lambda case: case["input"]
+)
+def test_date_vectors(case: dict[str, Any]) -> None:
+    assert timestamp(case["input"]) == (timestamp(case["expected"]) if case["expected"] else None)
+
+
+@pytest.mark.parametrize(
+    "case", vectors().get("robots_lines", []), ids=lambda case: case["test"].partition("::")[2]
+)
+def test_robots_line_vectors(case: dict[str, Any]) -> None:
+    assert list(parse(case["robots"].encode(), "mybot", case["base"]).sitemaps) == case["sitemaps"]
+
+
+# --- what is in them --------------------------------------------------------------------------------------
+
+
+def found(body: bytes | str, **limits: int) -> tuple[Kind, list[Entry], str]:
+    slices = list(read(body.encode() if isinstance(body, str) else body, URL, **limits))
+    return slices[-1].kind, all_of(slices), slices[-1].problem
+
+
+def urls_of(body: bytes | str) -> list[str]:
+    return [entry.url for entry in found(body)[1]]
+
+
+def test_a_sitemap_lists_pages() -> None:
+    body = """<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
+        xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">
+      <url><lastmod>2024-02-29</lastmod><loc> /caf\u00e9?a=1&amp;b=2 </loc><priority>0.9</priority>
+        <changefreq>Daily</changefreq>
+        <image:image><image:loc>https://cdn/i.png</image:loc></image:image></url>
+      <url><loc>https://example.org/b</loc><lastmod>soon</lastmod>
+        <priority>7</priority><changefreq>often</changefreq></url>
+      <url><lastmod>2024-01-01</lastmod></url><url><loc>mailto:x@y</loc></url>
+    </urlset>"""
+    assert found(body) == (
+        Kind.PAGES,
+        [
+            Entry("https://example.org/caf%C3%A9?a=1&b=2", 1_709_164_800.0, 0.9, "daily"),
+            Entry("https://example.org/b"),
+        ],
+        "",
+    )
+
+
+def test_an_index_lists_sitemaps() -> None:
+    kind, entries, problem = found(
+        "<sitemapindex><sitemap><loc>/a.xml.gz</loc><lastmod>2024</lastmod></sitemap></sitemapindex>"
+    )
+    assert (kind, problem) == (Kind.INDEX, "")
+    assert entries == [Entry("https://example.org/a.xml.gz", 1_704_067_200.0)]
+
+
+def test_feeds_list_pages_with_their_dates() -> None:
+    rss = """<rss xmlns:dc="http://purl.org/dc/elements/1.1/"><channel><link>https://example.org/</link>
+        <item><link>/a</link><pubDate>Thu, 29 Feb 2024 01:00:00 +0100</pubDate></item>
+        <item><guid>https://example.org/b</guid><dc:date>2024-02-29</dc:date></item>
+        <item><guid>tag:b</guid></item></channel></rss>"""
+    atom = """<feed xmlns="http://www.w3.org/2005/Atom"><link href="/feed" rel="self"/>
+        <entry><link rel="edit" href="/e"/><link href="/a"/><published>2023-01-01</published>
+        <updated>2024-02-29T00:00:00Z</updated></entry></feed>"""
+    expected = [
+        Entry("https://example.org/a", 1_709_164_800.0),
+        Entry("https://example.org/b", 1_709_164_800.0),
+    ]
+    assert found(rss) == (Kind.RSS, expected, "")
+    assert found(atom) == (Kind.ATOM, expected[:1], "")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_text_file_lists_a_url_a_line(end: str) -> None:
+    body = end.join(
+        [
+            "\ufeffhttps://example.org/a",
+            "",
+            " https://example.org/\u00fc ",
+            "# no",
+            "/relative",
+            "https://example.org/z",
+        ]
+    )
+    expected = ["https://example.org/a", "https://example.org/%C3%BC", "https://example.org/z"]
+    assert found(body)[0] is Kind.TEXT
+    assert (
+        urls_of(body) == urls_of(gzip.compress(body.encode())) == urls_of(body.encode("utf-16")) == expected
+    )
+
+
+def test_what_is_no_sitemap_gives_nothing_and_says_so() -> None:
+    for body in (
+        "",
+        "<!DOCTYPE html><html><body><url>https://example.org/</url></body></html>",
+        "Not found",
+        "\x00\x01",
+    ):
+        assert found(body) == (Kind.UNKNOWN, [], "no sitemap")
+
+
+# --- as sites write them ----------------------------------------------------------------------------------
+
+ONE = "<urlset><url><loc>https://example.org/a?b=1&amp;c=2</loc></url></urlset>"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "\ufeff \n" + '<?xml version="1.0" encoding="UTF-8"?>' + ONE,
+        "<b>Warning</b>: cannot modify headers in x.php\n" + '<?xml version="1.0"?>' + ONE,
+        ONE.replace("&amp;", "&"),
+        ONE.replace("https:", "<![CDATA[https:").replace("&amp;c=2", "&c=2]]>"),
+        ONE.replace("a?b", "&#97;?b").replace("&amp;", "&#x26;"),
+        ONE.replace("<url>", '<url xmlns="urn:x">'),
+        ONE.replace("urlset", "ns:urlset").replace("url>", "ns:url>").replace("loc>", "ns:loc>"),
+        ONE.replace("</urlset>", ""),
+        ONE.replace("<url>", "<url><x>&nbsp;</y>"),
+        ONE + "<junk",
+    ],
+)
+def test_broken_xml_is_read_as_far_as_it_goes(body: str) -> None:
+    assert urls_of(body) == ["https://example.org/a?b=1&c=2"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "iso-8859-1"])
+def test_the_encoding_may_be_declared_or_shown_by_its_mark(encoding: str) -> None:
+    declaration = f'<?xml version="1.0" encoding="{encoding.removesuffix("-sig")}"?>'
+    body = declaration + "<urlset><url><loc>/\u00fc</loc></url></urlset>"
+    assert urls_of(body.encode(encoding)) == ["https://example.org/%C3%BC"]
+
+
+def test_a_file_that_breaks_off_keeps_its_whole_entries() -> None:
+    body = "<urlset>" + "".join(f"<url><loc>/{number}</loc></url>" for number in range(3_000)) + "</urlset>"
+    packed = gzip.compress(body.encode())
+    kind, entries, problem = found(packed[: len(packed) // 2])
+    assert kind is Kind.PAGES
+    assert problem == "gzip data break off"
+    assert 100 < len(entries) < 3_000
+    assert [entry.url for entry in entries] == [
+        f"https://example.org/{number}" for number in range(len(entries))
+    ]
+    damaged = packed[:-8] + b"\xff" * 8
+    assert found(damaged)[2] == "broken gzip: Error -3 while decompressing data: incorrect data check"
+    assert found(damaged)[1] == found(body)[1][: len(found(damaged)[1])] != []
+    assert found(gzip.compress(b"<urlset>") + gzip.compress(body[8:].encode()) + b"\0" * 99)[1:] == (
+        found(body)[1],
+        "",
+    )
+
+
+def test_a_record_that_was_not_closed_still_gives_its_locations() -> None:
+    body = "<urlset><url><loc>/a</loc><lastmod>2024</lastmod><loc>/b</loc><url><loc>/c</loc></url></url>"
+    assert urls_of(body) == [f"https://example.org/{name}" for name in "abc"]
+
+
+# --- what they may not do ---------------------------------------------------------------------------------
+
+
+def test_entities_are_never_expanded(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("https://example.org/secret")
+    body = f"""<!DOCTYPE urlset [<!ENTITY own "inside"><!ENTITY file SYSTEM "{secret.as_uri()}">
+        <!ENTITY % remote SYSTEM "{secret.as_uri()}"> %remote;]>
+        <urlset><url><loc>/a&own;&file;</loc></url><url><loc>&file;</loc></url>
+        <url><loc>/b</loc></url></urlset>"""
+    assert urls_of(body) == ["https://example.org/a", "https://example.org/b"]
+
+
+def test_entities_within_entities_end_the_reading() -> None:
+    nested = "".join(f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, 10))
+    body = (
+        f'<!DOCTYPE urlset [<!ENTITY e0 "{"x" * 99}">{nested}]><urlset><url><loc>/a&e9;</loc></url></urlset>'
+    )
+    kind, entries, problem = found(body)
+    assert (kind, entries) == (Kind.PAGES, [])
+    assert "amplification" in problem
+
+
+def test_a_bomb_stops_at_the_limit_and_memory_stays_flat() -> None:
+    entry = b"<url><loc>https://example.org/a</loc></url>"
+    bomb = gzip.compress(b"<urlset>" + entry * 100_000)
+    tracemalloc.start()
+    seen = sum(len(one.entries) for one in read(bomb, URL, max_bytes=1_000_000, max_entries=10**9))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 1_000_000 // len(entry) - 2 <= seen <= 1_000_000 // len(entry)
+    assert peak < 3_000_000
+    assert found(bomb, max_bytes=1_000_000, max_entries=10**9)[2] == "too many bytes"
+
+
+@pytest.mark.parametrize(
+    "filling",
+    [b"<a/>", b"<a>", b"<", b">", b"&", b"x", b'<url a="', b"<!---->", b"<url/>", b"<![CDATA[", b"]]&"],
+)
+def test_a_file_without_entries_is_given_up(filling: bytes) -> None:
+    body = b"<urlset><url>" + filling * (3_000_000 // len(filling))
+    slices = list(read(body, URL))
+    assert all_of(slices) == []
+    assert slices[-1].problem == "no entry in too many bytes"
+
+
+def test_more_entries_than_allowed_are_left_out_and_told() -> None:
+    body = "<urlset>" + "".join(f"<url><loc>/{number}</loc></url>" for number in range(11)) + "</urlset>"
+    assert len(found(body, max_entries=11)[1]) == 11
+    assert found(body, max_entries=11)[2] == ""
+    assert len(found(body, max_entries=10)[1]) == 10
+    assert found(body, max_entries=10)[2] == "more than 10 entries"
+
+
+def test_a_location_is_shorter_than_2048_characters() -> None:
+    start = "https://example.org/"
+    for length, kept in ((2_047, 1), (2_048, 0)):
+        assert (
+            len(urls_of(f"<urlset><url><loc>{start}{'x' * (length - len(start))}</loc></url></urlset>"))
+            == kept
+        )
+    assert urls_of(start + "x" * 500_000 + "\n" + start) == [start]
+
+
+def test_a_large_file_comes_in_many_small_slices() -> None:
+    body = "<urlset>" + "".join(f"<url><loc>/{number}</loc></url>" for number in range(50_000)) + "</urlset>"
+    sizes = [len(one.entries) for one in read(body.encode(), URL)]
+    assert sum(sizes) == 50_000
+    assert max(sizes) <= 2_500  # one chunk and a rest
+
+
+def test_a_sitemap_speaks_for_its_own_directory() -> None:
+    sitemap = "https://example.org/shop/sitemap.xml"
+    assert is_under("https://example.org/shop/a?b", sitemap)
+    assert not is_under("https://example.org/shopping", sitemap)
+    assert not is_under("https://example.org/", sitemap)
+    assert not is_under("http://example.org/shop/a", sitemap)
+    assert not is_under("https://www.example.org/shop/a", sitemap)
+    assert is_under("https://example.org", "https://example.org/sitemap.xml")
+
+
+# --- properties -------------------------------------------------------------------------------------------
+
+PATHS = st.lists(st.text(st.sampled_from("ab/&<>'\"?=;#]-\u00e9 "), max_size=12), max_size=20)
+
+
+@given(PATHS, st.integers(1, 60), st.booleans())
+def test_what_is_written_is_read_however_it_is_cut(paths: list[str], size: int, packed: bool) -> None:
+    urls = [f"https://example.org/x{path}" for path in paths]
+    body = (
+        "<urlset>" + "".join(f"<url><loc>{escape(url)}</loc></url>" for url in urls) + "</urlset>"
+    ).encode()
+    body = gzip.compress(body) if packed else body
+    pieces = [body[start : start + size] for start in range(0, len(body), size)]
+    expected = [absolute(url) for url in urls]
+    assert [entry.url for entry in all_of(list(read(pieces, URL)))] == expected == urls_of(body)
+
+
+@given(
+    st.binary(max_size=200),
+    st.sampled_from([b"", b"<urlset>", b"<rss><item>", b"\x1f\x8b", b"\xff\xfe", b"<url><loc>"]),
+)
+def test_no_bytes_break_the_reader(body: bytes, start: bytes) -> None:
+    slices = list(read(start + body, URL))
+    assert all(entry.url.startswith("http") for entry in all_of(slices))
+
+
+@given(st.integers(0, 4 * 10**9), st.integers(0, 999_999), st.sampled_from([0, 90, -330]))
+def test_a_date_is_what_it_was_before_it_was_written(second: int, micro: int, zone: int) -> None:
+    date = datetime.fromtimestamp(second, timezone(timedelta(minutes=zone))).replace(microsecond=micro)
+    assert timestamp(date.isoformat()) == pytest.approx(second + micro / 1e6, abs=1e-6)
+    assert timestamp(date.strftime("%a, %d %b %Y %H:%M:%S %z")) == second
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "2024-13", "2024-02-30", "2024-01-01T25:00", "next year", "20240101", "9" * 200]
+)
+def test_no_date_is_no_date(text: str) -> None:
+    assert timestamp(text) is None
