@@ -139,9 +139,9 @@ def close_spider(crawler: Crawler, reason: str) -> None:
 def is_inspecting(crawler: Crawler) -> bool:
     """Whether this is one of Scrapy's commands that look at single pages, and must not touch a crawl's store.
 
-    No setting tells: ``shell`` is known by the priority of ``KEEP_ALIVE``, the others by being on the stack.
+    No setting tells. Only the shell keeps its engine open when it is idle; the others are on the stack.
     """
-    if crawler.settings.getbool("KEEP_ALIVE"):
+    if getattr(_slot(crawler), "close_if_idle", True) is False:
         return True
     frame = sys._getframe()
     while frame is not None:

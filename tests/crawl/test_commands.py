@@ -8,7 +8,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-import scrapy
 from conftest import SETTINGS, environment
 
 if TYPE_CHECKING:
@@ -116,14 +115,7 @@ def try_fetch_parse_check(project: Project) -> None:
 
 
 TRIES = [
-    pytest.param(
-        try_shell,
-        marks=pytest.mark.xfail(
-            scrapy.version_info >= (2, 19),
-            strict=True,
-            reason="is_inspecting does not know the shell of Scrapy 2.19",
-        ),
-    ),
+    try_shell,
     try_fetch_parse_check,
 ]
 
