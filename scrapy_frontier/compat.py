@@ -7,18 +7,28 @@ nothing, and the caller falls back to signals and timeouts.
 from __future__ import annotations
 
 import sys
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from scrapy import Request
 from scrapy.utils.asyncio import call_later, create_looping_call
 from scrapy.utils.defer import deferred_from_coro
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
-__all__ = ["call_later", "create_looping_call"]
+__all__ = ["call_later", "create_looping_call", "rare_attributes"]
+
+# Looking at an attribute that was never set makes an empty container, which the request then keeps (2.15+).
+rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(
+    *(
+        ("_cookies", "_cb_kwargs", "_flags")
+        if "_cookies" in vars(Request)
+        else ("cookies", "cb_kwargs", "flags")
+    )
+)
 
 _INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse", "check", "view")}
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
-LIVE = 250  # requests kept as the objects they were in each of two generations, about 3 KB each
+LIVE = 25  # requests kept as they were in each of two generations; more would busy the garbage collector
 _SLOT = "download_slot"
 
 
@@ -169,15 +169,13 @@ class Intake:
 
     def _keep(self, page_id: int, request: Request, stored: bool) -> None:
         """Keep the object itself for a while: ``scrapy shell`` goes on changing it after it was queued."""
-        tally = self._tally
-        tally["scheduler/enqueued"] += 1
         if stored:
-            tally["scheduler/enqueued/disk"] += 1
+            self._tally["scheduler/enqueued/disk"] += 1
             self._live[page_id] = request
             if len(self._live) >= LIVE:
                 self._live, self._live_before = {}, self._live
         else:
-            tally["scheduler/enqueued/memory"] += 1
+            self._tally["scheduler/enqueued/memory"] += 1
             self._unstored[page_id] = request
 
     def recall(self, page_id: int) -> Request | None:

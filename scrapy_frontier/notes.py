@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from .core.lifecycle import State
@@ -24,7 +24,7 @@ class Notes:
 
     def __init__(self, logger: logging.Logger) -> None:
         self.spider: Spider | None = None
-        self.tally: Counter[str] = Counter()
+        self.tally: defaultdict[str, int] = defaultdict(int)
         self._logger = logger
         self._said: set[str] = set()
 
@@ -38,7 +38,11 @@ class Notes:
 
     def report(self, stats: StatsCollector, frontier: Frontier) -> None:
         for name, value in self.tally.items():
-            stats.set_value(name, value)
+            if value:
+                stats.set_value(name, value)
+        for name in ("scheduler/enqueued", "scheduler/dequeued"):
+            if total := self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"]:
+                stats.set_value(name, total)
         stats.set_value("frontier/pending", frontier.pending)
         stats.set_value("frontier/hosts", frontier.hosts)
         stats.set_value("frontier/attempts", frontier.counts.attempts)

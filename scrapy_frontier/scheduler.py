@@ -211,7 +211,6 @@ class FrontierScheduler(BaseScheduler):
     def _hand_out(self, request: Request, lease: Lease) -> Request:
         self._flights.start(request, lease)
         stored = lease.is_stored
-        self._tally["scheduler/dequeued"] += 1
         self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
         if not lease.page.host:
             request.meta[AUTO_SLOT] = lease.host

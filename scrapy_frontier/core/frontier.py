@@ -351,15 +351,19 @@ class Frontier:
         attempts = page.attempts + (event is not Event.RETURNED)
         if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self._max_attempts:
             event, reason = Event.FAILED, f"{reason} ({attempts} attempts)"
-        return page._replace(
-            state=after(State.LEASED, event),
-            attempts=attempts,
-            status=outcome.status,
-            changed=int(now),
-            target=outcome.target,
-            reason=reason,
-            payload=page.payload if outcome.payload is None else outcome.payload,
-            priority=page.priority if outcome.priority is None else outcome.priority,
+        return Page(
+            page.url,
+            after(State.LEASED, event),
+            attempts,
+            page.priority if outcome.priority is None else outcome.priority,
+            page.discovered,
+            page.parent,
+            page.host,
+            page.payload if outcome.payload is None else outcome.payload,
+            outcome.status,
+            int(now),
+            outcome.target,
+            reason,
         )
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+_SMALL = [bytes((value,)) for value in range(128)]
 _MAX_BYTES = 10  # 64 bits in groups of seven
 
 
 def encode(value: int) -> bytes:
     """Encode ``0 <= value < 2**64`` in one to ten bytes; raise `ValueError` outside that range."""
+    if 0 <= value < 128:
+        return _SMALL[value]
     if not 0 <= value < 1 << 64:
         raise ValueError(f"{value} does not fit an unsigned 64-bit varint")
     out = bytearray()
