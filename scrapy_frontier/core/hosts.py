@@ -21,7 +21,7 @@ from .records import HostRow
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
 # connection. The delay is counted from its answer, but from no later than this after the hand-out.
-SENDING = 0.02  # seconds
+SENDING = 0.03  # seconds
 
 _NONE: frozenset[bytes] = frozenset()  # one for all hosts: an empty set of its own takes 216 bytes
 

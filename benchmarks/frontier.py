@@ -1,0 +1,119 @@
+"""What the frontier itself costs as it grows: no Scrapy, no network.
+
+    python benchmarks/frontier.py [--pages 1000000] [--hosts 10000] [--dir DIR]
+
+Discovers pages in batches of six, as a page's new links come, leases and releases a few at each size, and
+at the end opens the frontier again: after a clean stop, and after a kill.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+import resource
+import shutil
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAYLOAD = b'{"callback":"parse_page","headers":{"Referer":"https://www.example.com/"},"meta":{"depth":3}}'
+SAMPLE = 500  # pages leased and released at each size
+
+
+def links(hosts: int) -> Iterator[Link]:
+    chance = random.Random(1)
+    number = 0
+    while True:
+        host = f"www.host-{min(int(hosts ** chance.random()), hosts - 1)}.example"
+        url = f"https://{host}/some/path/to/a-page-{number}.html"
+        number += 1
+        fingerprint = hashlib.sha1(url.encode()).digest()
+        yield Link(fingerprint, url, host, chance.randrange(10), PAYLOAD)
+
+
+def start(directory: Path) -> Frontier:
+    return Frontier(Store(directory), time.time())
+
+
+def visit(frontier: Frontier, count: int) -> tuple[float, float]:
+    """Lease and release *count* pages; the median of each in microseconds."""
+    leases, releases = [], []
+    for _ in range(count):
+        begin = time.perf_counter()
+        lease = frontier.lease(time.time())
+        middle = time.perf_counter()
+        assert lease is not None
+        frontier.release(lease.id, Outcome(Event.FETCHED, 200), time.time())
+        leases.append(middle - begin)
+        releases.append(time.perf_counter() - middle)
+    return statistics.median(leases) * 1e6, statistics.median(releases) * 1e6
+
+
+def reopened(directory: Path) -> float:
+    """Milliseconds from nothing to the first lease."""
+    begin = time.perf_counter()
+    frontier = start(directory)
+    while frontier.lease(time.time()) is None:
+        frontier.load(time.time())
+    took = time.perf_counter() - begin
+    frontier.close()
+    return took * 1e3
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pages", type=int, default=1_000_000)
+    parser.add_argument("--hosts", type=int, default=10_000)
+    parser.add_argument("--dir", type=Path)
+    given = parser.parse_args()
+    directory = given.dir or Path(tempfile.mkdtemp(prefix="frontier-bench-"))
+    frontier = start(directory)
+    source = links(given.hosts)
+    print("   pages  discover us  lease us  release us  peak MB  disk B/page")
+    done, size = 0, 10_000
+    while done < given.pages:
+        size = min(size, given.pages)
+        spent = 0.0
+        for _ in range((size - done) // 6 + 1):
+            batch = [next(source) for _ in range(6)]
+            begin = time.perf_counter()
+            frontier.discover(batch, time.time())
+            frontier.commit()
+            spent += time.perf_counter() - begin
+        lease, release = visit(frontier, SAMPLE)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        disk = sum(file.stat().st_size for file in (directory / "leveldb").iterdir()) / size
+        print(
+            f"{size:8} {spent / (size - done) * 1e6:12.1f} {lease:9.1f} {release:11.1f} "
+            f"{peak:8.0f} {disk:12.0f}",
+            flush=True,
+        )
+        done, size = size, size * 10
+    killed = Path(f"{directory}-killed")
+    shutil.copytree(directory, killed)
+    begin = time.perf_counter()
+    frontier.close()
+    print(f"close {(time.perf_counter() - begin) * 1e3:.0f} ms")
+    print(
+        f"first lease after a clean stop {reopened(directory):.0f} ms, after a kill {reopened(killed):.0f} ms"
+    )
+    shutil.rmtree(killed)
+    if given.dir is None:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()
