@@ -259,11 +259,8 @@ class Frontier:
         self.commit()
         if self._next_waiting is not None and self._next_waiting <= now:
             self._wake(now)
-        while self._unstored_waiting and self._unstored_waiting[0][0] <= now:
-            _, rank, name = heapq.heappop(self._unstored_waiting)
-            host = self._host(name)
-            host.add(rank, stored=False)
-            self._hosts.put(host, now)
+        if self._unstored_waiting:
+            self._wake_unstored(now)
         for lease_id in self._leases.expired(now):
             self.release(lease_id, Outcome(Event.EXPIRED, reason="not released in time"), now)
         while (host := self._hosts.best(now)) is not None:
@@ -432,6 +429,13 @@ class Frontier:
             self._queue(host, rank, now)
             self._waiting_cursor = key[1:]
         self.commit()
+
+    def _wake_unstored(self, now: float) -> None:
+        while self._unstored_waiting and self._unstored_waiting[0][0] <= now:
+            _, rank, name = heapq.heappop(self._unstored_waiting)
+            host = self._host(name)
+            host.add(rank, stored=False)
+            self._hosts.put(host, now)
 
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
