@@ -102,7 +102,9 @@ class Flights:
 
     def leading_to(self, request: Request) -> Flight | None:
         """The flight that *request* follows from: a redirect or retry by a middleware, or by a callback."""
-        flight = self._by_child.pop(id(request), None) if self._by_child else None
+        if not self._by_child and not request.dont_filter:
+            return None
+        flight = self._by_child.pop(id(request), None)
         if flight is None and request.dont_filter and request.meta.get("retry_times"):
             for flight in self:  # made by `get_retry_request` in a callback
                 if flight.request.url == request.url and flight.request.method == request.method:

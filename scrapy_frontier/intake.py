@@ -94,7 +94,7 @@ class Intake:
             parent = flight.lease.page_id
         if again and self._filters and _is_seed(request):
             known = runtime.frontier.find(fingerprint)
-            again = known is not None and self._is_wanted_again(known, request, runtime)
+            again = known is not None and self._is_wanted_again(known, request, flight)
         page_id = self._discover(request, fingerprint, again, parent, runtime)
         if page_id is None:
             self._filtered(request)
@@ -194,21 +194,24 @@ class Intake:
             request,
         )
 
-    def _is_wanted_again(self, known: int, request: Request, runtime: Runtime) -> bool:
+    def _is_wanted_again(self, known: int, request: Request, flight: Flight | None) -> bool:
         """Whether a seed that is known must be fetched again.
 
         Seeds come with ``dont_filter`` at every start. Repeated within one run they are meant; known from an
         earlier run only one that failed is tried again.
         """
-        frontier = runtime.frontier
+        frontier = self._runtime.frontier
         page = frontier.page(known)
         if page is None:  # it lives in memory, so in this run
             return True
+        if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
+            parent = frontier.page(page.parent) if page.parent is not None else None
+            return parent is not None and parent.url == flight.lease.page.url
         if known >= frontier.first_page_of_run:
             return START.encode() in page.payload
         if page.state is State.FAILED:
             payload, stored = self._payload(request)
-            if stored and frontier.requeue(known, runtime.clock(), payload, request.priority):
+            if stored and frontier.requeue(known, self._runtime.clock(), payload, request.priority):
                 self._keep(known, request, True)
         return False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import shutil
 import tempfile
@@ -64,6 +65,9 @@ class Runtime:
         except BaseException:
             self._remove_temporary()
             raise
+        # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
+        # stands still: spare it what is there for good.
+        gc.freeze()
         self._syncing: threading.Thread | None = None
         self._synced_at = time.monotonic()
 
@@ -85,6 +89,7 @@ class Runtime:
 
     def close(self) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
+        gc.unfreeze()
         if self._syncing is not None:
             self._syncing.join()
         try:

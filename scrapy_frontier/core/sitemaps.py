@@ -117,13 +117,19 @@ class _Inflated:
 
     def _plain(self) -> Iterator[bytes]:
         first = next(self._chunks, b"")
+        if len(first) < len(_GZIP):
+            first += next(self._chunks, b"")
         source = chain((first,), self._chunks)
         return self._gunzip(source) if first.startswith(_GZIP) else source
 
     def _gunzip(self, source: Iterator[bytes]) -> Iterator[bytes]:
-        inflater = zlib.decompressobj(wbits=31)
+        inflater: zlib._Decompress | None = zlib.decompressobj(wbits=31)
         for pending in source:
             while pending:
+                if inflater is None:  # behind a member: another one, or padding
+                    if not pending.startswith(_GZIP[:1]):
+                        return
+                    inflater = zlib.decompressobj(wbits=31)
                 try:
                     plain = inflater.decompress(pending, CHUNK)
                 except zlib.error as error:
@@ -134,10 +140,8 @@ class _Inflated:
                 pending = inflater.unconsumed_tail
                 if inflater.eof:
                     pending = inflater.unused_data
-                    if not pending.startswith(_GZIP):
-                        return  # what follows the last member is padding
-                    inflater = zlib.decompressobj(wbits=31)
-        if not inflater.eof:
+                    inflater = None
+        if inflater is not None:
             self.problem = "gzip data break off"
 
 
