@@ -30,6 +30,7 @@ setup(
         "protego>=0.3",
     ],
     extras_require={"test": TEST, "dev": [*TEST, "mypy>=1.15", "ruff>=0.9", "build>=1.2"]},
+    entry_points={"scrapy.commands": ["frontier = scrapy_frontier.commands:Command"]},
     keywords="scrapy crawler frontier pagerank leveldb politeness",
     classifiers=[
         "Development Status :: 4 - Beta",

@@ -20,6 +20,7 @@ from .hosts import HEADS, SENDING, Host, Hosts, Place, Politeness, host_of
 from .journal import Journal
 from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
+from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 UNLIMITED = Politeness(0.0, 8)
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
+_NO_ORDERS = Orders()
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
 _WAKE_LIMIT = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
@@ -77,6 +79,7 @@ class Frontier:
         self._leases = Leases(lease_timeout)
         self._default_politeness = default_politeness
         self._politeness = politeness or {}
+        self._orders = dict(all_orders(store))
         self._max_attempts = max_attempts
         self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
         self._unstored: dict[int, tuple[Page, bytes | None]] = {}
@@ -103,8 +106,9 @@ class Frontier:
 
     @property
     def pending(self) -> int:
-        """Requests that wait to be leased: ready, cooling, or in a backoff."""
-        return self.counts.states[State.QUEUED] - self._leases.stored + len(self._unstored)
+        """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
+        waiting = self.counts.states[State.QUEUED] - self._leases.stored + len(self._unstored)
+        return waiting - self._journal.withheld
 
     @property
     def leased(self) -> int:
@@ -179,7 +183,14 @@ class Frontier:
         is_visit_assumed = not self.was_clean and row != HostRow()
         if row.visited > self._opened_at or is_visit_assumed:
             row = row._replace(visited=self._opened_at)
-        host = Host(name, row, self._politeness.get(name, self._default_politeness))
+        politeness = self._politeness.get(name, self._default_politeness)
+        orders = self._orders.get(name, _NO_ORDERS)
+        if orders.delay is not None:
+            politeness = politeness._replace(delay=orders.delay)
+        host = Host(name, row, politeness)
+        if orders.blocked is not None:
+            host.is_blocked = True
+            self._journal.withheld += row.queued
         self._hosts.by_name[name] = host
         if is_visit_assumed and host.delay:
             self._journal.touch(host)
@@ -210,7 +221,7 @@ class Frontier:
         known = self.find(link.fingerprint)
         if known is not None and not link.again:
             return None
-        host = self._host(link.host)
+        host = self._hosts.by_name.get(link.host) or self._host(link.host)
         journal = self._journal
         if known is None and link.stored:
             page_id = turn = journal.new_page(link.fingerprint)
@@ -223,6 +234,7 @@ class Frontier:
         else:
             fingerprint = link.fingerprint if known is None else None
             self._unstored[page_id] = _page(link, now), fingerprint
+            self._journal.withheld += host.is_blocked
             if fingerprint is not None:
                 self._unstored_ids[fingerprint] = page_id
         is_head = host.add(rank, link.stored)
@@ -404,9 +416,11 @@ class Frontier:
     # -- time ------------------------------------------------------------------------------------------
 
     def set_delay(self, name: str, delay: float, now: float) -> None:
-        """From now on leave at least *delay* seconds between two leases of a host in memory."""
+        """From now on leave at least *delay* seconds between two leases of a host in memory; what the
+        operator ordered stands."""
         host = self._hosts.by_name.get(name)
-        if host is not None and host.delay != delay:
+        is_ordered = self._orders.get(name, _NO_ORDERS).delay is not None
+        if host is not None and host.delay != delay and not is_ordered:
             host.delay = delay
             host.ready_at = host.visited + delay
             if host.place is Place.COOLING:

@@ -44,6 +44,7 @@ class Place(Enum):
     IDLE = "idle"  # nothing queued
     READY = "ready"
     COOLING = "cooling"
+    BLOCKED = "blocked"  # by the operator
     BUSY = "busy"  # as many requests under way as allowed
     RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
 
@@ -73,6 +74,7 @@ class Host:
         "failed",
         "heads",
         "in_flight",
+        "is_blocked",
         "jitter",
         "leased",
         "more",
@@ -97,6 +99,7 @@ class Host:
         self.more = False
         self.cursor = b""
         self.in_flight = 0
+        self.is_blocked = False
         self.place = Place.IDLE
 
     def __repr__(self) -> str:
@@ -183,6 +186,8 @@ class Hosts:
         if not host.heads:
             if host.place is not Place.RESTING:
                 host.place = Place.IDLE
+        elif host.is_blocked:
+            host.place = Place.BLOCKED
         elif host.in_flight >= host.concurrency:
             host.place = Place.BUSY
         elif host.ready_at > now:

@@ -30,6 +30,7 @@ class Journal:
         self._touched: set[Host] = set()
         self._failure: FrontierError | None = None
         self.is_open = False
+        self.withheld = 0  # queued pages of blocked hosts in memory
         self.fresh: dict[bytes, int] = {}
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
@@ -68,7 +69,12 @@ class Journal:
 
     def queue(self, host: Host, rank: bytes) -> None:
         self.put(host.prefix + rank, b"")
-        self.count_queued(host, 1)
+        host.queued += 1
+        self.counts.states[State.QUEUED] += 1
+        if host.is_blocked:
+            self.withheld += 1
+        self._touched.add(host)
+        self.is_open = True
 
     def unqueue(self, host: Host, rank: bytes) -> None:
         self.delete(host.prefix + rank)
@@ -78,6 +84,8 @@ class Journal:
     def count_queued(self, host: Host, change: int) -> None:
         host.queued += change
         self.counts.states[State.QUEUED] += change
+        if host.is_blocked:
+            self.withheld += change
         self.touch(host)
 
     def count_ended(self, host: Host, state: State, change: int = 1) -> None:

@@ -10,6 +10,7 @@ queue       ``q`` host ``\\0`` rank                     per host: best first, th
 waiting     ``w`` microseconds (8) page id (5)          soonest first
 host        ``h`` host                                  --
 aside       ``x`` page id (5)                           --
+orders      ``o`` host (`orders`)                       --
 ==========  ==========================================  ==================================
 
 A *rank* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the

@@ -179,6 +179,10 @@ class Store:
         """Write LevelDB's buffer out as a table, so that the next open has no log to replay."""
         self._db.compact_range(start=b"\xff\xff", stop=b"\xff\xff\xff")
 
+    def compact(self) -> None:
+        """Rewrite all tables without what was overwritten or deleted; about 1 s for 30 MB."""
+        self._db.compact_range()
+
     def close(self) -> None:
         """Close the database and release the lock; does nothing the second time."""
         if self._db is not None and not self._db.closed:

@@ -1,0 +1,144 @@
+"""``scrapy frontier``: look inside a stopped crawl, and steer it.
+
+Every ``scrapy`` command imports this module, so it imports nothing but Scrapy's own base class: what a
+command does is imported when it runs. `COMMANDS` is the one list of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from scrapy.commands import ScrapyCommand
+from scrapy.exceptions import UsageError
+
+if TYPE_CHECKING:
+    import argparse
+
+
+class Spec(NamedTuple):
+    """A command: what follows its name, how many arguments that is, its options, and what it does.
+
+    The function of the same name in *module* does it (``import_`` for ``import``). What *streams* gives
+    JSON Lines with ``--json``, all else one document.
+    """
+
+    module: str
+    does: str
+    arguments: str = ""
+    least: int = 0
+    most: int | None = 0
+    options: tuple[str, ...] = ()
+    streams: bool = False
+
+
+COMMANDS: dict[str, Spec] = {
+    "stats": Spec("look", "pages by state, hosts, attempts, size on disk"),
+    "hosts": Spec("look", "hosts, most queued pages first", options=("limit",), streams=True),
+    "queue": Spec("look", "what comes next, in order", options=("limit", "host"), streams=True),
+    "find": Spec("look", "pages whose URL matches", "REGEXP", 1, 1, ("limit",), streams=True),
+    "page": Spec("look", "all that is known of a page", "URL", 1, 1),
+    "why": Spec("look", "why a page is where it is, in a sentence", "URL", 1, 1),
+    "dump": Spec("look", "everything, for other programs", options=("what", "format"), streams=True),
+    "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file")),
+    "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match")),
+    "forget": Spec("steer", "remove all that is known of a page", "[URL]", 0, 1, ("host",)),
+    "delay": Spec("steer", "leave SECONDS between visits (or: default)", "HOST SECONDS", 2, 2),
+    "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", 1, 1),
+    "unblock": Spec("steer", "visit a blocked host again", "HOST", 1, 1),
+    "reset": Spec("steer", "remove the whole frontier; asks first", options=("yes",)),
+    "check": Spec("keep", "is everything as it must be?", options=("repair",)),
+    "compact": Spec("keep", "rewrite the files without what was deleted"),
+    "export": Spec("keep", "the whole frontier into one file", "FILE", 1, 1),
+    "import": Spec("keep", "fill an empty directory from such a file", "FILE", 1, 1),
+}
+
+# Options that not every command takes: how argparse is to read each.
+OPTIONS: dict[str, dict[str, object]] = {
+    "limit": {"type": int, "metavar": "N", "help": "at most N lines; 0: all (default: 20; find: all)"},
+    "host": {"metavar": "HOST", "help": "only pages of this host"},
+    "state": {"metavar": "STATE[,STATE]", "help": "only pages in these states (default: failed)"},
+    "match": {"metavar": "REGEXP", "help": "only pages whose URL matches"},
+    "priority": {"type": int, "metavar": "N", "help": "priority of the pages (default: 0)"},
+    "file": {"metavar": "FILE", "help": "read URLs from FILE, one a line; -: standard input"},
+    "what": {"choices": ["pages", "queue"], "help": "what to dump (default: pages)"},
+    "format": {"choices": ["jsonl", "csv"], "help": "how to dump it (default: jsonl)"},
+    "repair": {"action": "store_true", "default": None, "help": "mend what is wrong"},
+    "yes": {"action": "store_true", "default": None, "help": "do not ask"},
+}
+
+
+class Command(ScrapyCommand):
+    requires_crawler_process = False
+    default_settings = {"LOG_ENABLED": False}
+
+    def syntax(self) -> str:
+        return "COMMAND [arguments] [options]"
+
+    def short_desc(self) -> str:
+        return "Look inside a crawl's frontier, and steer it"
+
+    def long_desc(self) -> str:
+        return (
+            f"{self.short_desc()}, while the crawl is stopped. Commands: {', '.join(COMMANDS)}. "
+            "`scrapy frontier` alone says what each does."
+        )
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        super().add_options(parser)
+        group = parser.add_argument_group(title="Frontier Options")
+        group.add_argument("--spider", metavar="NAME", help="use the settings of this spider")
+        group.add_argument("--dir", metavar="DIR", help="the frontier's directory, or a JOBDIR")
+        group.add_argument("--json", action="store_true", help="JSON instead of text; JSON Lines for lists")
+        for name, how in OPTIONS.items():
+            takers = ", ".join(command for command, spec in COMMANDS.items() if name in spec.options)
+            group.add_argument(f"--{name}", **{**how, "help": f"{takers}: {how['help']}"})  # type: ignore[arg-type]
+
+    def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        if not args or args[0] == "help":
+            print(overview())
+            return
+        name, arguments = args[0], args[1:]
+        refuse_nonsense(name, arguments, opts)
+        from .call import run
+
+        assert self.settings is not None
+        self.exitcode = run(COMMANDS[name], name, arguments, opts, self.settings)
+
+
+def refuse_nonsense(name: str, arguments: list[str], opts: argparse.Namespace) -> None:
+    """Raise `UsageError` for what argparse lets through: it knows nothing of the commands."""
+    spec = COMMANDS.get(name)
+    unknown = [argument for argument in arguments if argument.startswith("--")]
+    if name.startswith("-") or unknown:
+        raise UsageError(f"there is no option {unknown[0] if unknown else name}")
+    if spec is None:
+        raise UsageError(f"there is no command {name!r}; there are: {', '.join(COMMANDS)}")
+    for option in OPTIONS:
+        if getattr(opts, option) is not None and option not in spec.options:
+            raise UsageError(f"{name} takes no --{option}")
+    if len(arguments) < spec.least or (spec.most is not None and len(arguments) > spec.most):
+        raise UsageError(f"write: scrapy frontier {usage(name)}")
+
+
+def usage(name: str) -> str:
+    """A command with its arguments and options, as one writes it."""
+    spec = COMMANDS[name]
+    options = [f"[--{option}]" for option in spec.options]
+    return " ".join([name, *filter(None, [spec.arguments]), *options])
+
+
+def overview() -> str:
+    """All commands, a line or two each, within 80 columns."""
+    lines = ["Usage: scrapy frontier COMMAND [arguments] [options]", ""]
+    for name, spec in COMMANDS.items():
+        how = usage(name)
+        if len(how) > 29:
+            lines += [f"  {how}", f"  {'':29} {spec.does}"]
+        else:
+            lines.append(f"  {how:29} {spec.does}")
+    lines += [
+        "",
+        "Each takes --spider NAME (the settings of a spider), --dir DIR (the frontier's",
+        "directory, or a JOBDIR) and --json. The crawl must be stopped.",
+    ]
+    return "\n".join(lines)

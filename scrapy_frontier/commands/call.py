@@ -1,0 +1,80 @@
+"""One call of a command: what it is given, and how it ends: never in a traceback for what users meet."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..core.errors import FrontierError, UnreadableRecord
+from .output import Output
+from .project import Project
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+    from . import Spec
+
+FAILED = 1
+INTERRUPTED = 130  # as shells have it
+
+
+class Call(NamedTuple):
+    """What a command works with; it returns the exit code."""
+
+    project: Project
+    output: Output
+    arguments: list[str]
+    options: argparse.Namespace
+
+
+def run(
+    spec: Spec, name: str, arguments: list[str], options: argparse.Namespace, settings: BaseSettings
+) -> int:
+    """Run a command to its exit code; raises only `UsageError`."""
+    module = import_module(f".{spec.module}", __package__)
+    command: Callable[[Call], int] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
+    output = Output(sys.stdout, as_json=options.json)
+    try:
+        project = Project(settings, options.dir, options.spider)
+        code = command(Call(project, output, arguments, options))
+        output.flush()
+    except (FrontierError, UnreadableRecord) as error:
+        return _fail(output, error)
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # `| head` has seen enough
+        _close_stdout()
+        return 0
+    except OSError as error:
+        return _fail(output, error)
+    return code
+
+
+def _fail(output: Output, error: Exception) -> int:
+    message = str(error)
+    if isinstance(error, UnreadableRecord):
+        message += ": run `scrapy frontier check`"
+    reason = getattr(error, "reason", "frontier_error")
+    try:
+        output.failure(reason, message)
+    except BrokenPipeError:
+        _close_stdout()
+    return FAILED
+
+
+def _close_stdout() -> None:
+    """Keep the interpreter from meeting the closed pipe again when it flushes at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, sys.stdout.fileno())
+    except (OSError, ValueError):  # not a real file: in a test
+        pass
+    finally:
+        os.close(nowhere)

@@ -1,0 +1,184 @@
+"""Commands that keep a frontier in order: check, compact, export, import."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import sys
+import zlib
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core import inspect, keys
+from ..core.check import Check
+from ..core.exchange import BadExport, Importer, export_records
+from ..core.findings import KINDS
+from ..core.store import Store
+from .look import size
+from .output import printable, progress
+from .project import DATABASE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..core.exchange import Record
+    from ..core.findings import Finding
+    from .call import Call
+
+SHOWN = 10  # findings of a kind that are told one by one
+_LEVEL = 6  # of gzip
+
+
+# -- check -------------------------------------------------------------------------------------------------
+
+
+def check(call: Call) -> int:
+    """Exit code 1 where something is wrong and not mended."""
+    project, repair = call.project, bool(call.options.repair)
+    found: Counter[str] = Counter()
+    mended: Counter[str] = Counter()
+    shown: list[Finding] = []
+    with project.open() as store:
+        scheme = (store.get(keys.SCHEME) or b"").decode(errors="replace")
+        fingerprint_of = project.fingerprint_of if project.identifies(scheme) else None
+        checking = Check(store, fingerprint_of, project.now, repair)
+        for finding in progress(checking.run(), "found"):
+            found[finding.kind] += 1
+            mended[finding.kind] += finding.is_mended
+            if found[finding.kind] <= SHOWN:
+                shown.append(finding)
+    wrong, left = found.total(), found.total() - mended.total()
+    if call.output.as_json:
+        answer = {"rows": checking.rows, "found": wrong, "mended": mended.total(), "kinds": dict(found)}
+        call.output.document({**answer, "findings": [finding._asdict() for finding in shown]})
+    else:
+        _tell(call, shown, found)
+        call.output.text(_verdict(checking.rows, wrong, left, repair))
+    return 1 if left else 0
+
+
+def _tell(call: Call, shown: list[Finding], found: Counter[str]) -> None:
+    for kind in [kind for kind in KINDS if kind in found]:
+        call.output.text(f"{kind}: {found[kind]:,} ({KINDS[kind]})")
+        for finding in shown:
+            if finding.kind == kind:
+                detail = f": {finding.detail}" if finding.detail else ""
+                call.output.record(
+                    [("  mended" if finding.is_mended else "  found", finding.subject + detail)]
+                )
+        if found[kind] > SHOWN:
+            call.output.text(f"  and {found[kind] - SHOWN:,} more")
+
+
+def _verdict(rows: int, wrong: int, left: int, repair: bool) -> str:
+    if not wrong:
+        return f"All is as it must be: {rows:,} rows read."
+    if not left:
+        return f"Read {rows:,} rows, found {wrong:,} things wrong, and mended them."
+    remedy = "" if repair else "; `scrapy frontier check --repair` mends what it can"
+    return f"Read {rows:,} rows, found {wrong:,} things wrong, {left:,} of them not mended{remedy}."
+
+
+def compact(call: Call) -> int:
+    with call.project.open() as store:
+        before = store.size()
+        print(f"Compacting {size(before)} ...", file=sys.stderr)
+        store.compact()
+        after = store.size()
+    if call.output.as_json:
+        call.output.document({"bytes_before": before, "bytes": after})
+    else:
+        call.output.text(f"{size(before)} before, {size(after)} now.")
+    return 0
+
+
+# -- export and import -------------------------------------------------------------------------------------
+
+
+def export(call: Call) -> int:
+    target = Path(call.arguments[0])
+    count = 0
+    with call.project.open() as store, _replacing(target) as partial:
+        total = inspect.read_counts(store).next_page
+        with gzip.open(partial, "wt", _LEVEL, encoding="ascii") as file:
+            for record in progress(export_records(store, call.project.now), "exported", total):
+                file.write(json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n")
+                count += "page" in record
+    written = target.stat().st_size
+    if call.output.as_json:
+        call.output.document({"file": str(target), "pages": count, "bytes": written})
+    else:
+        call.output.text(f"Exported {count:,} pages to {target} ({size(written)}).")
+    return 0
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[Path]:
+    """A file beside *target* that takes its place once the block has ended well."""
+    partial = target.with_name(f"{target.name}.part")
+    try:
+        yield partial
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def import_(call: Call) -> int:
+    source, project = Path(call.arguments[0]), call.project
+    if project.exists:
+        raise BadExport(
+            f"{project.directory} holds a frontier already: write --dir DIR, or `scrapy frontier reset` first"
+        )
+    with source.open("rb"), _filling(project.directory) as empty:
+        store = Store(empty, project.scheme)
+        try:
+            done = Importer(store, project.fingerprint_of).run(progress(_records(source), "imported"))
+            store.flush()
+        finally:
+            store.close()
+    if call.output.as_json:
+        call.output.document({"directory": str(project.directory), **done._asdict()})
+        return 0
+    call.output.text(f"Imported {done.pages:,} pages of {done.hosts:,} hosts into {project.directory}.")
+    for count, what in (
+        (done.merged, "pages are one with another under this project's fingerprinter"),
+        (
+            done.not_rebuilt,
+            "pages have a request that this project cannot rebuild; they are kept as they are",
+        ),
+        (done.unknown, "records are of kinds unknown to this version, and were left out"),
+    ):
+        if count:
+            call.output.text(f"{count:,} {what}.")
+    return 0
+
+
+def _records(source: Path) -> Iterator[Record]:
+    try:
+        with gzip.open(source, "rt", encoding="ascii") as file:
+            for line in file:
+                record = json.loads(line)
+                if not isinstance(record, dict):
+                    raise BadExport(f"{source} is no export of a frontier")
+                yield record
+    except (gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
+        raise BadExport(
+            f"{source} is no export of a frontier, or damaged ({printable(str(error))})"
+        ) from error
+
+
+@contextmanager
+def _filling(directory: Path) -> Iterator[Path]:
+    """A directory beside *directory* whose database moves there once the block has ended well."""
+    beside = directory.with_name(f"{directory.name}.importing")
+    if beside.exists():
+        shutil.rmtree(beside)
+    try:
+        yield beside
+        directory.mkdir(parents=True, exist_ok=True)
+        (beside / DATABASE).rename(directory / DATABASE)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

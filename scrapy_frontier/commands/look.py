@@ -1,0 +1,318 @@
+"""Commands that look: stats, hosts, queue, find, page, why, dump."""
+
+from __future__ import annotations
+
+import csv
+import heapq
+import re
+from itertools import islice
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from scrapy.exceptions import UsageError
+
+from ..core import explain, inspect, keys, preview
+from ..core.errors import UnreadableRecord
+from ..core.explain import moment, span
+from ..core.places import queued_places, standing, waiting_places
+from ..core.records import Page
+from .output import Column, progress
+from .project import host_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..core.inspect import HostView
+    from ..core.preview import Turn
+    from ..core.store import Store
+    from .call import Call
+    from .project import Project
+
+LINES = 20
+_MISSING = 1  # exit code for a page that is not known
+
+_HOST_COLUMNS = [
+    Column("HOST", 22),
+    Column("QUEUED", 8, True),
+    Column("DONE", 8, True),
+    Column("FAILED", 7, True),
+    Column("DELAY", 6, True),
+    Column("FROM", 8),
+    Column("VISIT", 0),
+]
+_QUEUE_COLUMNS = [Column("WHEN", 9), Column("PRIORITY", 8, True), Column("URL", 0)]
+_FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
+_PAGE_NAMES = tuple(inspect.describe(0, Page("")))
+_PLACE_NAMES = ("id", "url", "host", "priority", "bucket", "turn", "due")
+
+
+def limit_of(call: Call, default: int) -> int | None:
+    """``--limit``; None where there is none."""
+    limit: int | None = call.options.limit
+    if limit is not None and limit < 0:
+        raise UsageError("--limit takes a number of lines, or 0 for all")
+    return (default if limit is None else limit) or None
+
+
+def pattern_of(text: str | None) -> re.Pattern[str] | None:
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as error:
+        raise UsageError(f"{text!r} is no regular expression: {error}") from None
+
+
+# -- counters and hosts ------------------------------------------------------------------------------------
+
+
+def stats(call: Call) -> int:
+    with call.project.open() as store:
+        found = inspect.summary(store)
+    if call.output.as_json:
+        call.output.document({"directory": str(call.project.directory), **found._asdict()})
+        return 0
+    call.output.record(
+        [
+            ("directory", call.project.directory),
+            *((state, f"{count:,}") for state, count in found.states.items()),
+            ("known pages", f"{found.known:,}"),
+            ("hosts", f"{found.hosts:,}"),
+            ("attempts", f"{found.attempts:,}"),
+            ("on disk", size(found.bytes)),
+            ("last stop", "clean" if found.is_clean else "killed, or never run"),
+        ]
+    )
+    return 0
+
+
+def size(count: float) -> str:
+    """A number of bytes as people read it."""
+    units = ["bytes", "KB", "MB", "GB", "TB"]
+    while count >= 1000 and len(units) > 1:
+        count /= 1000
+        del units[0]
+    return f"{count:.3g} {units[0]}"
+
+
+def hosts(call: Call) -> int:
+    limit = limit_of(call, LINES)
+    with call.project.open() as store:
+        found: Iterable[HostView] = progress(inspect.hosts(store, call.project.delay_of), "hosts")
+        if limit is not None:
+            found = heapq.nlargest(limit, found, key=lambda view: (view.queued, view.done))
+        if call.output.as_json:
+            for view in found:
+                call.output.document(view._asdict())
+        else:
+            call.output.table(_HOST_COLUMNS, (_host_row(view, call.project.now) for view in found))
+    return 0
+
+
+def _host_row(view: HostView, now: float) -> tuple[object, ...]:
+    visit = "now"
+    if view.blocked is not None:
+        visit = "blocked"
+    elif view.ready_at > now:
+        visit = f"in {span(view.ready_at - now)}"
+    delay = f"{view.delay:.4g}s"
+    source = view.delay_from.removeprefix("DOWNLOAD_").lower()
+    return view.host, view.queued, view.done, view.failed, delay, source, visit
+
+
+# -- lists of pages ----------------------------------------------------------------------------------------
+
+
+def queue(call: Call) -> int:
+    limit, project = limit_of(call, LINES), call.project
+    host = None if call.options.host is None else host_name(call.options.host)
+    with project.open() as store:
+        turns = islice(preview.upcoming(store, project.now, project.delay_of, host), limit)
+        if call.output.as_json:
+            for turn in turns:
+                place = {"at": turn.when, "in": turn.when - project.now}
+                call.output.document(
+                    {**place, **inspect.describe(turn.page_id, turn.page), "host": turn.host}
+                )
+        else:
+            call.output.table(_QUEUE_COLUMNS, (_queue_row(turn, project.now) for turn in turns))
+    return 0
+
+
+def _queue_row(turn: Turn, now: float) -> tuple[object, ...]:
+    wait = turn.when - now
+    return "now" if wait <= 0 else f"in {span(wait)}", turn.page.priority, turn.page.url
+
+
+def find(call: Call) -> int:
+    """Exit code 1 where nothing was found, like grep."""
+    pattern = pattern_of(call.arguments[0])
+    limit = limit_of(call, 0)
+    with call.project.open() as store:
+        found = islice(_matches(store, pattern), limit)
+        if call.output.as_json:
+            count = 0
+            for count, (page_id, page) in enumerate(found, 1):  # noqa: B007 - the last one is their number
+                call.output.document(inspect.describe(page_id, page))
+        else:
+            rows = ((page.state.name.lower(), page.status or "", page.url) for _, page in found)
+            count = call.output.table(_FIND_COLUMNS, rows)
+    return 0 if count else _MISSING
+
+
+def _matches(store: Store, pattern: re.Pattern[str] | None) -> Iterator[tuple[int, Page]]:
+    total = inspect.read_counts(store).next_page
+    for page_id, page in progress(inspect.pages(store), "searched", total):
+        if pattern is None or pattern.search(page.url):
+            yield page_id, page
+
+
+def dump(call: Call) -> int:
+    what = call.options.what or "pages"
+    as_csv = call.options.format == "csv" and not call.output.as_json
+    with call.project.open() as store:
+        total = inspect.read_counts(store).next_page
+        records = progress(_queued(store) if what == "queue" else _described(store), "dumped", total)
+        if as_csv:
+            names = _PLACE_NAMES if what == "queue" else _PAGE_NAMES
+            writer = csv.DictWriter(call.output.raw(), names, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows({name: _cell(value) for name, value in record.items()} for record in records)
+        else:
+            for record in records:
+                call.output.document(record)
+    return 0
+
+
+def _described(store: Store) -> Iterator[dict[str, object]]:
+    for page_id, page in inspect.pages(store):
+        yield inspect.describe(page_id, page)
+
+
+def _cell(value: object) -> object:
+    """*value* as it can be written in any encoding."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    return value
+
+
+def _queued(store: Store) -> Iterator[dict[str, object]]:
+    """The rows of all queues, host by host, best first; then the pages that wait, soonest first."""
+    hosts = (key[1:].decode(errors="replace") for key, _ in store.scan(keys.HOST))
+    queued = (place for host in hosts for place in queued_places(store, host))
+    for places in (queued, waiting_places(store)):
+        for place in places:
+            page_id = keys.rank_id(place.rank)
+            try:
+                page = inspect.read_page(store, page_id)
+            except UnreadableRecord:
+                page = None
+            url = page.url if page is not None else None
+            rank = standing(place.rank)._asdict()
+            yield {"id": page_id, "url": url, "host": place.host, **rank, "due": place.due}
+
+
+# -- one page ----------------------------------------------------------------------------------------------
+
+
+def page(call: Call) -> int:
+    project, output = call.project, call.output
+    request = project.request(call.arguments[0])
+    with project.open(identified=True) as store:
+        page_id = inspect.find_page(store, project.fingerprint(request))
+        found = None if page_id is None else inspect.read_page(store, page_id)
+        if page_id is None or found is None:
+            return _unknown(call, store, request.url)
+        path = inspect.path_to(store, found)
+        redirects = inspect.redirects_of(store, found)
+        facts = explain.gather(
+            store, page_id, found, project.delay_of, project.frontier_settings.max_attempts, project.now
+        )
+    answer = inspect.describe(page_id, found)
+    answer["request"] = found.payload.decode(errors="backslashreplace") or None
+    answer["path"] = [step.page.url if step.page else None for step in path]
+    answer["redirects"] = [step.page.url if step.page else None for step in redirects]
+    if facts.place is not None:
+        rank = standing(facts.place.rank)
+        answer["queue"] = {"ahead": facts.place.ahead, "due": facts.place.due, "bucket": rank.bucket}
+    answer["why"] = explain.why(facts)
+    if output.as_json:
+        output.document(answer)
+    else:
+        output.record(_page_lines(answer, found))
+    return 0
+
+
+def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, object]]:
+    for name in ("url", "state", "why", "id", "host", "priority", "attempts"):
+        yield name, answer[name]
+    yield "HTTP", page.status or None
+    yield "reason", page.reason or None
+    yield "discovered", moment(page.discovered)
+    yield "changed", moment(page.changed) if page.changed else None
+    place = answer.get("queue")
+    if isinstance(place, dict):
+        yield "score bucket", f"{place['bucket']} of 65535"
+    yield "request", answer["request"]
+    path = answer["path"]
+    assert isinstance(path, list)
+    yield (
+        "linked by",
+        (path[-1] or "a page that was forgotten") if path else "nobody: a seed, or added by hand",
+    )
+    if len(path) > 1:
+        for number, url in enumerate(path):
+            yield ("path" if not number else ""), f"{number}: {url or 'a page that was forgotten'}"
+
+
+def why(call: Call) -> int:
+    project = call.project
+    request = project.request(call.arguments[0])
+    with project.open(identified=True) as store:
+        page_id = inspect.find_page(store, project.fingerprint(request))
+        if page_id is None:
+            return _unknown(call, store, request.url)
+        state = "unreadable"
+        try:
+            found = inspect.read_page(store, page_id)
+            if found is None:
+                return _unknown(call, store, request.url)
+            state = found.state.name.lower()
+            attempts = project.frontier_settings.max_attempts
+            facts = explain.gather(store, page_id, found, project.delay_of, attempts, project.now)
+            sentence = explain.why(facts)
+        except UnreadableRecord:
+            is_aside = store.get(keys.aside_key(page_id)) is not None
+            sentence = explain.why_unreadable(page_id, is_aside)
+    _say_why(call, request.url, state, sentence)
+    return 0
+
+
+def _say_why(call: Call, url: str, state: str | None, sentence: str) -> None:
+    if call.output.as_json:
+        call.output.document({"url": url, "state": state, "why": sentence})
+    else:
+        call.output.text(sentence)
+
+
+def _unknown(call: Call, store: Store, url: str) -> int:
+    similar = next((other for other in _similar(url) if _is_known(call.project, store, other)), "")
+    _say_why(call, url, None, explain.why_unknown(similar))
+    return _MISSING
+
+
+def _is_known(project: Project, store: Store, url: str) -> bool:
+    return inspect.find_page(store, project.fingerprint(project.request(url))) is not None
+
+
+def _similar(url: str) -> Iterator[str]:
+    """URLs that people take for the same: the other scheme, with or without slash at the end and ``www.``"""
+    parts = urlsplit(url)
+    schemes = {"http": "https", "https": "http"}
+    slash = parts.path[:-1] if parts.path.endswith("/") else f"{parts.path}/"
+    www = parts.netloc.removeprefix("www.") if parts.netloc.startswith("www.") else f"www.{parts.netloc}"
+    other = schemes.get(parts.scheme, parts.scheme)
+    for scheme in (parts.scheme, other):
+        for netloc in (parts.netloc, www):
+            for path in (parts.path, slash):
+                yield parts._replace(scheme=scheme, netloc=netloc, path=path, fragment="").geturl()
+    if parts.query:
+        yield parts._replace(query="", fragment="").geturl()

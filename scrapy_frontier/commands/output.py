@@ -1,0 +1,131 @@
+"""How a command's answer looks: text within 80 columns, or JSON; progress on standard error.
+
+What comes from the web is printed with its control characters escaped: a URL must not steer a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+T = TypeVar("T")
+
+WIDEST = 80
+_LABEL = 14
+_PROGRESS_AFTER = 2.0  # seconds, and between two reports
+
+
+class Column(NamedTuple):
+    """A column of a table; the last one of a table takes what room is left, whatever its *width*."""
+
+    title: str
+    width: int
+    is_number: bool = False
+
+
+class Output:
+    def __init__(self, file: TextIO, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self._file = file
+        self._width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def line(self, text: str = "") -> None:
+        self._file.write(text + "\n")
+
+    def raw(self) -> TextIO:
+        """Where programs' formats are written."""
+        return self._file
+
+    def document(self, answer: dict[str, object]) -> None:
+        """The one JSON document of a command; or one line of many."""
+        self.line(json.dumps(answer, allow_nan=False))
+
+    def text(self, text: str) -> None:
+        """A paragraph."""
+        for line in wrap(text, self._width):
+            self.line(line)
+
+    def record(self, fields: Iterable[tuple[str, object]]) -> None:
+        """Named values, one below the other; what is None is left out."""
+        for name, value in fields:
+            if value is None:
+                continue
+            lines = wrap(str(value), self._width - _LABEL) or [""]
+            self.line(f"{name:<{_LABEL}}{lines[0]}".rstrip())
+            for line in lines[1:]:
+                self.line(" " * _LABEL + line)
+
+    def table(self, columns: list[Column], rows: Iterable[tuple[object, ...]]) -> int:
+        """A heading and *rows* as they come; how many there were. What does not fit is cut."""
+        self.line(self._row(columns, [column.title for column in columns]))
+        count = 0
+        for row in rows:
+            self.line(self._row(columns, [printable(str(cell)) for cell in row]))
+            count += 1
+        return count
+
+    def _row(self, columns: list[Column], cells: list[str]) -> str:
+        line = ""
+        for column, cell in zip(columns[:-1], cells[:-1], strict=True):
+            cut = shorten(cell, column.width)
+            line += f"{cut:>{column.width}}  " if column.is_number else f"{cut:<{column.width}}  "
+        return (line + shorten(cells[-1], self._width - len(line))).rstrip()
+
+    def failure(self, reason: str, message: str) -> None:
+        """Why the command could not do what it was asked: on standard error, and as JSON if wanted."""
+        print(f"scrapy frontier: {printable(message)}", file=sys.stderr)
+        if self.as_json:
+            self.document({"error": reason, "message": message})
+        self.flush()
+
+
+def printable(text: str) -> str:
+    """*text* with everything escaped that is no plain character."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode()
+        for char in text
+    )
+
+
+def shorten(text: str, width: int) -> str:
+    """*text* cut in its middle: the end of a URL says more than what stands before it."""
+    if len(text) <= width:
+        return text
+    if width < 8:
+        return text[: max(width - 1, 0)] + "~"
+    tail = (width - 2) // 2
+    return f"{text[: width - 2 - tail]}..{text[len(text) - tail :]}"
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """*text* in lines; a long URL is broken, and nothing is lost."""
+    return textwrap.wrap(printable(text), max(width, 20), break_on_hyphens=False)
+
+
+def progress(items: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
+    """Pass *items* on, and say on standard error how far we are once it takes longer than two seconds."""
+    begin = said = time.monotonic()
+    is_terminal = sys.stderr.isatty()
+    count = 0
+    for count, item in enumerate(items, 1):
+        yield item
+        if not count % 256 and (now := time.monotonic()) - said >= _PROGRESS_AFTER:
+            said = now
+            share = f" of {total:,} ({min(100 * count // total, 100)} %)" if total else ""
+            text = f"{doing}: {count:,}{share}, {now - begin:.0f} s"
+            print(f"\r{text:<79}" if is_terminal else text, end="" if is_terminal else "\n", file=sys.stderr)
+            sys.stderr.flush()
+    if is_terminal and said != begin:
+        print(file=sys.stderr)

@@ -1,0 +1,254 @@
+"""Commands that steer: add, requeue, forget, delay, block, unblock, reset."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import UsageError
+
+from ..core import inspect
+from ..core import store as stores
+from ..core.errors import FrontierUnreadable, FrontierVersion, UnreadableRecord
+from ..core.frontier import Frontier, Link
+from ..core.hosts import host_of
+from ..core.lifecycle import TABLE, Event, State
+from ..core.orders import Orders, encode_orders, orders_key, read_orders
+from ..core.steering import Steering
+from .look import pattern_of
+from .output import progress
+from .project import DATABASE, NoFrontier, host_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from ..core.store import Store
+    from .call import Call
+    from .project import Project
+
+_AT_A_TIME = 100  # pages that one call discovers
+_REQUEUED = sorted(state.name.lower() for state in State if (state, Event.REQUEUED) in TABLE)
+
+
+# -- pages -------------------------------------------------------------------------------------------------
+
+
+def add(call: Call) -> int:
+    """Exit code 1 where something was no URL; all others are added."""
+    urls = list(call.arguments)
+    if not urls and call.options.file is None:
+        raise UsageError("write URLs, or --file FILE")
+    priority = call.options.priority or 0
+    for url in urls:
+        call.project.request(url)
+    refused: list[str] = []
+    new = known = 0
+    with _open_lines(call.options.file) as lines, call.project.open(create=True) as store:
+        frontier = Frontier(store, call.project.now)
+        links = _links(call.project, urls, lines, priority, refused)
+        try:
+            while batch := list(islice(links, _AT_A_TIME)):
+                added = sum(page_id is not None for page_id in frontier.discover(batch, call.project.now))
+                new += added
+                known += len(batch) - added
+        finally:
+            _finish(frontier)
+    answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
+    if call.output.as_json:
+        call.output.document({**answer, "refused_lines": refused[:_AT_A_TIME]})
+    else:
+        call.output.text(f"Added {new:,}; {known:,} known already; {len(refused):,} refused.")
+    for line in refused[:10]:
+        print(f"scrapy frontier: no URL: {line[:60]!r}", file=sys.stderr)
+    return 1 if refused else 0
+
+
+def _finish(frontier: Frontier) -> None:
+    """End what a `Frontier` began. One that was not stopped cleanly stays so: the crawl that comes next
+    must still take every host for visited just now."""
+    if frontier.was_clean:
+        frontier.close()
+    else:
+        frontier.commit()
+
+
+def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
+    if name is None:
+        return nullcontext(())
+    if name == "-":
+        return nullcontext(sys.stdin)
+    return open(name, encoding="utf-8", errors="replace")
+
+
+def _links(
+    project: Project, urls: list[str], lines: Iterable[str], priority: int, refused: list[str]
+) -> Iterator[Link]:
+    for line in urls:
+        yield _link(project, line, priority)
+    for line in progress(lines, "read"):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        try:
+            yield _link(project, text, priority)
+        except UsageError:
+            refused.append(text)
+
+
+def _link(project: Project, url: str, priority: int) -> Link:
+    request = project.request(url, priority)
+    return Link(project.fingerprint(request), request.url, host_of(request.url), priority)
+
+
+def requeue(call: Call) -> int:
+    states = _states(call.options.state or "failed")
+    host = None if call.options.host is None else host_name(call.options.host)
+    pattern = pattern_of(call.options.match)
+    count = 0
+    with call.project.open() as store:
+        steering = Steering(store, call.project.fingerprint_of)
+        for page_id, page in progress(inspect.matching(store, pattern, host, states), "queued again"):
+            count += steering.requeue(page_id, page)
+        steering.commit()
+    return _say(call, {"requeued": count}, f"Queued {count:,} pages again.")
+
+
+def _states(text: str) -> frozenset[State]:
+    names = text.lower().split(",")
+    if unknown := [name for name in names if name not in _REQUEUED]:
+        raise UsageError(f"no state to queue pages from: {unknown[0]!r}; there are: {', '.join(_REQUEUED)}")
+    return frozenset(State[name.upper()] for name in names)
+
+
+def forget(call: Call) -> int:
+    """Exit code 1 where the page is not known."""
+    if bool(call.arguments) == (call.options.host is not None):
+        raise UsageError("write the URL of a page, or --host HOST")
+    project = call.project
+    count = 0
+    with project.open(identified=True) as store:
+        steering = Steering(store, project.fingerprint_of)
+        if call.options.host is not None:
+            for count in progress(steering.forget_host(host_name(call.options.host)), "forgotten"):  # noqa: B007
+                pass
+        else:
+            count = _forget_page(project, store, steering, call.arguments[0])
+    _say(call, {"forgotten": count}, f"Forgot {count:,} page{'' if count == 1 else 's'}.")
+    return 0 if count or call.options.host is not None else 1
+
+
+def _forget_page(project: Project, store: Store, steering: Steering, url: str) -> int:
+    page_id = inspect.find_page(store, project.fingerprint(project.request(url)))
+    page = None if page_id is None else inspect.read_page(store, page_id)
+    if page_id is None or page is None:
+        return 0
+    steering.forget(page_id, page)
+    return 1
+
+
+# -- hosts -------------------------------------------------------------------------------------------------
+
+
+def delay(call: Call) -> int:
+    name, text = host_name(call.arguments[0]), call.arguments[1]
+    seconds: float | None = None
+    if text != "default":
+        try:
+            seconds = float(text)
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds < float("inf"):
+            raise UsageError(f"a delay is a number of seconds, or the word default: not {text!r}")
+    with call.project.open() as store:
+        _order(store, name, read_orders(store, name)._replace(delay=seconds))
+    if seconds is None:
+        seconds, source = call.project.delay_of(name)
+        return _say(call, {"host": name, "delay": seconds}, f"{name}: {seconds:g} s, by {source}.")
+    return _say(call, {"host": name, "delay": seconds}, f"{name}: {seconds:g} s, set by the operator.")
+
+
+def block(call: Call) -> int:
+    name = host_name(call.arguments[0])
+    with call.project.open() as store:
+        _order(store, name, read_orders(store, name)._replace(blocked=int(call.project.now)))
+        queued = inspect.find_host(store, name, call.project.delay_of).queued
+    text = f"{name} is blocked; {queued:,} pages of it stay queued."
+    return _say(call, {"host": name, "blocked": int(call.project.now), "queued": queued}, text)
+
+
+def unblock(call: Call) -> int:
+    name = host_name(call.arguments[0])
+    with call.project.open() as store:
+        orders = read_orders(store, name)
+        _order(store, name, orders._replace(blocked=None))
+    text = f"{name} may be visited." if orders.blocked is not None else f"{name} was not blocked."
+    return _say(call, {"host": name, "blocked": None}, text)
+
+
+def _order(store: Store, name: str, orders: Orders) -> None:
+    batch = store.batch()
+    if orders == Orders():
+        batch.delete(orders_key(name))
+    else:
+        batch.put(orders_key(name), encode_orders(orders))
+    store.write(batch, sync=True)
+
+
+# -- everything --------------------------------------------------------------------------------------------
+
+
+def reset(call: Call) -> int:
+    """Exit code 1 where the answer is not yes."""
+    project = call.project
+    if not project.exists:
+        raise NoFrontier(f"there is no frontier in {project.directory}: nothing to remove")
+    if not call.options.yes:
+        question = f"This removes {_contents(project)} in {project.directory}, for good. Write yes: "
+        if not _agrees(question):
+            print("Nothing was removed.", file=sys.stderr)
+            return 1
+    _remove(project.directory)
+    return _say(call, {"removed": str(project.directory)}, f"Removed the frontier in {project.directory}.")
+
+
+def _contents(project: Project) -> str:
+    try:
+        with project.open() as store:
+            return f"{inspect.read_counts(store).next_page:,} pages"
+    except (FrontierVersion, FrontierUnreadable, UnreadableRecord) as error:
+        return f"a frontier that cannot be read ({error})"
+
+
+def _agrees(question: str) -> bool:
+    if not sys.stdin.isatty():
+        print(f"{question}(no terminal to ask: use --yes)", file=sys.stderr)
+        return False
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() == "yes"
+
+
+def _remove(directory: Path) -> None:
+    """Remove the database; nobody can have it open meanwhile, nor find half of it.
+
+    Not by `Store`: what it cannot open can be removed all the same. Raises `FrontierLocked`.
+    """
+    lock = stores._lock(directory)
+    doomed = directory / f"{DATABASE}.removed-{os.getpid()}"
+    try:
+        (directory / DATABASE).rename(doomed)
+    finally:
+        lock.close()
+    shutil.rmtree(doomed)
+
+
+def _say(call: Call, answer: dict[str, object], text: str) -> int:
+    if call.output.as_json:
+        call.output.document(answer)
+    else:
+        call.output.text(text)
+    return 0

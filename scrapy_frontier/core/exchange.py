@@ -1,0 +1,340 @@
+"""A whole frontier as a stream of plain records, and back.
+
+The records carry requests, not fingerprints, and ranks as numbers, so that another version, or a project with
+another fingerprinter, can read them; ``docs/commands.md`` describes them. Both directions stream: memory does
+not grow with the number of pages (about 300 bytes a host while reading in).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import inspect, keys, records
+from .errors import FrontierError, UnreadableRecord
+from .findings import salvage
+from .ledger import Tally
+from .lifecycle import State
+from .orders import Orders, all_orders, encode_orders, orders_key
+from .places import split_queue_key, standing, waiting_places
+from .records import Counts, HostRow, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from .steering import FingerprintOf
+    from .store import Store
+
+EXPORT_VERSION = 1
+_AT_A_TIME = 1000  # records in one batch
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+Record = dict[str, object]
+
+
+class BadExport(FrontierError):
+    """What should be an export is none, or is damaged."""
+
+    reason = "frontier_export"
+
+
+# -- out -----------------------------------------------------------------------------------------------------
+
+
+def export_records(store: Store, now: float) -> Iterator[Record]:
+    """Every record of the frontier, the header first and the number of records last."""
+    count = 0
+    for part in (_header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)):
+        for record in part:
+            count += 1
+            yield record
+    yield {"end": count}
+
+
+def _header(store: Store, now: float) -> Iterator[Record]:
+    counts = inspect.read_counts(store)
+    yield {
+        "frontier": EXPORT_VERSION,
+        "format": records.FORMAT_VERSION,
+        "scheme": (store.get(keys.SCHEME) or b"").decode(errors="replace"),
+        "exported": now,
+        "is_clean": store.get(keys.CLEAN) is not None,
+        "next_page": counts.next_page,
+        "next_visit": counts.next_visit,
+        "attempts": counts.attempts,
+        "pages": sum(counts.states),
+    }
+
+
+def _pages(store: Store, now: float) -> Iterator[Record]:
+    for key, value in store.scan(keys.PAGE):
+        page_id = int.from_bytes(key[1:], "big")
+        try:
+            page = records.decode_page(value)
+        except UnreadableRecord:
+            if store.get(keys.aside_key(page_id)) is None:
+                yield {"aside": page_id, "bytes": b64encode(value).decode()}
+            if page_id >= keys.FIRST_VISIT:
+                continue
+            page = salvage(value, "", now)
+        yield _page_record(page_id, page)
+
+
+def _page_record(page_id: int, page: Page) -> Record:
+    record: Record = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
+    defaults = Page("")
+    for name in (
+        "attempts",
+        "priority",
+        "discovered",
+        "parent",
+        "host",
+        "status",
+        "changed",
+        "target",
+        "reason",
+    ):
+        value = getattr(page, name)
+        if value != getattr(defaults, name):
+            record[name] = value
+    if page.payload:
+        record.update(_request(page.payload))
+    return record
+
+
+def _request(payload: bytes) -> Record:
+    """The frozen request as the JSON object it is, or as bytes where it is none."""
+    try:
+        request = json.loads(payload.decode("utf-8", "surrogatepass"))
+        if isinstance(request, dict):
+            return {"request": request}
+    except ValueError:
+        pass
+    return {"payload": b64encode(payload).decode()}
+
+
+def _queues(store: Store) -> Iterator[Record]:
+    for key, _ in store.scan(keys.QUEUE):
+        found = split_queue_key(key)
+        if found is not None:
+            yield {"queued": keys.rank_id(found[1]), "host": found[0], **standing(found[1])._asdict()}
+    for place in waiting_places(store):
+        head = {"waiting": keys.rank_id(place.rank), "due": place.due, "host": place.host}
+        yield {**head, **standing(place.rank)._asdict()}
+
+
+def _hosts(store: Store) -> Iterator[Record]:
+    for key, value in store.scan(keys.HOST):
+        yield {"host": key[1:].decode(errors="replace"), "visited": inspect.host_row(value).visited}
+    for host, orders in all_orders(store):
+        yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
+
+
+def _aside(store: Store) -> Iterator[Record]:
+    for key, value in store.scan(keys.ASIDE):
+        yield {"aside": int.from_bytes(key[1:], "big"), "bytes": b64encode(value).decode()}
+
+
+# -- in ------------------------------------------------------------------------------------------------------
+
+
+class Imported(NamedTuple):
+    """How an import ended: pages and hosts now there, pages that turned out to be one with another under
+    this project's fingerprinter, pages whose request could not be rebuilt, records of unknown kinds."""
+
+    pages: int
+    hosts: int
+    merged: int
+    not_rebuilt: int
+    unknown: int
+
+
+class Importer:
+    """Fills an empty *store* with records; `run` it once.
+
+    The caller throws the store away if that raises `BadExport`: half a frontier is none.
+    """
+
+    def __init__(self, store: Store, fingerprint_of: FingerprintOf) -> None:
+        self._store = store
+        self._fingerprint_of = fingerprint_of
+        self._batch = store.batch()
+        self._open = 0
+        self._fresh: dict[bytes, int] = {}
+        self._tally = Tally()
+        self._visited: dict[str, float] = {}
+        self._counts = Counts.none()
+        self._merged: set[int] = set()
+        self._not_rebuilt = 0
+        self._unknown = 0
+        self._to_place = 0  # queued pages less the rows that lead to them
+
+    def run(self, lines: Iterable[Record]) -> Imported:
+        read = 0
+        header: Record = {}
+        for number, record in enumerate(lines):
+            try:
+                if not number:
+                    header = self._header(record)
+                elif "end" in record:
+                    break
+                else:
+                    self._take(record)
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                raise BadExport(
+                    f"record {number + 1} makes no sense ({error!r}): {str(record)[:80]}"
+                ) from error
+            read += 1
+        else:
+            raise BadExport(f"it ends after {read} records without an end: the file is cut off")
+        if record["end"] != read:
+            raise BadExport(f"it holds {read} records and says it has {record['end']}: some are missing")
+        if self._to_place:
+            raise BadExport(f"the queues do not fit the pages ({self._to_place}): `check` the frontier first")
+        return self._finish(header)
+
+    def _header(self, record: Record) -> Record:
+        version = record.get("frontier")
+        if version is None:
+            raise BadExport("this is no export of a frontier")
+        if version != EXPORT_VERSION:
+            raise BadExport(
+                f"this is an export of version {version}, and only {EXPORT_VERSION} can be read here"
+            )
+        self._counts.next_page = _number(record, "next_page")
+        self._counts.next_visit = _number(record, "next_visit")
+        self._counts.attempts = _number(record, "attempts")
+        return record
+
+    def _take(self, record: Record) -> None:
+        for kind, take in self._KINDS.items():
+            if kind in record:
+                take(self, record)
+                return
+        self._unknown += 1
+
+    def _put(self, key: bytes, value: bytes) -> None:
+        self._batch.put(key, value)
+        self._open += 1
+        if self._open >= _AT_A_TIME:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._store.write(self._batch)
+        self._batch.clear()
+        self._fresh.clear()
+        self._open = 0
+
+    def _page(self, record: Record) -> None:
+        page_id, page = _number(record, "page"), _page_of(record)
+        if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
+            self._merged.add(page_id)
+            return
+        self._put(keys.page_key(page_id), records.encode_page(page))
+        self._tally.count(inspect.host_of_page(page), page.state)
+        self._to_place += page.state is State.QUEUED
+
+    def _enter(self, page_id: int, page: Page) -> bool:
+        """Write the index row of a page; false if the same page is there already."""
+        fingerprint = self._fingerprint_of(page)
+        if fingerprint is None:
+            self._not_rebuilt += 1
+            text = page.url.encode("utf-8", "surrogatepass") + page.payload + keys.id_bytes(page_id)
+            fingerprint = hashlib.sha256(text).digest()[:20]  # nobody asks for it again, but it is kept
+        if fingerprint in self._fresh or self._store.get(keys.INDEX + fingerprint) is not None:
+            return False
+        self._fresh[fingerprint] = page_id
+        self._put(keys.INDEX + fingerprint, keys.id_bytes(page_id))
+        return True
+
+    def _rank(self, record: Record, page_id: int) -> bytes | None:
+        """The rank in a record of a queue; None for a page that was merged into another."""
+        if page_id in self._merged:
+            return None
+        self._to_place -= 1
+        return keys.rank(
+            _number(record, "priority"), _number(record, "bucket"), _number(record, "turn"), page_id
+        )
+
+    def _queued(self, record: Record) -> None:
+        rank = self._rank(record, _number(record, "queued"))
+        if rank is not None:
+            self._put(keys.queue_prefix(_text(record, "host")) + rank, b"")
+
+    def _waiting(self, record: Record) -> None:
+        page_id = _number(record, "waiting")
+        rank = self._rank(record, page_id)
+        if rank is not None:
+            # A quarter of a microsecond more, or the float just below a whole one would lose it.
+            key = keys.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
+            self._put(key, keys.pack_rank(rank, _text(record, "host")))
+
+    def _host(self, record: Record) -> None:
+        self._visited[_text(record, "host")] = float(str(record["visited"]))
+
+    def _orders(self, record: Record) -> None:
+        delay, blocked = record["delay"], record["blocked"]
+        orders = Orders(
+            None if delay is None else float(str(delay)), None if blocked is None else int(str(blocked))
+        )
+        self._put(orders_key(_text(record, "orders")), encode_orders(orders))
+
+    def _aside(self, record: Record) -> None:
+        self._put(keys.aside_key(_number(record, "aside")), b64decode(_text(record, "bytes"), validate=True))
+
+    _KINDS: dict[str, Callable[[Importer, Record], None]] = {
+        "page": _page,
+        "queued": _queued,
+        "waiting": _waiting,
+        "orders": _orders,
+        "aside": _aside,
+        "host": _host,
+    }
+
+    def _finish(self, header: Record) -> Imported:
+        hosts = self._tally.hosts
+        for name in {**hosts, **self._visited}:
+            queued, done, failed = hosts.get(name, (0, 0, 0))
+            row = HostRow(queued, done, failed, self._visited.get(name, 0.0))
+            self._put(keys.host_key(name), records.encode_host(row))
+        self._counts.states[:] = self._tally.states
+        self._put(keys.COUNTS, records.encode_counts(self._counts))
+        if header.get("is_clean"):
+            self._put(keys.CLEAN, b"")
+        self._flush()
+        pages = sum(self._counts.states)
+        host_rows = len({**hosts, **self._visited})
+        return Imported(pages, host_rows, len(self._merged), self._not_rebuilt, self._unknown)
+
+
+def _number(record: Record, name: str) -> int:
+    value = record[name]
+    if not isinstance(value, int):
+        raise TypeError(f"{name} is no whole number")
+    return value
+
+
+def _text(record: Record, name: str) -> str:
+    value = record[name]
+    if not isinstance(value, str):
+        raise TypeError(f"{name} is no text")
+    return value
+
+
+def _page_of(record: Record) -> Page:
+    payload = b""
+    if "request" in record:
+        payload = _dumps(record["request"]).encode("utf-8", "surrogatepass")
+    elif "payload" in record:
+        payload = b64decode(_text(record, "payload"), validate=True)
+    given = {
+        name: _number(record, name)
+        for name in ("attempts", "priority", "discovered", "parent", "status", "changed", "target")
+        if name in record
+    }
+    texts = {name: _text(record, name) for name in ("host", "reason") if name in record}
+    state = State[_text(record, "state").upper()]
+    page = Page(_text(record, "url"), state, payload=payload)
+    return page._replace(**given, **texts)  # type: ignore[arg-type]

@@ -1,0 +1,240 @@
+"""Why a page is where it is, in one sentence that a person understands.
+
+Pure: `Facts` in, text out. Each state has one function; ``docs/commands.md`` lists what they can say.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import inspect
+from .lifecycle import State
+from .places import Place, find_place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .inspect import DelayOf, HostView, Step
+    from .records import Page
+    from .store import Store
+
+_GIVEN_UP = re.compile(r"(.*) \((\d+) attempts\)", re.DOTALL).fullmatch
+_HTTP = re.compile(r"HTTP (\d+)").fullmatch
+_CALLBACK = "callback raised "
+_UNREADABLE = "unreadable record: "
+_DROPPED = "led to a request that was dropped"
+_LED = "led to "
+
+
+class Facts(NamedTuple):
+    """All that bears on a page. ``place`` is its queue row or waiting row, ``redirects`` where it led."""
+
+    page_id: int
+    page: Page
+    host: HostView
+    place: Place | None
+    redirects: list[Step]
+    max_attempts: int
+    now: float
+
+
+def gather(store: Store, page_id: int, page: Page, delay_of: DelayOf, max_attempts: int, now: float) -> Facts:
+    """The facts on a page; for a queued one this walks the queue of its host, 1 us a row."""
+    name = inspect.host_of_page(page)
+    place = find_place(store, page_id, name) if page.state is State.QUEUED else None
+    host = inspect.find_host(store, name, delay_of)
+    return Facts(page_id, page, host, place, inspect.redirects_of(store, page), max_attempts, now)
+
+
+def why(facts: Facts) -> str:
+    """One sentence: why the page is where it is, and what it waits for."""
+    return _SENTENCES[facts.page.state](facts)
+
+
+def why_unknown(similar: str = "") -> str:
+    """One sentence on a URL that was never seen; *similar* is a known one that looks like it."""
+    sentence = "It was never seen: no link to it was accepted, and it was no seed"
+    return f"{sentence}, but {similar} is known." if similar else f"{sentence}."
+
+
+def why_unreadable(page_id: int, is_aside: bool) -> str:
+    """One sentence on a page whose record does not decode."""
+    done = "was set aside and is not fetched" if is_aside else "will be set aside when its turn comes"
+    return (
+        f"Its record (page {page_id}) cannot be read and {done}; `scrapy frontier check --repair` mends it."
+    )
+
+
+# -- one function a state ----------------------------------------------------------------------------------
+
+
+def _queued(facts: Facts) -> str:
+    host, place = facts.host, facts.place
+    if place is None:
+        return (
+            "It is queued, but no row of a queue leads to it, so it would never be fetched; "
+            "`scrapy frontier check --repair` mends that."
+        )
+    if host.blocked is not None:
+        since = f" since {moment(host.blocked)}" if host.blocked else ""
+        return (
+            f"It is queued, but {host.host} is blocked{since}: no page of it is fetched until "
+            f"`scrapy frontier unblock {host.host}`."
+        )
+    if place.due is not None and place.due > facts.now:
+        return (
+            f"It waits until {moment(place.due)} (in {span(place.due - facts.now)}) for attempt "
+            f"{facts.page.attempts + 1} of {facts.max_attempts}{_after_last(facts.page)}."
+        )
+    return f"It is queued: {_turn(facts)}, {_clock(facts)}{_attempt(facts)}."
+
+
+def _turn(facts: Facts) -> str:
+    ahead = facts.place.ahead if facts.place is not None else 0
+    name = facts.host.host or "its host"
+    if facts.place is not None and facts.place.due is not None:
+        return f"its backoff has passed and it joins the queue of {name} when a crawl runs"
+    if not ahead:
+        return f"it is the next page of {name}"
+    return f"{ahead:,} page{'s' if ahead > 1 else ''} of {name} come{'s' if ahead == 1 else ''} before it"
+
+
+def _clock(facts: Facts) -> str:
+    host = facts.host
+    if host.ready_at > facts.now:
+        return (
+            f"and the host may be visited again in {span(host.ready_at - facts.now)} "
+            f"(delay {span(host.delay)}, {_source(host)})"
+        )
+    if host.delay:
+        return f"and the host may be visited now, then every {span(host.delay)} ({_source(host)})"
+    return "and the host may be visited now"
+
+
+def _source(host: HostView) -> str:
+    return "set by the operator" if host.delay_from == inspect.OPERATOR else f"by {host.delay_from}"
+
+
+def _attempt(facts: Facts) -> str:
+    if not facts.page.attempts:
+        return ""
+    return (
+        f"; this will be attempt {facts.page.attempts + 1} of {facts.max_attempts}{_after_last(facts.page)}"
+    )
+
+
+def _after_last(page: Page) -> str:
+    return f", because the last one ended with: {page.reason}" if page.reason else ""
+
+
+def _done(facts: Facts) -> str:
+    page = facts.page
+    status = f" with HTTP {page.status}" if page.status else ""
+    return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}."
+
+
+def _redirected(facts: Facts) -> str:
+    page, steps = facts.page, facts.redirects
+    if page.reason == _DROPPED:
+        return (
+            f"It led on {_when(page)} to a request that was dropped before it was queued: by the spider's "
+            "allowed domains, a depth limit or another middleware."
+        )
+    if not steps:
+        target = (
+            page.reason.removeprefix(_LED) if page.reason.startswith(_LED) else "a page that is not known"
+        )
+        return f"It led on {_when(page)} to {target}, which is not a page of its own here."
+    led = ", which led to ".join(step.page.url if step.page else "a page that is gone" for step in steps)
+    return f"It led on {_when(page)} to {led}, {_last_step(facts, steps[-1])}."
+
+
+def _last_step(facts: Facts, step: Step) -> str:
+    if step.page is None:
+        return "which was forgotten or cannot be read"
+    if step.page.state is State.REDIRECTED and step.page.target is not None:
+        return "which leads round in a circle"
+    state = "was fetched" if step.page.state is State.DONE else f"is {step.page.state.name.lower()}"
+    reason = f" ({step.page.reason})" if step.page.reason and step.page.state is not State.DONE else ""
+    return f"which {state}{reason}"
+
+
+def _gone(facts: Facts) -> str:
+    status = f" (HTTP {facts.page.status})" if facts.page.status else ""
+    return f"The server said on {_when(facts.page)} that it does not exist{status}."
+
+
+def _failed(facts: Facts) -> str:
+    page = facts.page
+    reason = page.reason or "no reason was kept"
+    if given_up := _GIVEN_UP(reason):
+        return (
+            f"It was given up on {_when(page)} after {given_up[2]} attempts, as many as are allowed; "
+            f"the last one ended with: {given_up[1]}."
+        )
+    if reason.startswith(_CALLBACK):
+        status = f" (HTTP {page.status})" if page.status else ""
+        return f"It was fetched on {_when(page)}{status}, but its {reason}."
+    if reason.startswith(_UNREADABLE):
+        cause = reason.removeprefix(_UNREADABLE)
+        return f"It was set aside on {_when(page)}: its record makes no request of this spider ({cause})."
+    if _HTTP(reason):
+        return f"The server answered {reason} on {_when(page)}, at {_which_attempt(page)}."
+    return f"It failed on {_when(page)}, at {_which_attempt(page)}: {reason}."
+
+
+def _excluded(facts: Facts) -> str:
+    reason = facts.page.reason or "no reason was kept"
+    return f"It must not be fetched, as was found on {_when(facts.page)}: {reason}."
+
+
+def _seen(facts: Facts) -> str:
+    return f"It is known but not queued: {facts.page.reason or 'no reason was kept'}."
+
+
+def _leased(facts: Facts) -> str:
+    return "Its row says it is handed out, which is never stored; `scrapy frontier check --repair` mends it."
+
+
+_SENTENCES: dict[State, Callable[[Facts], str]] = {
+    State.SEEN: _seen,
+    State.QUEUED: _queued,
+    State.LEASED: _leased,
+    State.DONE: _done,
+    State.REDIRECTED: _redirected,
+    State.GONE: _gone,
+    State.FAILED: _failed,
+    State.EXCLUDED: _excluded,
+}
+
+
+# -- times in words ----------------------------------------------------------------------------------------
+
+
+def _when(page: Page) -> str:
+    return moment(page.changed) if page.changed else "an unknown day"
+
+
+def _which_attempt(page: Page) -> str:
+    return f"attempt {page.attempts}" if page.attempts > 1 else "the first attempt"
+
+
+def moment(when: float) -> str:
+    """A time as people write it, in UTC; the number itself where no calendar reaches."""
+    try:
+        return datetime.fromtimestamp(when, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return f"second {when:.0f}"
+
+
+def span(seconds: float) -> str:
+    """A length of time in one unit, two digits or more."""
+    if seconds < 100:
+        return f"{seconds:.3g} s"
+    if seconds < 100 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 48 * 3600:
+        return f"{seconds / 3600:.0f} h"
+    return f"{seconds / 86400:.0f} days"

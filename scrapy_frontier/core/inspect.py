@@ -1,0 +1,198 @@
+"""What a stopped frontier holds, as plain data: nothing is printed here, and nothing written.
+
+Everything that lists is an iterator over a scan; memory does not grow with the number of pages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import keys, records
+from .errors import UnreadableRecord
+from .hosts import host_of
+from .lifecycle import State
+from .orders import Orders, read_orders
+from .records import Counts, HostRow, Page
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterator
+
+    from .store import Store
+
+    # The delay of a host by the settings, in seconds, and the name of the setting it comes from.
+    DelayOf = Callable[[str], tuple[float, str]]
+
+LONGEST_TRAIL = 1000  # pages: a path or a redirect chain longer than that is told as far as this
+OPERATOR = "operator"
+
+
+class Summary(NamedTuple):
+    """The kept counters. ``known`` counts every page that was ever given an id."""
+
+    states: dict[str, int]
+    known: int
+    attempts: int
+    hosts: int
+    bytes: int
+    is_clean: bool
+
+
+class HostView(NamedTuple):
+    """A host: pages queued, done (redirected and excluded too) and failed (gone too), and its clock.
+
+    ``delay`` in seconds and who set it; ``visited`` and ``ready_at`` (POSIX seconds) are the last lease and
+    when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None.
+    """
+
+    host: str
+    queued: int
+    done: int
+    failed: int
+    visited: float
+    delay: float
+    delay_from: str
+    ready_at: float
+    blocked: int | None
+
+
+class Step(NamedTuple):
+    """A page on the way to another, with its id; ``page`` is None where its row is not there."""
+
+    page_id: int
+    page: Page | None
+
+
+# -- counters and hosts ------------------------------------------------------------------------------------
+
+
+def read_counts(store: Store) -> Counts:
+    """Raises `UnreadableRecord`."""
+    stored = store.get(keys.COUNTS)
+    return records.decode_counts(stored) if stored is not None else Counts.none()
+
+
+def summary(store: Store) -> Summary:
+    """Pages, attempts and size from kept counters; hosts are counted, 0.5 us each."""
+    counts = read_counts(store)
+    states = {state.name.lower(): counts.states[state] for state in State if state is not State.LEASED}
+    hosts = sum(1 for _ in store.scan(keys.HOST))
+    is_clean = store.get(keys.CLEAN) is not None
+    return Summary(states, counts.next_page, counts.attempts, hosts, store.size(), is_clean)
+
+
+def host_view(name: str, row: HostRow, orders: Orders, delay_of: DelayOf) -> HostView:
+    delay, source = (orders.delay, OPERATOR) if orders.delay is not None else delay_of(name)
+    ready_at = row.visited + delay if row.visited else 0.0
+    return HostView(
+        name, row.queued, row.done, row.failed, row.visited, delay, source, ready_at, orders.blocked
+    )
+
+
+def host_row(stored: bytes | None) -> HostRow:
+    """A host row; zeros where there is none, or none that can be read."""
+    try:
+        return records.decode_host(stored) if stored is not None else HostRow()
+    except UnreadableRecord:
+        return HostRow()
+
+
+def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
+    row = host_row(store.get(keys.host_key(name)))
+    return host_view(name, row, read_orders(store, name), delay_of)
+
+
+def hosts(store: Store, delay_of: DelayOf) -> Iterator[HostView]:
+    """Every host in order of its name, also one that is known by the operator's orders alone."""
+    for key, value in store.scan(keys.HOST):
+        name = key[1:].decode(errors="replace")
+        yield host_view(name, host_row(value), read_orders(store, name), delay_of)
+
+
+# -- pages -------------------------------------------------------------------------------------------------
+
+
+def host_of_page(page: Page) -> str:
+    """The host whose queue a page belongs to."""
+    return page.host or host_of(page.url)
+
+
+def read_page(store: Store, page_id: int) -> Page | None:
+    """None where there is no row. Raises `UnreadableRecord`."""
+    stored = store.get(keys.page_key(page_id))
+    return None if stored is None else records.decode_page(stored)
+
+
+def find_page(store: Store, fingerprint: bytes) -> int | None:
+    """The id of the page with *fingerprint*, or None; one lookup."""
+    stored = store.get(keys.INDEX + fingerprint)
+    return None if stored is None else int.from_bytes(stored, "big")
+
+
+def pages(store: Store) -> Iterator[tuple[int, Page]]:
+    """Every page that can be read, oldest first; further visits of known pages come last."""
+    for key, value in store.scan(keys.PAGE):
+        try:
+            yield int.from_bytes(key[1:], "big"), records.decode_page(value)
+        except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+            continue
+
+
+def matching(
+    store: Store,
+    pattern: re.Pattern[str] | None = None,
+    host: str | None = None,
+    states: frozenset[State] | None = None,
+) -> Iterator[tuple[int, Page]]:
+    """Pages whose URL *pattern* is found in, of *host*, in one of *states*; None stands for all."""
+    for page_id, page in pages(store):
+        if states is not None and page.state not in states:
+            continue
+        if host is not None and host_of_page(page) != host:
+            continue
+        if pattern is None or pattern.search(page.url):
+            yield page_id, page
+
+
+def path_to(store: Store, page: Page) -> list[Step]:
+    """The pages that lead from a seed to *page*, seed first: each was linked first by the one before."""
+    return _follow(store, page, lambda step: step.parent)[::-1]
+
+
+def redirects_of(store: Store, page: Page) -> list[Step]:
+    """Where *page* led, in order; ends at a page that led nowhere, is not there, or was met before."""
+    return _follow(store, page, lambda step: step.target)
+
+
+def _follow(store: Store, page: Page, onward: Callable[[Page], int | None]) -> list[Step]:
+    steps: list[Step] = []
+    met: set[int] = set()
+    page_id = onward(page)
+    while page_id is not None and page_id not in met and len(steps) < LONGEST_TRAIL:
+        met.add(page_id)
+        try:
+            found = read_page(store, page_id)
+        except UnreadableRecord:
+            found = None
+        steps.append(Step(page_id, found))
+        page_id = onward(found) if found is not None else None
+    return steps
+
+
+def describe(page_id: int, page: Page) -> dict[str, object]:
+    """A page as named values, times in POSIX seconds; the same names in `dump`, `find` and `page`."""
+    return {
+        "id": page_id,
+        "url": page.url,
+        "state": page.state.name.lower(),
+        "host": host_of_page(page),
+        "priority": page.priority,
+        "attempts": page.attempts,
+        "discovered": page.discovered,
+        "parent": page.parent,
+        "status": page.status or None,
+        "changed": page.changed or None,
+        "target": page.target,
+        "reason": page.reason or None,
+        "is_further_visit": page_id >= keys.FIRST_VISIT,
+    }

@@ -1,0 +1,182 @@
+"""Steering a stopped frontier: queue pages again, forget pages and hosts.
+
+Each step keeps pages, queues, index, host rows and counts in agreement, in one batch; `commit` writes it.
+Many steps are written a thousand at a time, so that memory stays flat and an interruption leaves a sound
+store. The clean mark is left as it is: nothing here visits a host.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import inspect, keys, records
+from .hosts import Host, Politeness
+from .journal import Journal
+from .lifecycle import TABLE, Event, State
+from .places import find_place, queued_places, waiting_places
+from .records import HostRow, Page
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .places import Place
+    from .store import Store
+
+    # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
+    FingerprintOf = Callable[[Page], bytes | None]
+
+NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
+_AT_A_TIME = 1000  # pages in one batch
+_NO_DELAY = Politeness(0.0, 1)
+
+
+class _Doomed(NamedTuple):
+    """A page about to be forgotten; ``place`` is its queue row, ``fingerprint`` its index row."""
+
+    page_id: int
+    page: Page
+    place: Place | None
+    fingerprint: bytes | None
+
+
+class Steering:
+    def __init__(self, store: Store, fingerprint_of: FingerprintOf) -> None:
+        self._store = store
+        self._fingerprint_of = fingerprint_of
+        self._journal = Journal(store)
+        self._hosts: dict[str, Host] = {}
+        self._steps = 0
+
+    def commit(self) -> None:
+        """Write what is open. Raises `FrontierUnwritable`."""
+        self._journal.commit()
+        self._hosts.clear()
+        self._steps = 0
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps >= _AT_A_TIME:
+            self.commit()
+
+    def _host(self, name: str) -> Host:
+        host = self._hosts.get(name)
+        if host is None:
+            row = inspect.host_row(self._store.get(keys.host_key(name)))
+            host = self._hosts[name] = Host(name, row, _NO_DELAY)
+        return host
+
+    # -- queue again -----------------------------------------------------------------------------------
+
+    def requeue(self, page_id: int, page: Page) -> bool:
+        """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
+        if (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
+            return False
+        journal, host = self._journal, self._host(inspect.host_of_page(page))
+        self._uncount(host, page.state)
+        again = Page(
+            page.url,
+            State.QUEUED,
+            priority=page.priority,
+            discovered=page.discovered,
+            parent=page.parent,
+            host=page.host,
+            payload=page.payload,
+        )
+        journal.put(keys.page_key(page_id), records.encode_page(again))
+        journal.queue(host, keys.rank(page.priority, NEUTRAL, journal.turn, page_id))
+        self._step()
+        return True
+
+    # -- forget ----------------------------------------------------------------------------------------
+
+    def forget(self, page_id: int, page: Page) -> None:
+        """Remove all that is known of one page: as if it had never been seen. O(queue of its host)."""
+        place = find_place(self._store, page_id, inspect.host_of_page(page))
+        doomed = _Doomed(page_id, page, place, self._index_of(page_id, page))
+        if doomed.fingerprint is None:
+            self._forget_by_index([doomed])
+        else:
+            self._forget(doomed)
+        self.commit()
+
+    def forget_host(self, name: str) -> Iterator[int]:
+        """Remove every page of a host, a batch at a time; yields the number forgotten so far.
+
+        The host row stays, with the time of the last visit: whoever adds the host again must still keep
+        its delay.
+        """
+        count = 0
+        without_index: list[_Doomed] = []
+        for doomed in self._pages_of(name):
+            if doomed.fingerprint is None and doomed.page_id < keys.FIRST_VISIT:
+                without_index.append(doomed)
+                continue
+            self._forget(doomed)
+            count += 1
+            if count % _AT_A_TIME == 0:
+                yield count
+        self._forget_by_index(without_index)
+        self.commit()
+        row = inspect.host_row(self._store.get(keys.host_key(name)))
+        if row == HostRow():  # never visited: nothing worth keeping
+            batch = self._store.batch()
+            batch.delete(keys.host_key(name))
+            self._store.write(batch)
+        yield count + len(without_index)
+
+    def _pages_of(self, name: str) -> Iterator[_Doomed]:
+        """First the queued pages by their rows, then, once these are gone, the finished ones."""
+        waiting = (place for place in waiting_places(self._store) if place.host == name)
+        for places in (queued_places(self._store, name), waiting):
+            for place in places:
+                page_id = keys.rank_id(place.rank)
+                page = inspect.read_page(self._store, page_id)
+                if page is not None:
+                    yield _Doomed(page_id, page, place, self._index_of(page_id, page))
+        self.commit()
+        for page_id, page in inspect.matching(self._store, host=name):
+            if page.state is not State.QUEUED:
+                yield _Doomed(page_id, page, None, self._index_of(page_id, page))
+
+    def _index_of(self, page_id: int, page: Page) -> bytes | None:
+        """The fingerprint by which the index knows the page; None where its record tells another."""
+        fingerprint = self._fingerprint_of(page)
+        known = fingerprint is not None and inspect.find_page(self._store, fingerprint) == page_id
+        return fingerprint if known else None
+
+    def _forget_by_index(self, doomed: list[_Doomed]) -> None:
+        """Forget pages whose record no longer makes the request they were discovered by: one index scan."""
+        by_id = {each.page_id: each for each in doomed}
+        if not by_id:
+            return
+        for key, value in self._store.scan(keys.INDEX):
+            found = by_id.pop(int.from_bytes(value, "big"), None)
+            if found is not None:
+                self._forget(found._replace(fingerprint=key[1:]))
+        for rest in by_id.values():
+            self._forget(rest)
+
+    def _forget(self, doomed: _Doomed) -> None:
+        page_id, page, place, fingerprint = doomed
+        journal = self._journal
+        host = self._host(inspect.host_of_page(page) if place is None else place.host)
+        journal.delete(keys.page_key(page_id))
+        journal.delete(keys.aside_key(page_id))
+        if fingerprint is not None:
+            journal.delete(keys.INDEX + fingerprint)
+        if place is not None:
+            journal.delete(place.key)
+            self._uncount(host, State.QUEUED)
+        elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
+            self._uncount(host, page.state)
+        self._step()
+
+    def _uncount(self, host: Host, state: State) -> None:
+        """Count one page less in *state*; counters that were wrong before do not fall below zero."""
+        states = self._journal.counts.states
+        if state is State.QUEUED:
+            self._journal.count_queued(host, -1)
+        else:
+            self._journal.count_ended(host, state, -1)
+        states[state] = max(states[state], 0)
+        host.queued, host.done, host.failed = (max(n, 0) for n in (host.queued, host.done, host.failed))

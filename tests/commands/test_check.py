@@ -1,0 +1,344 @@
+"""`check` finds each kind of damage, `--repair` heals it, and no page is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from stores import Frontiers, change, check, crawl, fetch, fingerprint, first, link, order, pages, rows, start
+
+from scrapy_frontier.core import keys, records
+from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.findings import DAMAGED, KINDS
+from scrapy_frontier.core.ledger import KNOWN, QUEUED, Ledger
+from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.orders import orders_key
+from scrapy_frontier.core.places import find_place
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@dataclass
+class Damage:
+    """What to do to the rows of a store, and the kinds of findings that must come of it."""
+
+    do: Callable[[Path], None]
+    kinds: list[str]
+    urls_lost: int = 0  # whose bytes say nothing any more
+
+
+def queue_keys(directory: Path) -> list[bytes]:
+    return [key for key in rows(directory) if key[:1] == keys.QUEUE]
+
+
+def waiting_keys(directory: Path) -> list[bytes]:
+    return [key for key in rows(directory) if key[:1] == keys.WAITING]
+
+
+def index_key(directory: Path, page_id: int) -> bytes:
+    return keys.INDEX + fingerprint(pages(directory)[page_id].url)
+
+
+def missing_queue_row(directory: Path) -> None:
+    change(directory, delete=(queue_keys(directory)[0],))
+
+
+def missing_waiting_row(directory: Path) -> None:
+    change(directory, delete=(waiting_keys(directory)[0],))
+
+
+def orphan_queue_row(directory: Path) -> None:
+    change(directory, {keys.queue_prefix("h1.example") + keys.rank(0, 7, 900, 900): b""})
+
+
+def orphan_waiting_row(directory: Path) -> None:
+    rank = keys.rank(0, 7, 900, 900)
+    change(directory, {keys.waiting_key(5.0, 900): keys.pack_rank(rank, "h1.example")})
+
+
+def row_of_a_finished_page(directory: Path) -> None:
+    done = first(directory, State.DONE)
+    change(directory, {keys.queue_prefix("h0.example") + keys.rank(0, 7, done, done): b""})
+
+
+def second_queue_row(directory: Path) -> None:
+    key = next(key for key in queue_keys(directory) if b"\0" in key)
+    host, _, rank = key[1:].partition(b"\0")
+    page_id = keys.rank_id(rank)
+    again = keys.rank(-5, 7, 900, page_id)
+    change(directory, {keys.queue_prefix(host.decode()) + again: b""})
+
+
+def waiting_and_queued(directory: Path) -> None:
+    key = waiting_keys(directory)[0]
+    page_id = int.from_bytes(key[9:], "big")
+    host = pages(directory)[page_id].url.split("/")[2]
+    change(directory, {keys.queue_prefix(host) + keys.rank(0, 7, page_id, page_id): b""})
+
+
+def row_of_another_host(directory: Path) -> None:
+    key = next(key for key in queue_keys(directory) if key.startswith(b"qh1.example"))
+    change(directory, {b"qh2.example" + key[11:]: b""}, delete=(key,))
+
+
+def bad_queue_row(directory: Path) -> None:
+    change(directory, {keys.queue_prefix("h1.example") + b"abc": b"", keys.WAITING + b"abc": b"x"})
+
+
+def wrong_counts(directory: Path) -> None:
+    counts = records.decode_counts(rows(directory)[keys.COUNTS])
+    counts.states[State.DONE] += 3
+    counts.next_page = 4
+    change(directory, {keys.COUNTS: records.encode_counts(counts)})
+
+
+def no_counts(directory: Path) -> None:
+    change(directory, delete=(keys.COUNTS,))
+
+
+def unreadable_counts(directory: Path) -> None:
+    change(directory, {keys.COUNTS: b"?"})
+
+
+def wrong_host_row(directory: Path) -> None:
+    row = records.decode_host(rows(directory)[keys.host_key("h1.example")])
+    row = row._replace(queued=row.queued + 2, failed=0)
+    change(directory, {keys.host_key("h1.example"): records.encode_host(row)})
+
+
+def no_host_row(directory: Path) -> None:
+    change(directory, delete=(keys.host_key("h1.example"),))
+
+
+def unreadable_host_row(directory: Path) -> None:
+    change(directory, {keys.host_key("h1.example"): b"?"})
+
+
+def index_to_nowhere(directory: Path) -> None:
+    change(directory, {keys.INDEX + b"n" * 20: keys.id_bytes(900), keys.INDEX + b"m" * 20: b"odd"})
+
+
+def second_index_row(directory: Path) -> None:
+    change(directory, {keys.INDEX + b"\0" * 20: keys.id_bytes(3)})
+
+
+def page_without_index(directory: Path) -> None:
+    change(directory, delete=(index_key(directory, 3),))
+
+
+def page_twice(directory: Path) -> None:
+    """The same page under a second id, without a row of its own in the index."""
+    first_queued = first(directory, State.QUEUED)
+    page = pages(directory)[first_queued]
+    host = page.url.split("/")[2]
+    rank = keys.rank(0, 7, 60, 60)
+    change(directory, {keys.page_key(60): records.encode_page(page), keys.queue_prefix(host) + rank: b""})
+    row = records.decode_host(rows(directory)[keys.host_key(host)])
+    counts = records.decode_counts(rows(directory)[keys.COUNTS])
+    counts.states[State.QUEUED] += 1
+    counts.next_page = 61
+    host_row = records.encode_host(row._replace(queued=row.queued + 1))
+    change(directory, {keys.host_key(host): host_row, keys.COUNTS: records.encode_counts(counts)})
+
+
+def damaged_tail(directory: Path) -> None:
+    """A finished page whose reason is cut off: its URL is legible."""
+    key = keys.page_key(first(directory, State.GONE))
+    change(directory, {key: rows(directory)[key][:-3]})
+
+
+def damaged_queued_page(directory: Path) -> None:
+    key = queue_keys(directory)[0]
+    change(directory, {keys.page_key(keys.rank_id(key)): b"\x01\x02"})
+
+
+def damaged_visit(directory: Path) -> None:
+    change(directory, {keys.page_key(keys.FIRST_VISIT): b""})
+
+
+def leased_page(directory: Path) -> None:
+    page_id = first(directory, State.QUEUED)
+    page = pages(directory)[page_id]._replace(state=State.LEASED)
+    change(directory, {keys.page_key(page_id): records.encode_page(page)})
+
+
+def bad_orders(directory: Path) -> None:
+    change(directory, {orders_key("h1.example"): b'{"delay": -4}'})
+
+
+DAMAGES = [
+    Damage(missing_queue_row, ["queued page without a row"]),
+    Damage(missing_waiting_row, ["queued page without a row"]),
+    Damage(orphan_queue_row, ["queue row that leads nowhere"]),
+    Damage(orphan_waiting_row, ["queue row that leads nowhere"]),
+    Damage(row_of_a_finished_page, ["queue row of a page that is not queued"]),
+    Damage(second_queue_row, ["second queue row of a page"]),
+    Damage(waiting_and_queued, ["second queue row of a page"]),
+    Damage(row_of_another_host, ["queue row in another host's queue"]),
+    Damage(bad_queue_row, ["unreadable queue row", "unreadable queue row"]),
+    Damage(wrong_counts, ["wrong counts"]),
+    Damage(no_counts, ["wrong counts"]),
+    Damage(unreadable_counts, ["wrong counts"]),
+    Damage(wrong_host_row, ["wrong host row"]),
+    Damage(no_host_row, ["missing host row"]),
+    Damage(unreadable_host_row, ["unreadable host row"]),
+    Damage(index_to_nowhere, ["index row that leads nowhere", "index row that leads nowhere"]),
+    Damage(second_index_row, ["second index row of a page"]),
+    Damage(page_without_index, ["page without an index row"]),
+    Damage(page_twice, ["page without an index row"]),
+    Damage(damaged_tail, ["unreadable page", "wrong counts", "wrong host row"]),
+    Damage(damaged_queued_page, ["unreadable page"], urls_lost=1),
+    Damage(damaged_visit, ["unreadable page"]),
+    Damage(leased_page, ["page kept as leased"]),
+    Damage(bad_orders, ["unreadable orders"]),
+]
+
+
+def test_a_sound_store_has_nothing_to_find(tmp_path: Path) -> None:
+    crawl(tmp_path)
+    before = rows(tmp_path)
+    assert check(tmp_path) == check(tmp_path, repair=True) == []
+    assert rows(tmp_path) == before
+
+
+def test_an_empty_store_has_nothing_to_find(tmp_path: Path) -> None:
+    start(tmp_path).close()
+    assert check(tmp_path) == []
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.do.__name__)
+def test_damage_is_found_and_healed_and_no_page_is_lost(tmp_path: Path, damage: Damage) -> None:
+    crawl(tmp_path)
+    urls = {page.url for page in pages(tmp_path).values()}
+    damage.do(tmp_path)
+    hurt = rows(tmp_path)
+
+    assert sorted(finding.kind for finding in check(tmp_path)) == sorted(damage.kinds)
+    assert rows(tmp_path) == hurt, "looking changes nothing"
+
+    mended = check(tmp_path, repair=True)
+    assert mended
+    assert all(finding.is_mended for finding in mended)
+    assert check(tmp_path) == []
+    assert len(urls - {page.url for page in pages(tmp_path).values()}) == damage.urls_lost
+    queued = {page.url for page in pages(tmp_path).values() if page.state is State.QUEUED}
+    if damage.do is bad_orders:  # it may have been a block, so the host is left alone
+        queued = {url for url in queued if "//h1.example" not in url}
+    assert set(order(tmp_path, 100)) == queued, "every queued page can be leased"
+
+
+def test_every_kind_of_finding_is_one_that_a_damage_shows() -> None:
+    assert {kind for damage in DAMAGES for kind in damage.kinds} == set(KINDS)
+
+
+def test_the_page_that_is_kept_of_two_is_in_the_index(tmp_path: Path) -> None:
+    crawl(tmp_path)
+    page_twice(tmp_path)
+    check(tmp_path, repair=True)
+    kept = pages(tmp_path)
+    assert 60 not in kept
+    assert rows(tmp_path)[index_key(tmp_path, first(tmp_path, State.QUEUED))]
+
+
+def test_a_damaged_page_keeps_its_bytes_and_what_is_legible(tmp_path: Path) -> None:
+    crawl(tmp_path)
+    page_id = first(tmp_path, State.GONE)
+    was = pages(tmp_path)[page_id]
+    damaged_tail(tmp_path)
+    hurt = rows(tmp_path)[keys.page_key(page_id)]
+    check(tmp_path, repair=True)
+    page = pages(tmp_path)[page_id]
+    assert (page.url, page.state, page.reason) == (was.url, State.GONE, DAMAGED)
+    assert rows(tmp_path)[keys.aside_key(page_id)] == hurt
+
+
+def test_what_the_crawl_has_set_aside_is_one_finding_and_heals(tmp_path: Path) -> None:
+    crawl(tmp_path)
+    damaged_queued_page(tmp_path)
+    frontier = start(tmp_path)
+    while frontier.lease(1_700_000_000.0) is not None:
+        pass
+    assert len(frontier.unreadable) == 1
+    frontier.close()
+    assert [finding.kind for finding in check(tmp_path)] == ["unreadable page"]
+    assert all(finding.is_mended for finding in check(tmp_path, repair=True))
+    assert check(tmp_path) == []
+
+
+def test_all_damage_at_once_heals(tmp_path: Path) -> None:
+    crawl(tmp_path)
+    for damage in DAMAGES:
+        if damage.do not in (waiting_and_queued, page_twice, leased_page, damaged_queued_page):
+            damage.do(tmp_path)
+    check(tmp_path, repair=True)
+    assert check(tmp_path) == []
+
+
+def test_a_store_of_another_project_is_checked_but_its_index_is_not_guessed(tmp_path: Path) -> None:
+    crawl(tmp_path)
+    page_without_index(tmp_path)
+    store = Store(tmp_path)
+    found = list(Check(store, None, 0.0, repair=True).run())
+    store.close()
+    assert [(finding.kind, finding.is_mended) for finding in found] == [("page without an index row", False)]
+
+
+def test_the_command_tells_what_it_found_and_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl(tmp_path)
+    frontier = Frontiers(tmp_path, capsys)
+    assert frontier("check").code == 0
+    orphan_queue_row(tmp_path)
+    page_without_index(tmp_path)
+
+    said = frontier("check")
+    assert said.code == 1
+    assert "queue row that leads nowhere: 1" in said.out
+    assert "2 of them not mended; `scrapy frontier check --repair`" in " ".join(said.out.split())
+    assert frontier("check", "--json").json["kinds"] == {
+        "queue row that leads nowhere": 1,
+        "page without an index row": 1,
+    }
+    assert frontier("check", "--repair").code == 0
+    assert "All is as it must be" in frontier("check").out
+
+
+def test_a_future_format_is_refused_with_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl(tmp_path)
+    change(tmp_path, {keys.FORMAT: b"99"})
+    for command in (("check",), ("check", "--repair"), ("stats",)):
+        said = Frontiers(tmp_path, capsys)(*command)
+        assert said.code == 1
+        assert "format 99" in said.err
+
+
+def test_a_page_is_found_in_its_place(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([link(f"http://a.example/{number}") for number in range(5)], 0.0)
+    fetch(frontier)
+    frontier.close()
+    store = Store(tmp_path)
+    place = find_place(store, 3, "a.example")
+    assert place is not None
+    assert (place.ahead, place.due, keys.rank_id(place.rank)) == (2, None, 3)
+    assert find_place(store, 0, "a.example") is None
+    store.close()
+
+
+def test_the_ledger_holds_ids_that_are_far_apart() -> None:
+    ledger = Ledger()
+    for page_id in (0, 4095, 4096, keys.FIRST_VISIT + 7):
+        ledger.enter(page_id, KNOWN | QUEUED, "a.example")
+    ledger.enter(9, KNOWN, "b.example")
+    assert list(ledger.having(KNOWN | QUEUED)) == [0, 4095, 4096, keys.FIRST_VISIT + 7]
+    assert list(ledger.having(KNOWN, QUEUED)) == [9]
+    assert ledger[1] == ledger[1 << 39] == 0
+    assert ledger.is_of(9, "b.example")
+    assert not ledger.is_of(9, "a.example")

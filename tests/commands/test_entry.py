@@ -1,0 +1,168 @@
+"""The command as a user runs it: a process of its own, pipes, Ctrl-C, a crawl that holds the store."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from scrapy.exceptions import UsageError
+from stores import Frontiers, crawl, environment, link, run_scrapy, scrapy_command, start
+
+from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
+from scrapy_frontier.core.findings import KINDS
+from scrapy_frontier.core.store import Store
+
+DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
+
+
+def test_scrapy_knows_the_command(tmp_path: Path) -> None:
+    crawl(tmp_path / "frontier")
+    assert "frontier" in run_scrapy(tmp_path).out
+    said = run_scrapy(tmp_path, "frontier", "stats", "--dir", tmp_path / "frontier", "--json")
+    assert (said.code, said.json["known"]) == (0, 60)
+    assert run_scrapy(tmp_path, "frontier").out == overview() + "\n"
+    assert "requeue" in run_scrapy(tmp_path, "frontier", "-h").out
+
+
+def test_a_project_needs_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop\n")
+    (tmp_path / "shop.py").write_text("SPIDER_MODULES = ['spiders']\nJOBDIR = 'job'\n")
+    (tmp_path / "spiders.py").write_text(
+        "import scrapy\nclass One(scrapy.Spider):\n    name = 'one'\n"
+        "    custom_settings = {'JOBDIR': 'other', 'DOWNLOAD_DELAY': 5}\n"
+    )
+    crawl(tmp_path / "job" / "frontier")
+    crawl(tmp_path / "other" / "frontier", pages=40)
+    assert run_scrapy(tmp_path, "frontier", "stats", "--json").json["known"] == 60
+    told = run_scrapy(tmp_path, "frontier", "stats", "--json", "--spider", "one").json
+    assert told["known"] == 40
+    assert run_scrapy(tmp_path, "frontier", "stats", "--json", "--dir", "other").json["known"] == 40
+    assert run_scrapy(tmp_path, "frontier", "stats", "--json", "-s", "JOBDIR=other").json["known"] == 40
+    wrong = run_scrapy(tmp_path, "frontier", "stats", "--spider", "two")
+    assert (wrong.code, "no spider 'two'" in wrong.err) == (2, True)
+
+
+def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:
+    for arguments, words in (
+        (("nothing",), "no command 'nothing'"),
+        (("stats", "--nothing"), "no option --nothing"),
+        (("stats", "--limit", "3"), "takes no --limit"),
+        (("why",), "why URL"),
+        (("stats",), "--dir DIR"),
+    ):
+        said = run_scrapy(tmp_path, "frontier", *arguments)
+        assert (said.code, words in said.err) == (2, True), said.err
+        assert "Traceback" not in said.err
+    missing = run_scrapy(tmp_path, "frontier", "stats", "--dir", "nowhere", "--json")
+    assert (missing.code, missing.json["error"]) == (1, "frontier_missing")
+    assert not (tmp_path / "nowhere").exists(), "looking makes no frontier"
+
+
+HOLD = """
+import sys, time
+from scrapy_frontier.core.store import Store
+store = Store(sys.argv[1])
+print("open", flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_store_that_a_crawl_holds_is_named_with_its_process(tmp_path: Path) -> None:
+    crawl(tmp_path / "frontier")
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "frontier")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(tmp_path)) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        try:
+            for arguments in (("stats",), ("check", "--repair"), ("reset", "--yes"), ("stats", "--json")):
+                said = run_scrapy(tmp_path, "frontier", *arguments, "--dir", tmp_path / "frontier")
+                assert said.code == 1
+                assert f"process {holder.pid}" in said.err
+                assert "stop that crawl first" in said.err
+                assert "Traceback" not in said.err
+        finally:
+            holder.kill()
+    assert json.loads(said.out)["error"] == "frontier_locked"
+
+
+def big(directory: Path) -> None:
+    frontier = start(directory)
+    for number in range(0, 20_000, 100):
+        pages = range(number, number + 100)
+        frontier.discover([link(f"http://h{page % 9}.example/{page}") for page in pages], 0.0)
+    frontier.close()
+
+
+def test_head_has_seen_enough(tmp_path: Path) -> None:
+    big(tmp_path / "frontier")
+    for arguments in (("dump",), ("find", "."), ("queue", "--limit", "0"), ("dump", "--format", "csv")):
+        command = scrapy_command("frontier", *arguments, "--dir", tmp_path / "frontier")
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path), cwd=tmp_path
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr.read() == b""
+        assert process.returncode == 0
+
+
+def test_ctrl_c_ends_quietly_and_leaves_the_store_sound(tmp_path: Path) -> None:
+    big(tmp_path / "frontier")
+    command = scrapy_command("frontier", "dump", "--dir", tmp_path / "frontier")
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(tmp_path), cwd=tmp_path
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()  # then it waits, for nobody reads on
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        assert process.stderr.read() == b"\nInterrupted.\n"
+    assert process.returncode == 130
+    Store(tmp_path / "frontier").close()
+
+
+def test_a_sentence_for_every_error_of_the_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl(tmp_path)
+    said = Frontiers(tmp_path, capsys)("export", tmp_path / "no" / "such" / "place.gz")
+    assert said.code == 1
+    assert "place.gz" in said.err
+
+
+def test_each_command_has_a_function_of_its_name() -> None:
+    for name, spec in COMMANDS.items():
+        module = __import__(f"scrapy_frontier.commands.{spec.module}", fromlist=["_"])
+        assert callable(getattr(module, "import_" if name == "import" else name))
+        assert set(spec.options) <= set(OPTIONS)
+
+
+def test_the_overview_fits_80_columns() -> None:
+    assert max(map(len, overview().splitlines())) <= 80
+
+
+def test_the_documentation_has_every_command_and_option_and_finding() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| `([^`]+)` \| (.+?) \|$", text, re.MULTILINE))
+    assert {how: does for how, does in table.items() if how.split()[0] in COMMANDS} == {
+        usage(name): spec.does for name, spec in COMMANDS.items()
+    }
+    assert {how for how in table if how.startswith("--")} == {f"--{name}" for name in OPTIONS}
+    kinds = dict(re.findall(r"^\| ([a-z' ]+?) \| (.+?) \|$", text, re.MULTILINE))
+    assert {kind: kinds[kind] for kind in kinds if kind in KINDS} == KINDS
+    streamed = re.search(r"one document, or JSON Lines for ([^.]+)\.", text)
+    assert streamed is not None
+    assert set(re.findall("`(.+?)`", streamed[1])) == {name for name in COMMANDS if COMMANDS[name].streams}
+
+
+def test_unknown_options_do_not_slip_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl(tmp_path)
+    with pytest.raises(UsageError, match="takes no --repair"):
+        Frontiers(tmp_path, capsys)("stats", "--repair")

@@ -1,0 +1,194 @@
+"""Export and import: the same frontier in another place, another version, under another fingerprinter."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from hashlib import sha1
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from stores import Frontiers, change, check, crawl, first, order, pages, rows
+
+from scrapy_frontier.core import keys
+from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy import Request
+
+
+class FirstLetters:
+    """Takes pages of a host for the same if their paths begin with the same digit."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        return sha1(request.url[:19].encode()).digest()
+
+
+@pytest.fixture
+def exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    crawl(tmp_path / "old", pages=2000, hosts=7, ended=300)
+    frontier = Frontiers(tmp_path / "old", capsys)
+    frontier("delay", "h3.example", "4")
+    frontier("block", "h5.example")
+    assert frontier("export", tmp_path / "x.gz").code == 0
+    return tmp_path / "x.gz"
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    with gzip.open(file, "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def write(file: Path, records: list[dict[str, Any]]) -> None:
+    with gzip.open(file, "wt") as lines:
+        lines.writelines(json.dumps(record) + "\n" for record in records)
+
+
+def test_an_import_is_sound_and_hands_out_the_same_urls(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = Frontiers(tmp_path / "new", capsys)("import", exported)
+    assert said.code == 0, said.err
+    assert "Imported 2,001 pages of 7 hosts" in said.out
+    assert check(tmp_path / "new") == []
+    expected = order(tmp_path / "old", 1000)
+    assert len(expected) == 1000
+    assert order(tmp_path / "new", 1000) == expected
+    assert not any("//h5." in url for url in expected), "what is blocked stays blocked"
+
+
+def test_an_import_has_the_same_rows(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Frontiers(tmp_path / "new", capsys)("import", exported)
+    assert rows(tmp_path / "new") == rows(tmp_path / "old")
+
+
+def test_the_file_carries_requests_and_no_fingerprints(exported: Path) -> None:
+    records = read(exported)
+    assert records[0]["frontier"] == 1
+    assert records[-1] == {"end": len(records) - 1}
+    assert not any("fingerprint" in record for record in records)
+
+
+def test_another_fingerprinter_may_take_pages_for_one(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=FirstLetters)
+    done = other("import", exported, "--json").json
+    assert done["merged"] > 1900
+    assert done["pages"] + done["merged"] == 2001
+    assert other("check").code == 0
+    assert other("page", "http://h1.example/1").code == 0
+    wrong = Frontiers(tmp_path / "new", capsys)("page", "http://h1.example/1")
+    assert wrong.code == 1
+    assert "REQUEST_FINGERPRINTER_CLASS" in wrong.err
+
+
+def test_damaged_pages_travel_with_their_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl(tmp_path / "old")
+    page_id = first(tmp_path / "old", State.GONE)
+    hurt = rows(tmp_path / "old")[keys.page_key(page_id)][:-2]
+    change(tmp_path / "old", {keys.page_key(page_id): hurt})
+    Frontiers(tmp_path / "old", capsys)("export", tmp_path / "x.gz")
+    Frontiers(tmp_path / "new", capsys)("import", tmp_path / "x.gz")
+    assert check(tmp_path / "new") == []
+    assert rows(tmp_path / "new")[keys.aside_key(page_id)] == hurt
+    assert pages(tmp_path / "new")[page_id].state is State.GONE
+
+
+def test_a_request_that_cannot_be_rebuilt_is_kept(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = read(exported)
+    records[-2:-2] = [{"something": "new"}]
+    records[5]["request"] = {"class": "nowhere.Request"}
+    records[-1]["end"] += 1
+    write(exported, records)
+    done = Frontiers(tmp_path / "new", capsys)("import", exported, "--json").json
+    assert (done["pages"], done["not_rebuilt"], done["unknown"]) == (2001, 1, 1)
+
+
+def cut_off(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-2000])
+
+
+def without_end(file: Path) -> None:
+    write(file, read(file)[:-1])
+
+
+def without_a_line(file: Path) -> None:
+    write(file, read(file)[:7] + read(file)[8:])
+
+
+def no_gzip(file: Path) -> None:
+    file.write_text("hello")
+
+
+def some_gzip(file: Path) -> None:
+    write(file, [{"hello": 1}])
+
+
+def future_version(file: Path) -> None:
+    records = read(file)
+    write(file, [{**records[0], "frontier": 9}, *records[1:]])
+
+
+def nonsense(file: Path) -> None:
+    records = read(file)
+    write(file, [records[0], {"page": "seven", "url": 4}, *records[1:]])
+
+
+def queue_that_does_not_fit(file: Path) -> None:
+    records = [record for record in read(file) if record.get("queued") != 1999]
+    write(file, [*records[:-1], {"end": len(records) - 1}])
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        cut_off,
+        without_end,
+        without_a_line,
+        no_gzip,
+        some_gzip,
+        future_version,
+        nonsense,
+        queue_that_does_not_fit,
+    ],
+)
+def test_a_damaged_file_leaves_nothing_behind(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str], damage: Any
+) -> None:
+    damage(exported)
+    said = Frontiers(tmp_path / "new", capsys)("import", exported)
+    assert said.code == 1
+    assert said.err.startswith("scrapy frontier: ")
+    assert not (tmp_path / "new").exists()
+    assert not list(tmp_path.glob("*.importing"))
+
+
+def test_nothing_is_imported_over_a_frontier(
+    tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = rows(tmp_path / "old")
+    said = Frontiers(tmp_path / "old", capsys)("import", exported)
+    assert said.code == 1
+    assert "holds a frontier already" in said.err
+    assert rows(tmp_path / "old") == before
+    assert Frontiers(tmp_path / "none", capsys)("import", tmp_path / "nofile").code == 1
+
+
+def test_a_killed_crawl_stays_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its hosts may have been visited later than their rows say."""
+    crawl(tmp_path / "old")
+    change(tmp_path / "old", delete=(keys.CLEAN,))
+    Frontiers(tmp_path / "old", capsys)("export", tmp_path / "x.gz")
+    Frontiers(tmp_path / "new", capsys)("import", tmp_path / "x.gz")
+    assert keys.CLEAN not in rows(tmp_path / "new")
+    store = Store(tmp_path / "new")
+    assert store.get(keys.SCHEME)
+    store.close()

@@ -1,0 +1,194 @@
+"""Commands that look: what they say, as text within 80 columns and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from scrapy.exceptions import UsageError
+from stores import NOW, Frontiers, change, crawl, fetch, link, order, pages, rows, start
+
+from scrapy_frontier.commands import output
+from scrapy_frontier.core import keys, records
+from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.records import Page
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG = "http://h1.example/" + "long/" * 40 + "end"
+
+
+@pytest.fixture
+def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    crawl(tmp_path)
+    return Frontiers(tmp_path, capsys)
+
+
+LOOKS = [
+    ("stats",),
+    ("hosts",),
+    ("queue",),
+    ("find", "."),
+    ("page", "http://h1.example/31"),
+    ("page", LONG),
+    ("why", "http://h1.example/31"),
+    ("why", "http://nobody.example/"),
+    ("check",),
+]
+
+
+@pytest.mark.parametrize("command", LOOKS, ids=" ".join)
+def test_text_fits_80_columns_and_looking_changes_nothing(frontier: Frontiers, command: tuple[str]) -> None:
+    frontier("add", LONG, "--priority", "9")
+    frontier("requeue", "--state", "done")
+    before = rows(frontier.directory)
+    said = frontier(*command)
+    assert said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert rows(frontier.directory) == before
+
+
+@pytest.mark.parametrize("command", [*LOOKS, ("dump",), ("dump", "--what", "queue")], ids=" ".join)
+def test_json_is_json(frontier: Frontiers, command: tuple[str]) -> None:
+    said = frontier(*command, "--json")
+    assert all(isinstance(line, dict) for line in said.lines)
+    if command[0] not in ("hosts", "queue", "find", "dump"):
+        assert len(said.lines) == 1
+
+
+def test_stats_are_the_kept_counters(frontier: Frontiers) -> None:
+    found = frontier("stats", "--json").json
+    kept = records.decode_counts(rows(frontier.directory)[keys.COUNTS])
+    assert found["states"] == {
+        state.name.lower(): kept.states[state] for state in State if state is not State.LEASED
+    }
+    assert (found["hosts"], found["known"], found["attempts"]) == (5, 60, kept.attempts)
+    assert found["is_clean"]
+    assert "queued" in frontier("stats").out
+
+
+def test_hosts_come_with_most_queued_pages_first(frontier: Frontiers) -> None:
+    found = frontier("hosts", "--json").lines
+    assert [host["queued"] for host in found] == sorted((host["queued"] for host in found), reverse=True)
+    assert len(frontier("hosts", "--limit", "2", "--json").lines) == 2
+    everything = frontier("hosts", "--limit", "0", "--json").lines
+    assert [host["host"] for host in everything] == [f"h{number}.example" for number in range(5)]
+
+
+def test_hosts_tell_their_delay_and_where_it_comes_from(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl(tmp_path)
+    slots = {"h2.example": {"delay": 9}}
+    frontier = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=3, DOWNLOAD_SLOTS=slots)
+    frontier("delay", "h1.example", "20")
+    frontier("block", "h3.example")
+    by_name = {host["host"]: host for host in frontier("hosts", "--json").lines}
+    told = [(by_name[f"h{n}.example"]["delay"], by_name[f"h{n}.example"]["delay_from"]) for n in range(3)]
+    assert told == [(3, "DOWNLOAD_DELAY"), (20, "operator"), (9, "DOWNLOAD_SLOTS")]
+    assert by_name["h1.example"]["ready_at"] == NOW + 20
+    text = frontier("hosts").out
+    assert "in 20 s" in text
+    assert "blocked" in text
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+def test_queue_is_the_order_of_the_crawl(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], delay: float
+) -> None:
+    crawl(tmp_path, pages=300, hosts=6, ended=40)
+    frontier = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=delay)
+    frontier("delay", "h2.example", "7")
+    frontier("block", "h5.example")
+    told = frontier("queue", "--limit", "0", "--json").lines
+    assert [turn["url"] for turn in told] == order(tmp_path, 1000, delay=delay)
+    assert all(earlier["at"] <= later["at"] for earlier, later in pairwise(told))
+
+
+def test_queue_of_one_host(frontier: Frontiers) -> None:
+    told = frontier("queue", "--host", "h2.example", "--limit", "0", "--json").lines
+    assert {turn["host"] for turn in told} == {"h2.example"}
+    assert len(frontier("queue", "--limit", "3").out.splitlines()) == 4
+    assert frontier("queue", "--host", "nobody.example", "--json").out == ""
+
+
+def test_find_searches_urls(frontier: Frontiers) -> None:
+    assert {page["url"] for page in frontier("find", r"h1.*/\d$", "--json").lines} == {
+        "http://h1.example/1",
+        "http://h1.example/6",
+    }
+    assert len(frontier("find", ".", "--limit", "4").out.splitlines()) == 5
+    assert frontier("find", "nothing-like-it").code == 1
+    with pytest.raises(UsageError, match="no regular expression"):
+        frontier("find", "(")
+
+
+def test_page_tells_the_path_from_its_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frontier = start(tmp_path)
+    for number in range(4):
+        parent = number - 1 if number else None
+        frontier.discover([link(f"http://a.example/{number}", parent=parent)], NOW)
+    fetch(frontier)
+    frontier.close()
+    told = Frontiers(tmp_path, capsys)("page", "http://a.example/3", "--json").json
+    assert told["path"] == [f"http://a.example/{number}" for number in range(3)]
+    assert told["queue"] == {"ahead": 2, "due": None, "bucket": 0x8000}
+    text = Frontiers(tmp_path, capsys)("page", "http://a.example/3").out
+    assert "linked by     http://a.example/2\n" in text
+    seed = Frontiers(tmp_path, capsys)("page", "http://a.example/0").out
+    assert "nobody: a seed, or added by hand" in seed
+    assert "HTTP          200" in seed
+
+
+def test_parents_that_go_round_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([link("http://a.example/0", parent=1), link("http://a.example/1", parent=0)], NOW)
+    frontier.close()
+    assert len(Frontiers(tmp_path, capsys)("page", "http://a.example/0", "--json").json["path"]) == 2
+
+
+def test_dump_gives_every_page(frontier: Frontiers) -> None:
+    told = frontier("dump").lines
+    kept = pages(frontier.directory)
+    assert [page["id"] for page in told] == list(kept)
+    assert {page["state"] for page in told} == {page.state.name.lower() for page in kept.values()}
+    table = list(csv.DictReader(io.StringIO(frontier("dump", "--format", "csv").out)))
+    assert [row["url"] for row in table] == [page["url"] for page in told]
+
+
+def test_dump_of_the_queue_gives_every_row(frontier: Frontiers) -> None:
+    told = frontier("dump", "--what", "queue").lines
+    queued = {page_id for page_id, page in pages(frontier.directory).items() if page.state is State.QUEUED}
+    assert {row["id"] for row in told} == queued
+    assert any(row["due"] for row in told)
+    table = list(csv.DictReader(io.StringIO(frontier("dump", "--what", "queue", "--format", "csv").out)))
+    assert len(table) == len(told)
+
+
+def test_what_the_web_wrote_does_not_steer_the_terminal(frontier: Frontiers) -> None:
+    url = "http://h1.example/\x1b[2J\ud800"
+    change(frontier.directory, {keys.page_key(3): records.encode_page(Page(url, State.DONE))})
+    found = frontier("find", "2J")
+    assert "\\x1b[2J\\ud800" in found.out
+    assert frontier("find", "2J", "--json").lines[0]["url"] == url
+    assert "\\ud800" in frontier("dump", "--format", "csv").out
+
+
+def test_cutting_keeps_both_ends() -> None:
+    assert output.shorten("abcdefghijklmnop", 10) == "abcd..mnop"
+    assert output.shorten("abc", 10) == "abc"
+    assert output.shorten("abcdef", 4) == "abc~"
+
+
+def test_progress_speaks_on_standard_error_when_it_takes_long(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_PROGRESS_AFTER", 0.0)
+    assert list(output.progress(range(600), "counted", 1000)) == list(range(600))
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "counted: 512 of 1,000 (51 %)" in said.err

@@ -1,0 +1,329 @@
+"""Commands that steer: what they change is sound, and the crawl obeys."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from scrapy.exceptions import UsageError
+from stores import (
+    FETCHED,
+    NOW,
+    Frontiers,
+    change,
+    check,
+    crawl,
+    fetch,
+    fingerprint,
+    fingerprint_of,
+    first,
+    link,
+    order,
+    pages,
+    rows,
+    start,
+)
+
+from scrapy_frontier.core import keys, steering
+from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.hosts import Politeness
+from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.orders import Orders, decode_orders, encode_orders, orders_key
+from scrapy_frontier.core.records import Page, encode_page
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    crawl(tmp_path)
+    return Frontiers(tmp_path, capsys)
+
+
+def in_state(frontier: Frontiers, state: State) -> set[str]:
+    return {page.url for page in pages(frontier.directory).values() if page.state is state}
+
+
+# -- add ---------------------------------------------------------------------------------------------------
+
+
+def test_added_pages_are_queued_by_their_priority(frontier: Frontiers) -> None:
+    said = frontier("add", "http://new.example/1", "http://h1.example/31", "--priority", "50", "--json")
+    assert (said.json["added"], said.json["known"]) == (1, 1)
+    assert check(frontier.directory) == []
+    assert order(frontier.directory, 1) == ["http://new.example/1"]
+    assert "Added 0; 1 known already" in frontier("add", "http://new.example/1").out
+
+
+def test_urls_are_read_from_a_file(frontier: Frontiers, tmp_path: Path) -> None:
+    file = tmp_path / "urls"
+    lines = [f"http://n{number % 7}.example/{number}" for number in range(250)]
+    file.write_text("# seeds\n\n" + "\n".join([*lines, "no url"]) + "\n")
+    said = frontier("add", "--file", file)
+    assert said.code == 1, "one line was no URL"
+    assert "Added 250; 0 known already; 1 refused." in said.out
+    assert "'no url'" in said.err
+    assert check(frontier.directory) == []
+
+
+def test_adding_makes_a_frontier_where_there_is_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frontier = Frontiers(tmp_path / "new", capsys)
+    assert frontier("add", "http://a.example/").code == 0
+    assert check(frontier.directory) == []
+    assert order(frontier.directory, 5) == ["http://a.example/"]
+
+
+def test_what_is_no_url_is_refused_before_anything_is_added(frontier: Frontiers) -> None:
+    before = rows(frontier.directory)
+    for bad in ("example.com", "http://", "mailto:a@example.com"):
+        with pytest.raises(UsageError):
+            frontier("add", "http://new.example/", bad)
+    with pytest.raises(UsageError, match="write URLs"):
+        frontier("add")
+    assert rows(frontier.directory) == before
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_steering_leaves_the_clean_mark_as_it_was(frontier: Frontiers, was_clean: bool) -> None:
+    """After a kill a host may have been visited later than its row says; adding a page changes nothing."""
+    if not was_clean:
+        open_one = start(frontier.directory)
+        open_one.discover([link("http://x.example/")], NOW)
+        open_one.commit()
+        open_one._store.close()
+    for command in (
+        ("add", "http://new.example/"),
+        ("requeue",),
+        ("forget", "http://new.example/"),
+        ("block", "h1.example"),
+    ):
+        assert frontier(*command).code == 0
+        assert (keys.CLEAN in rows(frontier.directory)) == was_clean
+
+
+# -- requeue -----------------------------------------------------------------------------------------------
+
+
+def test_failed_pages_are_queued_again(frontier: Frontiers) -> None:
+    failed = in_state(frontier, State.FAILED)
+    assert failed
+    assert frontier("requeue", "--json").json == {"requeued": len(failed)}
+    assert check(frontier.directory) == []
+    assert not in_state(frontier, State.FAILED)
+    assert failed <= set(order(frontier.directory, 1000))
+
+
+def test_requeue_takes_states_host_and_pattern(frontier: Frontiers) -> None:
+    ended = in_state(frontier, State.GONE) | in_state(frontier, State.EXCLUDED)
+    host = min(ended).split("/")[2]
+    of_host = {url for url in ended if url.startswith(f"http://{host}/")}
+    frontier("requeue", "--state", "gone,excluded", "--host", host)
+    assert of_host <= in_state(frontier, State.QUEUED)
+    assert not (ended - of_host) & in_state(frontier, State.QUEUED)
+    frontier("requeue", "--state", "done", "--match", "/0$")
+    assert "http://h0.example/0" in in_state(frontier, State.QUEUED)
+    assert check(frontier.directory) == []
+    with pytest.raises(UsageError, match="'queued'"):
+        frontier("requeue", "--state", "queued")
+
+
+def test_a_requeued_page_keeps_its_request_and_starts_anew(frontier: Frontiers) -> None:
+    page_id = first(frontier.directory, State.FAILED)
+    was = pages(frontier.directory)[page_id]
+    frontier("requeue")
+    page = pages(frontier.directory)[page_id]
+    assert page == Page(
+        was.url, State.QUEUED, 0, was.priority, was.discovered, was.parent, was.host, was.payload
+    )
+
+
+# -- forget ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", [State.QUEUED, State.DONE, State.GONE, State.FAILED, State.REDIRECTED])
+def test_a_forgotten_page_was_never_seen(frontier: Frontiers, state: State) -> None:
+    url = pages(frontier.directory)[first(frontier.directory, state)].url
+    assert frontier("forget", url).out == "Forgot 1 page.\n"
+    assert check(frontier.directory) == []
+    assert "never seen" in frontier("why", url).out
+    assert frontier("forget", url).code == 1
+    assert frontier("add", url, "--json").json["added"] == 1
+
+
+def test_a_waiting_page_can_be_forgotten(frontier: Frontiers) -> None:
+    waiting = [key for key in rows(frontier.directory) if key[:1] == keys.WAITING]
+    url = pages(frontier.directory)[int.from_bytes(waiting[0][9:], "big")].url
+    frontier("forget", url)
+    assert check(frontier.directory) == []
+    assert len([key for key in rows(frontier.directory) if key[:1] == keys.WAITING]) == len(waiting) - 1
+
+
+def test_a_forgotten_host_leaves_nothing_but_its_clock(frontier: Frontiers) -> None:
+    others = {page.url for page in pages(frontier.directory).values() if "//h0.example" not in page.url}
+    said = frontier("forget", "--host", "h0.example", "--json").json
+    assert said["forgotten"] == 12 + 1, "and the further visit"
+    assert check(frontier.directory) == []
+    assert {page.url for page in pages(frontier.directory).values()} == others
+    host = next(each for each in frontier("hosts", "--json").lines if each["host"] == "h0.example")
+    assert (host["queued"], host["done"], host["failed"], host["visited"]) == (0, 0, 0, NOW)
+
+
+def test_a_host_never_visited_is_forgotten_altogether(frontier: Frontiers) -> None:
+    frontier("add", "http://new.example/1", "http://new.example/2")
+    frontier("forget", "--host", "new.example")
+    assert check(frontier.directory) == []
+    assert keys.host_key("new.example") not in rows(frontier.directory)
+
+
+def test_a_page_whose_record_makes_another_request_now(frontier: Frontiers) -> None:
+    """A retry may have changed the request: the index row still goes."""
+    page_id = first(frontier.directory, State.DONE)
+    url = pages(frontier.directory)[page_id].url
+    changed = pages(frontier.directory)[page_id]._replace(payload=b'{"method":"POST"}')
+    change(frontier.directory, {keys.page_key(page_id): encode_page(changed)})
+    assert frontier("forget", url).code == 0
+    assert check(frontier.directory) == []
+    assert keys.INDEX + fingerprint(url) not in rows(frontier.directory)
+
+
+def test_a_host_half_forgotten_is_sound(frontier: Frontiers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C or a kill: what was not written yet is still there."""
+    monkeypatch.setattr(steering, "_AT_A_TIME", 3)
+    before = len(pages(frontier.directory))
+    store = Store(frontier.directory)
+    next(steering.Steering(store, fingerprint_of).forget_host("h2.example"))
+    store.close()
+    assert 0 < before - len(pages(frontier.directory)) < 12
+    assert check(frontier.directory) == []
+    frontier("forget", "--host", "h2.example")
+    assert check(frontier.directory) == []
+
+
+def test_wrong_counters_do_not_fall_below_zero(frontier: Frontiers) -> None:
+    change(frontier.directory, delete=(keys.host_key("h1.example"), keys.COUNTS))
+    assert frontier("requeue", "--state", "done,failed,gone").code == 0
+    assert frontier("forget", "--host", "h1.example").code == 0
+    check(frontier.directory, repair=True)
+    assert check(frontier.directory) == []
+
+
+def test_forget_wants_one_thing(frontier: Frontiers) -> None:
+    for wrong in (("forget",), ("forget", "http://h1.example/1", "--host", "h1.example")):
+        with pytest.raises(UsageError):
+            frontier(*wrong)
+
+
+# -- hosts -------------------------------------------------------------------------------------------------
+
+
+def test_the_crawl_obeys_an_ordered_delay(frontier: Frontiers) -> None:
+    assert "7 s, set by the operator" in frontier("delay", "h1.example", "7").out
+    crawling = start(frontier.directory, NOW + 100, default_politeness=Politeness(0.0, 8))
+    times = []
+    now = NOW + 100
+    while now < NOW + 200:
+        lease = crawling.lease(now)
+        if lease is None:
+            now += 0.5
+        else:
+            crawling.release(lease.id, FETCHED, now)
+            if lease.host == "h1.example":
+                times.append(now)
+    crawling.set_delay("h1.example", 0.0, now)  # AutoThrottle does not overrule the operator
+    crawling.close()
+    assert len(times) > 3
+    assert all(later - earlier >= 7 for earlier, later in pairwise(times))
+    frontier("delay", "h1.example", "default")
+    assert orders_key("h1.example") not in rows(frontier.directory)
+
+
+def test_the_crawl_leaves_a_blocked_host_alone_and_ends_without_it(frontier: Frontiers) -> None:
+    queued = {url for url in in_state(frontier, State.QUEUED) if url.startswith("http://h1.example/")}
+    assert f"{len(queued)} pages of it stay queued" in frontier("block", "http://h1.example/x").out
+
+    crawling = start(frontier.directory, NOW + 100)
+    crawling.discover([link("http://h1.example/new"), link("http://h1.example/memory", stored=False)], NOW)
+    fetched = set()
+    while crawling.lease(NOW + 200) is not None:
+        pass
+    while crawling.pending:
+        fetched.add(fetch(crawling, now=NOW + 4000))
+    assert crawling.wake_at() is None or crawling.leased
+    crawling.close()
+    assert not fetched & queued
+    assert check(frontier.directory) == []
+    assert queued < in_state(frontier, State.QUEUED)
+
+    assert frontier("unblock", "h1.example").out == "h1.example may be visited.\n"
+    assert queued < set(order(frontier.directory, 1000, NOW + 5000))
+    assert "was not blocked" in frontier("unblock", "h1.example").out
+
+
+def test_a_blocked_host_keeps_its_delay(frontier: Frontiers) -> None:
+    frontier("delay", "h1.example", "5")
+    frontier("block", "h1.example")
+    assert decode_orders(rows(frontier.directory)[orders_key("h1.example")]) == Orders(5.0, int(NOW))
+    frontier("unblock", "h1.example")
+    assert decode_orders(rows(frontier.directory)[orders_key("h1.example")]) == Orders(5.0, None)
+
+
+@pytest.mark.parametrize("wrong", ["-1", "soon", "inf", "nan"])
+def test_a_delay_is_a_number(frontier: Frontiers, wrong: str) -> None:
+    with pytest.raises(UsageError, match="a delay is a number"):
+        frontier("delay", "h1.example", wrong)
+
+
+def test_orders_are_these_bytes() -> None:
+    assert encode_orders(Orders()) == b"{}"
+    assert encode_orders(Orders(2.5, 17)) == b'{"delay":2.5,"blocked":17}'
+    assert orders_key("a.example") == b"oa.example"
+    for orders in (Orders(), Orders(0.0), Orders(blocked=0), Orders(3.0, 5)):
+        assert decode_orders(encode_orders(orders)) == orders
+    for bad in (b"", b"[]", b"7", b'{"delay":-1}', b'{"delay":NaN}', b'{"blocked":"x"}', b'{"delay":{}}'):
+        with pytest.raises(UnreadableRecord):
+            decode_orders(bad)
+
+
+# -- reset -------------------------------------------------------------------------------------------------
+
+
+def test_reset_asks_and_removes(frontier: Frontiers, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert frontier("reset").code == 1, "there is nobody to ask"
+    for answer, code in (("no\n", 1), ("\n", 1), ("yes\n", 0)):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
+        assert (frontier.directory / "leveldb").exists()
+        said = frontier("reset")
+        assert (said.code, "60 pages" in said.err) == (code, True)
+    assert not (frontier.directory / "leveldb").exists()
+    assert frontier("stats").code == 1
+    assert frontier("reset", "--yes").code == 1
+
+
+class Terminal:
+    def __init__(self, answer: str) -> None:
+        self._answer = answer
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return self._answer
+
+
+def test_reset_removes_what_cannot_be_opened(frontier: Frontiers) -> None:
+    (frontier.directory / "leveldb" / "CURRENT").write_bytes(b"nonsense")
+    assert frontier("stats").code == 1
+    assert frontier("reset", "--yes").code == 0
+    assert not list(frontier.directory.glob("leveldb*"))
+
+
+def test_compact_loses_nothing(frontier: Frontiers) -> None:
+    before = rows(frontier.directory)
+    said = frontier("compact", "--json").json
+    assert said["bytes"] > 0
+    assert rows(frontier.directory) == before

@@ -1,0 +1,349 @@
+"""`why`: the right sentence for every state and every reason that the code can give."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from stores import NOW, Frontiers, change, crawl, fetch, link, start
+
+import scrapy_frontier
+from scrapy_frontier.core import explain, keys
+from scrapy_frontier.core.explain import moment, span
+from scrapy_frontier.core.findings import DAMAGED
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.records import Page, encode_page
+from scrapy_frontier.flights import Flight, verdict
+
+URL = "http://a.example/page"
+WHEN = "2023-11-14 22:13:20 UTC"
+
+
+def flight(**seen: Any) -> Flight:
+    found = Flight(Request(URL), None)  # type: ignore[arg-type]
+    for name, value in seen.items():
+        setattr(found, name, value)
+    return found
+
+
+class CancelledError(Exception):
+    pass
+
+
+class Story(NamedTuple):
+    """How a lease ends, the reason by which it is kept, and what `why` then says."""
+
+    outcome: Outcome
+    reason: str
+    said: str
+
+
+STORIES = {
+    "fetched": Story(
+        verdict(flight(is_fetched=True, status=200)),
+        "",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt.",
+    ),
+    "gone": Story(
+        verdict(flight(is_fetched=True, status=404)),
+        "HTTP 404",
+        f"The server said on {WHEN} that it does not exist (HTTP 404).",
+    ),
+    "http error": Story(
+        verdict(flight(is_fetched=True, status=500)),
+        "HTTP 500",
+        f"The server answered HTTP 500 on {WHEN}, at the first attempt.",
+    ),
+    "callback": Story(
+        verdict(flight(is_fetched=True, status=200, spider_error=KeyError("title"))),
+        "callback raised KeyError: 'title'",
+        f"It was fetched on {WHEN} (HTTP 200), but its callback raised KeyError: 'title'.",
+    ),
+    "network": Story(
+        verdict(flight(error=TimeoutError("took longer than 180 s"))),
+        "TimeoutError: took longer than 180 s",
+        f"It failed on {WHEN}, at the first attempt: TimeoutError: took longer than 180 s.",
+    ),
+    "nothing seen": Story(
+        verdict(flight()),
+        "ended without a response",
+        f"It failed on {WHEN}, at the first attempt: ended without a response.",
+    ),
+    "robots": Story(
+        verdict(flight(error=IgnoreRequest("Forbidden by robots.txt"))),
+        "Forbidden by robots.txt",
+        f"It must not be fetched, as was found on {WHEN}: Forbidden by robots.txt.",
+    ),
+    "ignored": Story(
+        verdict(flight(error=IgnoreRequest())),
+        "IgnoreRequest",
+        f"It must not be fetched, as was found on {WHEN}: IgnoreRequest.",
+    ),
+    "dropped redirect": Story(
+        verdict(flight(child=Request("http://b.example/"))),
+        "led to a request that was dropped",
+        f"It led on {WHEN} to a request that was dropped before it was queued: by the spider's allowed "
+        "domains, a depth limit or another middleware.",
+    ),
+    "redirect to nothing known": Story(
+        Outcome(Event.REDIRECTED, reason="led to http://b.example/"),
+        "led to http://b.example/",
+        f"It led on {WHEN} to http://b.example/, which is not a page of its own here.",
+    ),
+    "unreadable record": Story(
+        Outcome(Event.FAILED, reason="unreadable record: spider 's' has no method 'old'"),
+        "unreadable record: spider 's' has no method 'old'",
+        f"It was set aside on {WHEN}: its record makes no request of this spider "
+        "(spider 's' has no method 'old').",
+    ),
+    "cancelled": Story(
+        verdict(flight(error=CancelledError()), closing=True),
+        "cancelled",
+        "It is queued: it is the next page of a.example, and the host may be visited now.",
+    ),
+    "retried status": Story(
+        Outcome(Event.RETRIED, 503, "HTTP 503"),
+        "HTTP 503",
+        "It is queued: it is the next page of a.example, and the host may be visited now; this will be "
+        "attempt 2 of 10, because the last one ended with: HTTP 503.",
+    ),
+    "retried error": Story(
+        Outcome(Event.RETRIED, reason="to be retried", delay=5.0),
+        "to be retried",
+        "It waits until 2023-11-14 22:13:25 UTC (in 5 s) for attempt 2 of 10, because the last one ended "
+        "with: to be retried.",
+    ),
+    "redirected to itself": Story(
+        Outcome(Event.RETRIED, reason="redirected to itself"),
+        "redirected to itself",
+        "It is queued: it is the next page of a.example, and the host may be visited now; this will be "
+        "attempt 2 of 10, because the last one ended with: redirected to itself.",
+    ),
+    "expired": Story(
+        Outcome(Event.EXPIRED, reason="not released in time"),
+        "not released in time",
+        "It is queued: it is the next page of a.example, and the host may be visited now; this will be "
+        "attempt 2 of 10, because the last one ended with: not released in time.",
+    ),
+}
+
+
+def said(frontier: Frontiers, url: str = URL) -> str:
+    found: str = frontier("why", url, "--json").json["why"]
+    return found
+
+
+@pytest.fixture
+def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    return Frontiers(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=STORIES)
+def test_every_way_a_lease_can_end(frontier: Frontiers, story: Story) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(URL)], NOW)
+    fetch(pages, story.outcome)
+    kept = pages.page(0)
+    assert kept is not None
+    assert kept.reason == story.reason
+    pages.close()
+    assert said(frontier) == story.said
+
+
+def test_a_page_given_up_after_its_last_attempt(frontier: Frontiers) -> None:
+    pages = start(frontier.directory, max_attempts=2)
+    pages.discover([link(URL)], NOW)
+    fetch(pages, Outcome(Event.RETRIED, 503, "HTTP 503"))
+    fetch(pages, Outcome(Event.RETRIED, 503, "HTTP 503"))
+    pages.close()
+    assert said(frontier) == (
+        f"It was given up on {WHEN} after 2 attempts, as many as are allowed; "
+        "the last one ended with: HTTP 503."
+    )
+
+
+def test_a_chain_of_redirects_is_told_to_its_end(frontier: Frontiers) -> None:
+    urls = [URL, "http://b.example/", "http://c.example/", "http://d.example/"]
+    pages = start(frontier.directory)
+    pages.discover([link(url, priority=-number) for number, url in enumerate(urls)], NOW)
+    for number, url in enumerate(urls[1:], 1):
+        fetch(pages, Outcome(Event.REDIRECTED, 301, f"led to {url}", target=number))
+    pages.close()
+    told = f"It led on {WHEN} to {urls[1]}, which led to {urls[2]}, which led to {urls[3]}, which "
+    assert said(frontier) == f"{told}is queued."
+    pages = start(frontier.directory)
+    fetch(pages, Outcome(Event.GONE, 404, "HTTP 404"))
+    pages.close()
+    assert said(frontier) == f"{told}is gone (HTTP 404)."
+
+
+def test_redirects_that_go_round(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(URL), link("http://b.example/")], NOW)
+    fetch(pages, Outcome(Event.REDIRECTED, 301, "led to b", target=1))
+    fetch(pages, Outcome(Event.REDIRECTED, 301, "led to a", target=0))
+    pages.close()
+    assert said(frontier).endswith("which leads round in a circle.")
+
+
+def test_a_redirect_to_a_page_that_was_forgotten(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(URL), link("http://b.example/")], NOW)
+    fetch(pages, Outcome(Event.REDIRECTED, 301, "led to b", target=1))
+    pages.close()
+    frontier("forget", "http://b.example/")
+    assert said(frontier).endswith("to a page that is gone, which was forgotten or cannot be read.")
+
+
+def test_pages_of_its_host_come_before_it(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(f"http://a.example/{number}") for number in range(3)], NOW)
+    pages.discover([link(URL)], NOW)
+    pages.close()
+    assert "3 pages of a.example come before it" in said(frontier)
+    assert "1 page of a.example comes before it" in said(frontier, "http://a.example/1")
+
+
+def test_the_clock_of_its_host(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = start(tmp_path)
+    pages.discover([link("http://a.example/"), link(URL)], NOW)
+    fetch(pages)
+    pages.close()
+    slow = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=30)
+    assert said(slow) == (
+        "It is queued: it is the next page of a.example, and the host may be visited again in 30 s "
+        "(delay 30 s, by DOWNLOAD_DELAY)."
+    )
+    slots = Frontiers(tmp_path, capsys, DOWNLOAD_SLOTS={"a.example": {"delay": 600}})
+    assert "again in 10 min (delay 10 min, by DOWNLOAD_SLOTS)" in said(slots)
+    slow("delay", "a.example", "2.5")
+    assert "again in 2.5 s (delay 2.5 s, set by the operator)" in said(slow)
+
+
+def test_a_blocked_host(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(URL)], NOW)
+    pages.close()
+    frontier("block", "a.example")
+    assert said(frontier) == (
+        f"It is queued, but a.example is blocked since {WHEN}: no page of it is fetched until "
+        "`scrapy frontier unblock a.example`."
+    )
+
+
+def test_a_page_whose_queue_row_is_missing(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(URL)], NOW)
+    pages.close()
+    change(frontier.directory, delete=(keys.queue_prefix("a.example") + keys.rank(0, 0x8000, 0, 0),))
+    assert "no row of a queue leads to it" in said(frontier)
+
+
+def test_a_page_that_cannot_be_read(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(URL)], NOW)
+    pages.close()
+    change(frontier.directory, {keys.page_key(0): b"?"})
+    assert "cannot be read and will be set aside when its turn comes" in said(frontier)
+    change(frontier.directory, {keys.aside_key(0): b"?"})
+    assert "cannot be read and was set aside" in said(frontier)
+
+
+LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier check --repair` mends it."
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence"),
+    [
+        (Page(URL, State.SEEN, reason="over budget", changed=1), "It is known but not queued: over budget."),
+        (Page(URL, State.SEEN), "It is known but not queued: no reason was kept."),
+        (
+            Page(URL, State.LEASED),
+            LEASED,
+        ),
+        (
+            Page(URL, State.FAILED, 3, changed=int(NOW), reason=DAMAGED),
+            f"It failed on {WHEN}, at attempt 3: {DAMAGED}.",
+        ),
+    ],
+)
+def test_states_that_no_lease_ends_in(frontier: Frontiers, page: Page, sentence: str) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(URL)], NOW)
+    pages.close()
+    change(frontier.directory, {keys.page_key(0): encode_page(page)})
+    assert said(frontier) == sentence
+
+
+def test_a_url_never_seen(frontier: Frontiers) -> None:
+    crawl(frontier.directory)
+    answer = frontier("why", "http://nobody.example/")
+    assert answer.code == 1
+    assert answer.out == "It was never seen: no link to it was accepted, and it was no seed.\n"
+    assert said(frontier, "https://www.h1.example/31/") == (
+        "It was never seen: no link to it was accepted, and it was no seed, "
+        "but http://h1.example/31 is known."
+    )
+
+
+def test_every_state_has_its_sentence() -> None:
+    assert set(explain._SENTENCES) == set(State)
+
+
+PREFIXES = {story.reason for story in STORIES.values()} | {
+    "HTTP ",
+    "callback raised ",
+    "led to ",
+    "unreadable record: ",
+    DAMAGED,
+}
+
+
+def reasons_in(file: Path) -> set[str]:
+    """The beginnings of all texts that a file gives as the reason of an `Outcome` or a `Page`."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        given = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+        if isinstance(node.func, ast.Name) and node.func.id == "Outcome":
+            given += node.args[2:3]
+        for value in given:
+            for text in ast.walk(value):
+                if isinstance(text, ast.JoinedStr) and isinstance(text.values[0], ast.Constant):
+                    found.add(str(text.values[0].value))
+                if isinstance(text, ast.IfExp) or isinstance(value, ast.Constant):
+                    found.update(
+                        str(part.value)
+                        for part in ast.iter_child_nodes(text)
+                        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+                    )
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                found.add(value.value)
+    return found
+
+
+def test_a_new_reason_needs_a_story_here() -> None:
+    """Whoever gives pages a new reason sees here what `why` makes of it."""
+    package = Path(scrapy_frontier.__file__).parent
+    files = [*package.glob("*.py"), *package.glob("*middlewares/*.py"), package / "core" / "frontier.py"]
+    given = set().union(*map(reasons_in, files))
+    assert {"HTTP ", "ended without a response", "led to a request that was dropped"} <= given
+    assert given <= PREFIXES
+
+
+def test_spans_and_moments() -> None:
+    assert [span(each) for each in (0.25, 7, 99, 600, 7200, 3 * 86400)] == [
+        "0.25 s",
+        "7 s",
+        "99 s",
+        "10 min",
+        "2 h",
+        "3 days",
+    ]
+    assert moment(1e18).startswith("second 1")
