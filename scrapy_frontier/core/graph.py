@@ -1,0 +1,189 @@
+"""The link graph in the database, and back as arrays.
+
+The nodes are page ids. The links of a page are first an adjacency *row* of their own (`adjacency`), written
+in the same batch as the page's end; later `repack` moves the rows of 4096 consecutive ids into one *segment*
+(`segments`), where a link takes a third of the bytes. Where a page has both, the row is newer and counts.
+
+Nothing here does I/O: rows come as (key, value) pairs in the order of their keys, which is what a scan of
+a snapshot gives; `docs/format.md` names them.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from . import segments
+from .adjacency import FLAGS, INTERNAL, NOFOLLOW, WEIGHTS, Edge, decode_row
+from .segments import SEGMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from .segments import Part
+
+    Row = tuple[bytes, bytes]
+
+ROW = b"g"
+SEGMENT_ROW = b"s"
+_ID_BYTES = 5
+_LEAST_LOOSE = 64
+_LOOSE_SHARE = 4  # a segment is packed anew when its loose rows are a quarter of the pages in it
+_WEIGHTS = np.array(WEIGHTS, np.float32)
+
+
+class Graph(NamedTuple):
+    """Page i links to ``indices[indptr[i]:indptr[i + 1]]``; no target twice.
+
+    Shapes n + 1 and m; ``flags`` (uint8) and ``weights`` (float32, None where all are 1) are aligned with
+    ``indices``, which are int32 while ids allow. A page's links come in groups of equal flags, ascending.
+    """
+
+    indptr: NDArray[np.signedinteger]
+    indices: NDArray[np.signedinteger]
+    flags: NDArray[np.uint8]
+    weights: NDArray[np.float32] | None
+
+    @property
+    def pages(self) -> int:
+        return len(self.indptr) - 1
+
+
+class Repacked(NamedTuple):
+    """One segment to write: put ``value`` (empty: delete) under ``key`` and delete the rows now in it.
+
+    ``rows`` are (key, value) as they were read. Put and deletes belong into one batch; a row whose value
+    has changed since must stay: it is newer than the segment, and counts.
+    """
+
+    key: bytes
+    value: bytes
+    rows: list[Row]
+
+
+def row_key(source: int) -> bytes:
+    return ROW + source.to_bytes(_ID_BYTES, "big")
+
+
+def segment_key(source: int) -> bytes:
+    """Key of the segment that holds the links of *source*."""
+    return SEGMENT_ROW + (source // SEGMENT * SEGMENT).to_bytes(_ID_BYTES, "big")
+
+
+def key_id(key: bytes) -> int:
+    """The page of a row, or the first page of a segment."""
+    return int.from_bytes(key[1:], "big")
+
+
+def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
+    """The stored edges of one page, ascending; about 1 ms if it is packed.
+
+    *get* returns the value of a key or None. Raises `ValueError` on damaged bytes.
+    """
+    row = get(row_key(source))
+    if row is not None:
+        return decode_row(source, row)
+    segment = get(segment_key(source)) or b""
+    edges = []
+    for part in segments.unpack(source // SEGMENT * SEGMENT, segment):
+        kept = segments.only(part, part.sources == source)
+        codes = [64] * len(kept.targets) if kept.codes is None else kept.codes.tolist()
+        for target, code in zip(kept.targets.tolist(), codes, strict=True):
+            edges.append(Edge(target, kept.flags & FLAGS, WEIGHTS[code]))
+    edges.sort()
+    return edges
+
+
+def repack(
+    loose: Iterable[Row], get: Callable[[bytes], bytes | None], everything: bool = False
+) -> Iterator[Repacked]:
+    """Segments worth writing anew, one at a time; all with loose rows if *everything*.
+
+    A segment is worth it once its loose rows are a quarter of the pages in it, so that a link is packed
+    about five times in its life however the crawl jumps. About 5 million links a second, 10 ms a step.
+    """
+    for first, group in groupby(loose, lambda row: key_id(row[0]) // SEGMENT * SEGMENT):
+        rows = list(group)
+        key = segment_key(first)
+        segment = get(key) or b""
+        packed = segments.pages_with_links(segment)
+        if everything or len(rows) >= max(_LEAST_LOOSE, packed / _LOOSE_SHARE):
+            value = segments.pack(first, segment, [(key_id(key), value) for key, value in rows])
+            yield Repacked(key, value, rows)
+
+
+def read_graph(loose: Iterable[Row], packed: Iterable[Row], pages: int = 0, leave_out: int = 0) -> Graph:
+    """The graph in the rows *loose* and the segments *packed* of one snapshot, as arrays.
+
+    Links with any flag of *leave_out* are left out without being decoded. The graph has *pages* nodes, or
+    as many as its ids demand. 25 to 40 million links a second from packed rows, in steps of one segment
+    so that a thread can do it beside an event loop. Raises `ValueError` on damaged bytes.
+    """
+    parts: list[Part] = []
+    rows = ((key_id(key), value) for key, value in loose)
+    replaced = []
+    while chunk := list(islice(rows, SEGMENT)):
+        replaced.append(np.array([source for source, _ in chunk], np.int64))
+        parts += [part for part in segments.decode_rows(chunk) if not part.flags & leave_out]
+    newer = np.concatenate(replaced) if replaced else np.zeros(0, np.int64)
+    for key, value in packed:
+        first = key_id(key)
+        stale = newer[np.searchsorted(newer, first) : np.searchsorted(newer, first + SEGMENT)]
+        for part in segments.unpack(first, value, leave_out):
+            parts.append(segments.only(part, ~np.isin(part.sources, stale)) if len(stale) else part)
+    return _assemble([part for part in parts if len(part.targets)], pages)
+
+
+def _assemble(parts: list[Part], pages: int) -> Graph:
+    for part in parts:
+        pages = max(pages, int(part.sources[-1]) + 1, int(part.targets.max()) + 1)
+    degrees = np.zeros(pages, np.int64)
+    for part in parts:
+        degrees[part.sources] += part.degrees
+    indptr = np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees)))
+    links = int(indptr[-1])
+    small = max(pages, links) < 1 << 31
+    indices = np.empty(links, np.int32 if small else np.int64)
+    flags = np.empty(links, np.uint8)
+    weights = np.ones(links, np.float32) if any(part.codes is not None for part in parts) else None
+    free = indptr[:-1].copy()
+    for part in parts:
+        begin = free[part.sources]
+        start, stop = int(begin[0]), int(begin[-1] + part.degrees[-1])
+        where: slice | NDArray[np.int64] = slice(start, stop)
+        if stop - start != len(part.targets):  # other parts have links between these
+            where = segments.spread(begin, part.degrees)
+        indices[where] = part.targets
+        flags[where] = part.flags & FLAGS
+        if weights is not None and part.codes is not None:
+            weights[where] = _WEIGHTS[part.codes]
+        free[part.sources] += part.degrees
+    return Graph(indptr.astype(indices.dtype), indices, flags, weights)
+
+
+def transpose(graph: Graph) -> Graph:
+    """The graph of in-links: page i is linked from ``indices[indptr[i]:indptr[i + 1]]``, ascending."""
+    n, links = graph.pages, len(graph.indices)
+    places = np.arange(links, dtype=graph.indices.dtype)
+    turned = sparse.csr_array((places, graph.indices, graph.indptr), shape=(n, n)).tocsc()
+    weights = None if graph.weights is None else graph.weights[turned.data]
+    return Graph(turned.indptr, turned.indices, graph.flags[turned.data], weights)
+
+
+def in_links(graph: Graph, page: int) -> NDArray[np.int64]:
+    """The pages that link to *page*, ascending; one pass over the links (0.5 ms a million)."""
+    return np.searchsorted(graph.indptr, np.flatnonzero(graph.indices == page), side="right") - 1
+
+
+def link_weights(graph: Graph, internal: float = 1.0) -> NDArray[np.float32]:
+    """What each link counts in a ranking: its score, 0 for nofollow, times *internal* inside a host."""
+    weights = np.ones(len(graph.indices), np.float32) if graph.weights is None else graph.weights.copy()
+    weights[graph.flags & NOFOLLOW > 0] = 0
+    if internal != 1:
+        weights[graph.flags & INTERNAL > 0] *= np.float32(internal)
+    return weights

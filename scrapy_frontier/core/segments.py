@@ -1,0 +1,234 @@
+"""The links of many pages at once, packed and read by NumPy.
+
+A *segment* holds the links of `SEGMENT` consecutive page ids: a version, the number of pages with links,
+and a section for each set of flags: flags, length, and that many bytes of raw deflate around varints:
+number of pages, outdegrees, targets (gaps minus one; the first of a page zigzag, relative to the *first of
+the page before*, which makes the rows of a template equal bytes for the compressor: 2.6 bits a link on
+cnr-2000 where relative to the source takes 3.5), weight codes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from . import varint
+from .adjacency import FLAGS, WEIGHTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    Ints = NDArray[np.int64]
+
+SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
+VERSION = 1
+_LEVEL = 6  # of zlib: 9 saves 1 % at a third of the speed, 1 takes 8 % more bytes
+
+
+class Part(NamedTuple):
+    """Links with the same flags: *degrees[k]* links of page *sources[k]*, one page after the other."""
+
+    flags: int
+    sources: Ints
+    degrees: Ints
+    targets: Ints
+    codes: NDArray[np.uint8] | None
+
+
+def encode_varints(values: NDArray[np.integer]) -> bytes:
+    """Non-negative integers below 2**64 as varints, one after the other; 30 to 50 million a second."""
+    rest = values.astype(np.uint64)
+    lengths = np.ones(len(rest), np.int64)
+    longer = rest >> np.uint64(7)
+    while longer.any():
+        lengths += longer > 0
+        longer >>= np.uint64(7)
+    ends = np.cumsum(lengths)
+    out = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    at = ends - lengths
+    while len(at):
+        more = rest > np.uint64(0x7F)
+        out[at] = (rest & np.uint64(0x7F)).astype(np.uint8) | (more.astype(np.uint8) << 7)
+        at, rest = at[more] + 1, rest[more] >> np.uint64(7)
+    return out.tobytes()
+
+
+def decode_varints(data: bytes) -> Ints:
+    """All varints in *data* as int64 (values from 2**63 wrap); `ValueError` if the last one ends early."""
+    raw = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(raw < 0x80)
+    if len(ends) == len(raw):
+        return raw.astype(np.int64)
+    if not len(ends) or ends[-1] != len(raw) - 1:
+        raise ValueError("varint ends early")
+    left = np.diff(ends, prepend=-1) - 1
+    if left.max() > 9:
+        raise ValueError("varint longer than 64 bits")
+    values = raw[ends].astype(np.int64)
+    which = np.flatnonzero(left)
+    at, left = ends[which], left[which]
+    while len(which):
+        at -= 1
+        values[which] = (values[which] << 7) | (raw[at] & 0x7F)
+        left -= 1
+        if (more := left > 0).sum() < len(more):
+            which, at, left = which[more], at[more], left[more]
+    return values
+
+
+def spread(starts: Ints, degrees: Ints) -> Ints:
+    """The positions ``starts[k], starts[k] + 1, ..`` of all rows, one after the other."""
+    before = np.cumsum(degrees) - degrees
+    positions: Ints = np.arange(int(degrees.sum())) + np.repeat(starts - before, degrees)
+    return positions
+
+
+def _rows_of(degrees: Ints) -> Ints:
+    """Where each row begins; no row may be empty."""
+    return np.cumsum(degrees) - degrees
+
+
+def _targets(firsts: Ints, gaps: Ints, degrees: Ints) -> Ints:
+    """Undo the gaps: *gaps* holds one value a link, of which the first of each row does not count."""
+    begin = _rows_of(degrees)
+    steps = gaps + 1
+    steps[begin] = 0
+    total = np.cumsum(steps)
+    total += np.repeat(firsts - total[begin], degrees)
+    return total
+
+
+def _unzigzag(values: Ints) -> Ints:
+    return ((values >> 1) & 0x7FFF_FFFF_FFFF_FFFF) ^ -(values & 1)
+
+
+def only(part: Part, keep: NDArray[np.bool_]) -> Part:
+    links = np.repeat(keep, part.degrees)
+    codes = None if part.codes is None else part.codes[links]
+    return Part(part.flags, part.sources[keep], part.degrees[keep], part.targets[links], codes)
+
+
+def decode_rows(rows: Sequence[tuple[int, bytes]]) -> Iterator[Part]:
+    """Parts of many rows at once, first section of every page first."""
+    lengths = np.array([len(row) for _, row in rows], np.int64)
+    sources = np.array([source for source, _ in rows], np.int64)[lengths > 0]
+    data = b"".join([row for _, row in rows])
+    values = decode_varints(data)
+    ends_in_bytes = np.cumsum(lengths[lengths > 0])
+    count_before = np.cumsum(np.frombuffer(data, np.uint8) < 0x80)
+    ends = count_before[ends_in_bytes - 1] if len(sources) else ends_in_bytes
+    at = np.concatenate(([0], ends[:-1])) if len(sources) else ends
+    while len(sources):
+        if (ends - at < 3).any():
+            raise ValueError("an adjacency row ends early")
+        flags, degrees = values[at], values[at + 1]
+        sizes = degrees * (1 + (flags & WEIGHTED > 0))
+        if (degrees < 1).any() or (at + 2 + sizes > ends).any() or (flags & ~(FLAGS | WEIGHTED)).any():
+            raise ValueError("an adjacency row is damaged")
+        for flag in np.unique(flags).tolist():
+            those = flags == flag
+            degree, begin, source = degrees[those], at[those] + 2, sources[those]
+            gaps = values[spread(begin, degree)]
+            targets = _targets(source + _unzigzag(values[begin]), gaps, degree)
+            codes = values[spread(begin + degree, degree)].astype(np.uint8) if flag & WEIGHTED else None
+            yield Part(flag, source, degree, targets, codes)
+        at = at + 2 + sizes
+        more = at < ends
+        at, ends, sources = at[more], ends[more], sources[more]
+
+
+def unpack(first: int, segment: bytes, leave_out: int = 0) -> Iterator[Part]:
+    """Parts of a segment, without those that have a flag of *leave_out*."""
+    if not segment:
+        return
+    version, offset = varint.decode(segment)
+    if version != VERSION:
+        raise ValueError(f"segment of pages from {first} on has version {version}, not {VERSION}")
+    _, offset = varint.decode(segment, offset)
+    while offset < len(segment):
+        flags, offset = varint.decode(segment, offset)
+        size, offset = varint.decode(segment, offset)
+        if not flags & leave_out:
+            yield _unpack_section(first, flags, segment[offset : offset + size])
+        offset += size
+
+
+def pages_with_links(segment: bytes) -> int:
+    """How many pages have links in *segment*; 0 for an empty one."""
+    return varint.decode(segment, varint.decode(segment)[1])[0] if segment else 0
+
+
+def _unpack_section(first: int, flags: int, packed: bytes) -> Part:
+    try:
+        values = decode_varints(zlib.decompress(packed, -15))
+        pages = int(values[0])
+        degrees = values[1 : 1 + pages]
+        links = int(degrees.sum())
+        if len(values) != 1 + pages + links * (2 if flags & WEIGHTED else 1):
+            raise ValueError(f"{len(values)} numbers for {links} links")
+    except (zlib.error, ValueError, IndexError) as error:
+        raise ValueError(f"segment of pages from {first} on is damaged: {error}") from error
+    sources = np.flatnonzero(degrees)
+    degrees = degrees[sources]
+    gaps = values[1 + pages : 1 + pages + links]
+    firsts = first + np.cumsum(_unzigzag(gaps[_rows_of(degrees)]))
+    codes = values[1 + pages + links :].astype(np.uint8) if flags & WEIGHTED else None
+    return Part(flags, first + sources, degrees, _targets(firsts, gaps, degrees), codes)
+
+
+def _pack_section(first: int, part: Part) -> bytes:
+    degrees = np.zeros(int(part.sources[-1]) - first + 1, np.int64)
+    degrees[part.sources - first] = part.degrees
+    begin = _rows_of(part.degrees)
+    gaps = np.diff(part.targets, prepend=0) - 1
+    step = np.diff(part.targets[begin], prepend=first)
+    gaps[begin] = (step << 1) ^ (step >> 63)
+    columns = [np.array([len(degrees)]), degrees, gaps]
+    if part.codes is not None:
+        columns.append(part.codes.astype(np.int64))
+    deflate = zlib.compressobj(_LEVEL, zlib.DEFLATED, -15)
+    packed = deflate.compress(encode_varints(np.concatenate(columns))) + deflate.flush()
+    return varint.encode(part.flags) + varint.encode(len(packed)) + packed
+
+
+def pack(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> bytes:
+    """The segment of the pages from *first* on after *rows* (page, row) replaced what it said of them.
+
+    *segment* may be empty; so is the result if no page has links. About 5 million links a second.
+    """
+    replaced = np.array([source for source, _ in rows], np.int64)
+    parts = [only(part, ~np.isin(part.sources, replaced)) for part in unpack(first, segment)]
+    parts += decode_rows(rows)
+    sections = []
+    with_links = np.zeros(SEGMENT, np.bool_)
+    for flags in sorted({part.flags for part in parts}):
+        merged = _merge([part for part in parts if part.flags == flags and len(part.targets)])
+        if merged is not None:
+            with_links[merged.sources - first] = True
+            sections.append(_pack_section(first, merged))
+    if not sections:
+        return b""
+    return varint.encode(VERSION) + varint.encode(int(with_links.sum())) + b"".join(sections)
+
+
+def _merge(parts: list[Part]) -> Part | None:
+    """Parts of different pages as one, ascending by page."""
+    if not parts:
+        return None
+    sources = np.concatenate([part.sources for part in parts])
+    degrees = np.concatenate([part.degrees for part in parts])
+    begin = _rows_of(degrees)
+    order = np.argsort(sources)
+    links = spread(begin[order], degrees[order])
+    codes = [part.codes for part in parts if part.codes is not None]
+    return Part(
+        parts[0].flags,
+        sources[order],
+        degrees[order],
+        np.concatenate([part.targets for part in parts])[links],
+        np.concatenate(codes)[links] if codes else None,
+    )

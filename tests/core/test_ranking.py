@@ -1,0 +1,320 @@
+"""PageRank and HITS against expected vectors, other libraries, closed forms and a slow plain twin."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from scrapy_frontier.core.ranking import discount_internal, from_pairs, hits, pagerank
+
+GRAPHS = Path("/work/shared/data/graphs")
+EXPECTED = sorted((GRAPHS / "expected").glob("*.npz"))
+CASES = GRAPHS / "expected/cases.json"
+EXACT = {"exact": True, "tolerance": 1e-10, "max_iterations": 1000}
+
+
+@st.composite
+def link_graphs(draw, most=12):
+    """A number of pages and some links, parallel ones and self-links among them."""
+    pages = draw(st.integers(1, most))
+    page = st.integers(0, pages - 1)
+    return pages, draw(st.lists(st.tuples(page, page), max_size=4 * most))
+
+
+def csr(pages, links):
+    sources, targets = zip(*links, strict=True) if links else ((), ())
+    return from_pairs(np.array(sources, int), np.array(targets, int), pages)
+
+
+def l1(one, other):
+    return np.abs(np.asarray(one) - np.asarray(other)).sum()
+
+
+def plain_pagerank(indptr, indices, weights, preference, damping=0.85):
+    """As in the textbook: a dense matrix whose every row is where a reader goes next."""
+    pages = len(indptr) - 1
+    matrix = np.zeros((pages, pages))
+    for page in range(pages):
+        for at in range(indptr[page], indptr[page + 1]):
+            matrix[page, indices[at]] = weights[at]
+    preference = preference / preference.sum()
+    for row in matrix:
+        row[:] = row / row.sum() if row.sum() else preference
+    x = preference
+    for _ in range(400):
+        x = damping * x @ matrix + (1 - damping) * preference
+    return x
+
+
+# -- expected vectors --------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not EXPECTED, reason="the graphs are not here")
+@pytest.mark.parametrize("path", EXPECTED, ids=lambda path: path.name.split(".")[0])
+def test_real_graphs_have_their_expected_vectors(path):
+    expected = np.load(path)
+    file = np.load(GRAPHS / path.name.replace(".expected", ""))
+    indptr = np.concatenate(([0], np.cumsum(file["outdegree"], dtype=np.int64)))
+    links = file["links"].astype(np.int64)
+    if json.loads(bytes(file["header"]))["links"] == "gap":
+        total = np.cumsum(links)
+        links = total - np.repeat(np.concatenate(([0], total))[indptr[:-1]], np.diff(indptr))
+    preference = 1 + np.arange(len(indptr) - 1) % 7
+    exact = pagerank(indptr, links, **EXACT)
+    assert exact.converged
+    assert l1(exact.scores, expected["pagerank"]) < 1e-8
+    assert (
+        l1(
+            pagerank(indptr, links, preference=preference, **EXACT).scores,
+            expected["pagerank_weighted_teleport"],
+        )
+        < 1e-8
+    )
+    fast = pagerank(indptr, links)
+    assert fast.converged
+    assert l1(fast.scores, expected["pagerank"]) <= fast.error_bound + 1e-9 <= 1.001e-6
+    scored = hits(indptr, links, tolerance=1e-10, max_iterations=1000)
+    assert scored.converged
+    assert l1(scored.scores, expected["authorities"]) < 1e-6
+    assert l1(scored.hubs, expected["hubs"]) < 1e-6
+
+
+@pytest.mark.skipif(not CASES.exists(), reason="the graphs are not here")
+def test_small_cases():
+    cases = json.loads(CASES.read_text())
+    assert len(cases) >= 15
+    for case in cases:
+        graph = csr(case["n"], case["edges"])
+        assert l1(pagerank(*graph, **EXACT).scores, case["pagerank"]) < 1e-8, case["name"]
+        scored = hits(*graph, tolerance=1e-12, max_iterations=5000)
+        assert np.isfinite(scored.scores).all()
+        assert np.isfinite(scored.hubs).all()
+        if "hubs" in case:
+            assert l1(scored.hubs, case["hubs"]) < 1e-6, case["name"]
+            assert l1(scored.scores, case["authorities"]) < 1e-6, case["name"]
+
+
+# -- other libraries ---------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(link_graphs(), st.data())
+def test_pagerank_equals_networkx_igraph_and_the_plain_twin(graph, data):
+    networkx = pytest.importorskip("networkx")
+    igraph = pytest.importorskip("igraph")
+    pages, links = graph
+    indptr, indices = csr(pages, links)
+    weights = np.array([data.draw(st.sampled_from([0.25, 1.0, 3.0])) for _ in indices], np.float32)
+    preference = np.array([data.draw(st.sampled_from([0.5, 1.0, 4.0])) for _ in range(pages)])
+    damping = data.draw(st.sampled_from([0.0, 0.5, 0.85, 0.95]))
+    pairs = list(zip(np.repeat(np.arange(pages), np.diff(indptr)).tolist(), indices.tolist(), strict=True))
+    ours = pagerank(indptr, indices, weights=weights, preference=preference, damping=damping, **EXACT)
+    assert ours.converged
+    assert l1(ours.scores, plain_pagerank(indptr, indices, weights, preference, damping)) < 1e-8
+
+    drawn = networkx.DiGraph()
+    drawn.add_nodes_from(range(pages))
+    drawn.add_weighted_edges_from((s, t, float(w)) for (s, t), w in zip(pairs, weights, strict=True))
+    theirs = networkx.pagerank(drawn, damping, dict(enumerate(preference)), max_iter=2000, tol=1e-13)
+    assert l1(ours.scores, [theirs[page] for page in range(pages)]) < 1e-8
+    drawn = igraph.Graph(pages, pairs, directed=True)
+    theirs = drawn.pagerank(damping=damping, weights=weights.tolist() or None)
+    uniform = pagerank(indptr, indices, weights=weights, damping=damping, **EXACT)
+    assert l1(uniform.scores, theirs) < 1e-8
+
+
+@settings(deadline=None)
+@given(link_graphs())
+def test_hits_equals_networkx_and_igraph_where_it_is_unique(graph):
+    networkx = pytest.importorskip("networkx")
+    igraph = pytest.importorskip("igraph")
+    pages, links = graph
+    indptr, indices = csr(pages, links)
+    matrix = np.zeros((pages, pages))
+    for page in range(pages):
+        matrix[page, indices[indptr[page] : indptr[page + 1]]] = 1
+    left, values, right = np.linalg.svd(matrix)
+    assume(values[0] > 0 and (pages == 1 or values[1] < 0.95 * values[0]))
+    ours = hits(indptr, indices, tolerance=1e-12, max_iterations=5000)
+    assert l1(ours.scores, np.abs(right[0]) / np.abs(right[0]).sum()) < 1e-6
+    assert l1(ours.hubs, np.abs(left[:, 0]) / np.abs(left[:, 0]).sum()) < 1e-6
+    if np.count_nonzero(np.abs(right[0]) > 1e-9) < 3 or pages < 4:
+        return  # too small for the solvers of the others, which give zeros or refuse
+    hubs, authorities = networkx.hits(networkx.DiGraph(matrix), max_iter=5000, tol=1e-12)
+    assert l1(ours.hubs, [hubs[page] for page in range(pages)]) < 1e-6
+    assert l1(ours.scores, [authorities[page] for page in range(pages)]) < 1e-6
+    drawn = igraph.Graph(pages, [(s, t) for s, t in np.argwhere(matrix).tolist()], directed=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # that zeros may mean it is not unique; it is
+        authorities = np.array(drawn.authority_score())
+    assert l1(ours.scores, authorities / authorities.sum()) < 1e-6
+
+
+# -- closed forms ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("size", [2, 3, 50, 1000])
+def test_a_star_and_a_ring(size, exact):
+    r"""
+    ::
+
+        1  2  3         0 -> 1
+         \ | /          ^    |
+           0            3 <- 2
+    """
+    star = pagerank(*csr(size, [(page, 0) for page in range(1, size)]), exact=exact)
+    leaf = 1 / (size + 0.85 * (size - 1))  # x = (1 - a + a centre) / n and centre = x + a (n - 1) x
+    assert l1(star.scores, [leaf * (1 + 0.85 * (size - 1)), *[leaf] * (size - 1)]) <= star.error_bound + 1e-12
+    ring = pagerank(*csr(size, [(page, (page + 1) % size) for page in range(size)]), exact=exact)
+    assert l1(ring.scores, np.full(size, 1 / size)) <= 1e-6
+
+
+def test_a_chain_fed_by_its_first_page():
+    """0 -> 1 -> 2, all teleports to 0: the ranks are a geometric series."""
+    scores = pagerank(*csr(3, [(0, 1), (1, 2)]), preference=[1, 0, 0], **EXACT).scores
+    series = np.array([1, 0.85, 0.85**2])
+    assert l1(scores, series / series.sum()) < 1e-9
+
+
+def test_authorities_of_two_hubs():
+    r"""
+    ::
+
+        0 -> 2 <- 1     a2 = h0 + h1, a3 = h1: A'A = [[2, 1], [1, 1]], golden ratio
+                  |
+                  v
+                  3
+    """
+    scored = hits(*csr(4, [(0, 2), (1, 2), (1, 3)]), tolerance=1e-12)
+    golden = (1 + 5**0.5) / 2
+    assert l1(scored.scores, [0, 0, golden / (golden + 1), 1 / (golden + 1)]) < 1e-10
+    assert l1(scored.hubs, [1 / (golden + 1), golden / (golden + 1), 0, 0]) < 1e-10
+
+
+# -- promises ----------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(link_graphs(40), st.sampled_from([1e-2, 1e-4, 1e-6]), st.integers(1, 60), st.booleans())
+def test_the_true_error_never_exceeds_the_bound(graph, tolerance, limit, exact):
+    indptr, indices = csr(*graph)
+    truth = pagerank(indptr, indices, exact=True, tolerance=1e-12, max_iterations=2000).scores
+    result = pagerank(indptr, indices, tolerance=tolerance, max_iterations=limit, exact=exact)
+    assert l1(result.scores, truth) <= result.error_bound + 1e-11
+    assert result.converged == (result.error_bound <= tolerance)
+    assert result.iterations <= limit + 1
+    assert result.scores.sum() == pytest.approx(1)
+
+
+def big_graph(pages=3000, seed=1):
+    chance = np.random.default_rng(seed)
+    sources = np.repeat(np.arange(pages), chance.integers(0, 9, pages))
+    targets = (chance.pareto(0.7, len(sources)) * 5).astype(np.int64) % pages
+    return from_pairs(sources, targets, pages)
+
+
+def test_a_warm_start_saves_sweeps():
+    graph = big_graph()
+    cold = pagerank(*graph)
+    warm = pagerank(*graph, start=cold.scores)
+    assert warm.converged
+    assert warm.iterations < cold.iterations / 2
+    grown = pagerank(*graph, start=cold.scores[:2900])
+    assert grown.converged
+    assert l1(grown.scores, cold.scores) < 2e-6
+
+
+def test_it_stops_when_told_and_keeps_what_it_has():
+    calls = []
+    result = pagerank(*big_graph(), stop=lambda: calls.append(1) or len(calls) > 5)
+    assert not result.converged
+    assert result.iterations <= 7
+    assert result.error_bound < 2
+    halted = hits(*big_graph(), stop=lambda: True)
+    assert not halted.converged
+    assert halted.scores.sum() == pytest.approx(1)
+
+
+def test_more_sweeps_never_give_a_worse_bound():
+    graph = big_graph()
+    bounds = [
+        pagerank(*graph, max_iterations=limit, tolerance=1e-15).error_bound for limit in range(1, 60, 4)
+    ]
+    assert bounds[-1] < bounds[0] / 1000
+    assert all(later <= earlier * 1.5 for earlier, later in itertools.pairwise(bounds))
+
+
+def test_hits_that_does_not_converge_keeps_the_vectors_of_the_least_change():
+    result = hits(*big_graph(), max_iterations=3, tolerance=0)
+    assert not result.converged
+    assert result.iterations == 3
+    assert 0 < result.residual < 1
+    assert hits(*big_graph(), max_iterations=400).residual < result.residual
+
+
+def test_links_inside_a_host_can_be_left_out():
+    """0 and 1 share a host: without the links between them, both have only what leads elsewhere."""
+    indptr, indices = csr(3, [(0, 1), (1, 0), (1, 2)])
+    hosts = np.array([7, 7, 9])
+    weights = discount_internal(indptr, indices, hosts, 0.0)
+    assert (
+        l1(
+            pagerank(indptr, indices, weights=weights, **EXACT).scores,
+            pagerank(*csr(3, [(1, 2)]), **EXACT).scores,
+        )
+        < 1e-9
+    )
+    assert discount_internal(indptr, indices, hosts, 0.5).tolist() == [0.5, 0.5, 1.0]
+
+
+def test_content_weighs_what_a_page_passes_on():
+    """Two hubs of equal reach: the authority of the better hub's page grows with its content score."""
+    graph = csr(5, [(0, 2), (0, 3), (1, 3), (1, 4)])
+    scores = hits(*graph, content=[4, 1, 1, 1, 1], tolerance=1e-12).scores
+    assert scores[2] > scores[4]
+    assert hits(*graph, content=[2, 2, 2, 2, 2]).scores == pytest.approx(hits(*graph).scores)
+
+
+@pytest.mark.parametrize("rank", [pagerank, hits])
+def test_degenerate_graphs_give_finite_scores(rank):
+    empty = rank(np.zeros(1, int), np.zeros(0, int))
+    assert len(empty.scores) == 0
+    assert empty.converged
+    for pages in (1, 2, 1000):
+        result = rank(np.zeros(pages + 1, int), np.zeros(0, int))
+        assert result.converged
+        assert l1(result.scores, np.full(pages, 1 / pages)) < 1e-9
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"damping": 1.0},
+        {"damping": -0.1},
+        {"preference": [1, -1]},
+        {"preference": [1, 2, 3]},
+        {"preference": [np.nan, 1]},
+        {"weights": np.array([-1.0])},
+        {"weights": np.array([np.inf])},
+        {"weights": np.array([1.0, 1.0])},
+    ],
+    ids=str,
+)
+def test_nonsense_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"damping|preference|weights|CSR"):
+        pagerank(*csr(2, [(0, 1)]), **wrong)
+    with pytest.raises(ValueError, match="outside"):
+        pagerank(np.array([0, 1]), np.array([1]))
+
+
+def test_seconds_are_read_from_the_given_clock():
+    ticks = iter([10.0, 12.5])
+    assert pagerank(*csr(2, [(0, 1)]), clock=lambda: next(ticks)).seconds == 2.5

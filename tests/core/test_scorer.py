@@ -1,0 +1,281 @@
+"""Scores, a page at a time and after rankings."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_frontier.core.mixed import CASH, CHANCE, RANK, SCORERS, Mixed, make
+from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
+from scrapy_frontier.core.scorer import NOTICED, Cash, Hits, PageRank, bucket, buckets
+
+
+def crawl(scorer, links, order):
+    """Parse the pages in *order*; everything linked is discovered on the way. Returns what was told last."""
+    told = {}
+    for page in order:
+        for target in links[page]:
+            while target >= len(told):
+                told[len(told)] = scorer.discovered(len(told), page)
+        told.update(scorer.parsed(page, links[page]))
+    return told
+
+
+def rank(scorer, links, order, pages):
+    pairs = [(page, target) for page in order for target in links[page]]
+    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
+    graph = from_pairs(np.array(sources, int), np.array(targets, int), pages)
+    return graph, scorer.rank(*graph)
+
+
+# -- buckets -----------------------------------------------------------------------------------------
+
+
+@given(st.floats(0, 1e30), st.floats(0, 1e30))
+def test_buckets_keep_the_order_of_scores(one, other):
+    if one <= other:
+        assert bucket(one) <= bucket(other)
+    assert buckets(np.array([one, other])).tolist() == [bucket(one), bucket(other)]
+
+
+def test_a_doubling_is_1024_buckets():
+    assert [bucket(score) for score in (0.0, 2.0**-40, 1.0, 2.0, 2.0**23, 1e30)] == [
+        0,
+        0,
+        40960,
+        41984,
+        64512,
+        65535,
+    ]
+    assert bucket(float("nan")) == bucket(-1.0) == 0
+
+
+# -- by name -----------------------------------------------------------------------------------------
+
+
+def test_every_scorer_has_a_name_and_other_names_are_refused():
+    assert list(SCORERS) == ["mixed", "pagerank", "hits", "cash", "link", "fifo", "lifo"]
+    for name in SCORERS:
+        scorer = make(name)
+        assert scorer.discovered(0) >= 0
+        assert scorer.parsed(0, []) == []
+    with pytest.raises(ValueError, match="use one of mixed, pagerank"):
+        make("best")
+
+
+def test_plain_orders():
+    fifo, lifo, link = make("fifo"), make("lifo"), make("link")
+    assert bucket(fifo.discovered(5, 1)) == bucket(fifo.discovered(6, 1))
+    assert bucket(lifo.discovered(1000, 1)) < bucket(lifo.discovered(1010, 1))
+    assert link.discovered(1, 0, link_score=0.3) == 0.3
+
+
+# -- cash --------------------------------------------------------------------------------------------
+
+
+def test_cash_is_handed_on():
+    """
+    ::
+
+        0 -> 1 -> 3      0.85 / 2 each for 1 and 2, then 0.85 of that to 3
+        0 -> 2 -> 3
+    """
+    scorer = Cash()
+    scorer.discovered(0)
+    told = crawl(scorer, {0: [1, 2], 1: [3], 2: [3]}, [0, 1, 2])
+    assert told == {
+        0: 0.0,
+        1: pytest.approx(0.425),
+        2: pytest.approx(0.425),
+        3: pytest.approx(2 * 0.425 * 0.85),
+    } | {0: told[0]}
+
+
+def test_cash_follows_weights_and_content():
+    scorer = Cash()
+    for node, parent in ((0, None), (1, 0), (2, 0), (3, 0)):
+        scorer.discovered(node, parent)
+    scorer.judged(0, 2.0)
+    assert dict(scorer.parsed(0, [1, 2, 3], [3.0, 1.0, 0.0])) == {
+        1: pytest.approx(2 * 0.85 * 0.75),
+        2: pytest.approx(2 * 0.85 * 0.25),
+    }
+    assert scorer.parsed(1, [2, 3], [0.0, 0.0]) == []
+
+
+def test_only_changes_worth_a_write_are_told():
+    scorer = Cash()
+    scorer.discovered(0)
+    for node in range(1, 41):
+        scorer.discovered(node, 0)
+    scorer.parsed(0, list(range(1, 41)))
+    told = [scorer.parsed(node, [40]) for node in range(1, 40)]
+    queued, true = [], 0.85 / 40
+    for changes in told:
+        true += 0.85 * 0.85 / 40
+        queued += [score for _, score in changes]
+        assert bucket(true) - bucket(queued[-1]) <= NOTICED
+    assert len(queued) < 39
+
+
+@given(st.lists(st.lists(st.integers(0, 40), unique=True, max_size=6), min_size=1, max_size=30))
+def test_cash_equals_a_plain_twin(rows):
+    scorer, twin = Cash(), {0: 1.0}
+    scorer.discovered(0)
+    for node in range(1, 41):
+        scorer.discovered(node, 0)
+    for page, row in enumerate(rows):
+        open_before = [target for target in row if target > page]
+        changes = dict(scorer.parsed(page, row))
+        share = 0.85 * twin.get(page, 0.0) / max(len(row), 1)
+        for target in row:
+            twin[target] = twin.get(target, 0.0) + share
+        assert set(changes) <= set(open_before)
+        for target, score in changes.items():
+            assert score == pytest.approx(twin[target], rel=1e-4)
+
+
+def test_arrays_grow_with_the_crawl():
+    scorer = Mixed()
+    scorer.discovered(0)
+    links = {page: [page + 1, page + 2] for page in range(5000)}
+    told = crawl(scorer, links, range(5000))
+    assert scorer.known == 5002
+    assert all(np.isfinite(score) for score in told.values())
+
+
+# -- rankings ----------------------------------------------------------------------------------------
+
+LINKS = {0: [1, 2, 3], 1: [2], 2: [0, 4], 3: [2, 5]}
+
+
+def test_pagerank_scores_are_pagerank_times_pages_and_cash_goes_on_from_there():
+    scorer = PageRank()
+    scorer.discovered(0)
+    crawl(scorer, LINKS, [0, 1, 2, 3])
+    graph, ranking = rank(scorer, LINKS, [0, 1, 2, 3], 6)
+    scores = scorer.ranked(ranking)
+    assert scores == pytest.approx(pagerank(*graph, exact=True).scores * 6, rel=1e-3)
+    scorer.discovered(6, 4)
+    assert scorer.parsed(4, [6]) == [(6, pytest.approx(0.85 * scores[4], rel=1e-4))]
+
+
+def test_content_scores_are_the_preference():
+    scorer = PageRank()
+    scorer.discovered(0)
+    crawl(scorer, LINKS, [0, 1, 2, 3])
+    scorer.judged(3, 5.0)
+    graph, ranking = rank(scorer, LINKS, [0, 1, 2, 3], 6)
+    expected = pagerank(*graph, preference=[1, 1, 1, 5, 1, 1], exact=True).scores
+    assert np.abs(ranking.scores - expected).sum() < 2e-4
+
+
+def test_hits_scores_are_authorities():
+    scorer = Hits()
+    scorer.discovered(0)
+    crawl(scorer, LINKS, [0, 1, 2, 3])
+    graph, ranking = rank(scorer, LINKS, [0, 1, 2, 3], 6)
+    assert scorer.ranked(ranking) == pytest.approx(hits(*graph, tolerance=1e-9).scores * 6, abs=0.01)
+
+
+def test_a_ranking_of_an_older_snapshot_leaves_newer_pages_their_cash():
+    scorer = PageRank()
+    scorer.discovered(0)
+    told = crawl(scorer, LINKS, [0, 1, 2, 3])
+    _, ranking = rank(scorer, LINKS, [0, 1], 4)
+    scores = scorer.ranked(ranking)
+    assert len(scores) == 6
+    assert scores[4:] == pytest.approx([told[4], told[5]])
+
+
+@pytest.mark.parametrize("name", ["cash", "pagerank", "hits", "mixed"])
+def test_scores_survive_a_restart(name):
+    scorer, again = make(name), make(name)
+    scorer.discovered(0)
+    told = crawl(scorer, LINKS, [0, 1])
+    again.restore([told.get(node, 1.0) for node in range(4)], np.array([0, 1]))
+    for one in (scorer, again):
+        one.discovered(4, 2)
+    assert again.parsed(2, [0, 4]) == scorer.parsed(2, [0, 4])
+
+
+# -- the default -------------------------------------------------------------------------------------
+
+
+def big_crawl(scorer, pages=4000, parsed=1000, seed=3):
+    chance = np.random.default_rng(seed)
+    links = {
+        page: np.unique(chance.integers(0, min(pages, 8 * page + 9), 7)).tolist() for page in range(parsed)
+    }
+    scorer.discovered(0)
+    crawl(scorer, links, range(parsed))
+    return rank(scorer, links, range(parsed), scorer.known)[1]
+
+
+def test_cash_and_chance_choose_their_part_among_the_best():
+    """Of the pages served next, about 6 in 100 each are chosen by cash and by the dice."""
+    scorer = Mixed()
+    scores = scorer.ranked(big_crawl(scorer))
+    queued = np.arange(1000, scorer.known)
+    best = queued[np.argsort(-scores[queued], kind="stable")][:500]
+    by_chance = np.count_nonzero(scorer._chosen[best] == CHANCE)
+    by_cash = np.count_nonzero(scorer._chosen[best] == CASH)
+    shares = scorer.shares()
+    assert shares.sum() == pytest.approx(1)
+    assert by_chance == pytest.approx(500 * shares[CHANCE], abs=12)
+    assert 0 < by_cash <= 500 * shares[CASH] + 12  # some of its choices are the rank's own
+    assert np.all(scores[queued] >= scorer._rank[queued])
+
+
+def test_who_chooses_better_pages_chooses_more():
+    scorer = Mixed()
+    ranking = big_crawl(scorer)
+    scorer.ranked(ranking)
+    before = scorer.shares()
+    pages = np.argsort(-ranking.scores[:1000])
+    scorer._chosen[pages[:100]] = CHANCE
+    scorer._chosen[pages[-100:]] = CASH
+    scorer._parent[:] = 0
+    after = scorer.shares()
+    assert after[CHANCE] > 2 * before[CHANCE]
+    assert after[CASH] < before[CASH]
+    assert after[RANK] > 0
+
+
+def test_a_page_shares_its_worth_with_the_pages_that_led_there():
+    scorer = Mixed()
+    scorer.ranked(big_crawl(scorer))
+    scorer._chosen[:1000] = RANK
+    scorer._parent[:1000] = 0
+    scorer._chosen[0] = CHANCE
+    alone = scorer.shares()[CHANCE]
+    scorer._parent[1:1000] = 1
+    assert scorer.shares()[CHANCE] > alone
+
+
+def test_the_same_seed_makes_the_same_choices():
+    one, other, third = (Mixed(random.Random(seed)) for seed in (1, 1, 2))
+    scores = [scorer.ranked(big_crawl(scorer)) for scorer in (one, other, third)]
+    assert np.array_equal(scores[0], scores[1])
+    assert not np.array_equal(scores[0], scores[2])
+
+
+def test_chance_lifts_some_pages_found_after_a_ranking():
+    scorer = Mixed()
+    scorer.ranked(big_crawl(scorer))
+    lifted = sum(scorer.discovered(scorer.known, 5) > 0 for _ in range(5000))
+    assert lifted == pytest.approx(5000 * scorer._luck, rel=0.35)
+    assert scorer._luck > 0
+
+
+def test_a_crawl_of_one_page_can_be_ranked():
+    scorer = Mixed()
+    scorer.discovered(0)
+    assert scorer.parsed(0, []) == []
+    assert scorer.ranked(scorer.rank(np.zeros(2, int), np.zeros(0, int))).tolist() == [1.0]
+    nothing = Mixed()
+    assert len(nothing.ranked(nothing.rank(np.zeros(1, int), np.zeros(0, int)))) == 0
