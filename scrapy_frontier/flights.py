@@ -70,7 +70,7 @@ class Flights:
         self._on_left = on_left
         self._on_end = on_end
         self._by_request: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
-        self._by_child: dict[int, Flight] = {}
+        self.by_child: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
 
     def __len__(self) -> int:
         return len(self._by_request)
@@ -82,29 +82,26 @@ class Flights:
         return id(request) in self._by_request
 
     def watch(self) -> bool:
-        """Watch the engine; false where it does not let itself be watched, and signals must do."""
+        """Watch the engine; false where it does not let itself be watched.
+
+        Then a response ends a flight, and the timeout of its lease one that has none.
+        """
         crawler, connect = self._crawler, self._crawler.signals.connect
         if compat.watch_inprogress(crawler, self.ended) and compat.watch_fetch(crawler, self._fetched):
             connect(self._spider_error, signals.spider_error)
             connect(self._response_downloaded, signals.response_downloaded)
             return True
-        connect(self._left_downloader, signals.request_left_downloader)
         connect(self._response_received, signals.response_received)
         return False
-
-    @property
-    def have_children(self) -> bool:
-        """Whether a request that follows from another is on its way to the scheduler."""
-        return bool(self._by_child)
 
     def start(self, request: Request, lease: Lease) -> None:
         self._by_request[id(request)] = Flight(request, lease)
 
     def leading_to(self, request: Request) -> Flight | None:
         """The flight that *request* follows from: a redirect or retry by a middleware, or by a callback."""
-        if not self._by_child and not request.dont_filter:
+        if not self.by_child and not request.dont_filter:
             return None
-        flight = self._by_child.pop(id(request), None)
+        flight = self.by_child.pop(id(request), None)
         if flight is None and request.dont_filter and request.meta.get("retry_times"):
             for flight in self:  # made by `get_retry_request` in a callback
                 if flight.request.url == request.url and flight.request.method == request.method:
@@ -117,7 +114,7 @@ class Flights:
         flight = self._by_request.pop(id(request), None)
         if flight is not None:
             if flight.child is not None:
-                self._by_child.pop(id(flight.child), None)
+                self.by_child.pop(id(flight.child), None)
             self._on_end(flight)
 
     def sweep(self) -> int:
@@ -135,7 +132,7 @@ class Flights:
         if flight is not None:
             flight.fetched(result)
             if flight.child is not None:
-                self._by_child[id(flight.child)] = flight
+                self.by_child[id(flight.child)] = flight
             self._on_left(flight)
 
     def _response_downloaded(self, response: Any, request: Request) -> None:
@@ -147,11 +144,6 @@ class Flights:
         flight = self._by_request.get(id(getattr(response, "request", None)))
         if flight is not None:
             flight.spider_error = failure.value
-
-    def _left_downloader(self, request: Request) -> None:
-        flight = self._by_request.get(id(request))
-        if flight is not None:
-            self._on_left(flight)
 
     def _response_received(self, response: Any, request: Request) -> None:
         flight = self._by_request.get(id(request))

@@ -64,7 +64,7 @@ class Intake:
         url = request.url
         return (
             (url in self._recent or url in self._recent_before)
-            and not self._flights.have_children
+            and not self._flights.by_child
             and not request.dont_filter
             and request.method == "GET"
             and not request.body

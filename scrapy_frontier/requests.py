@@ -36,6 +36,7 @@ _TAG = "!"
 _TAGGED = b'"!":'
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _HEADS = 50  # records without meta that are kept
+_quote = json.encoder.encode_basestring
 _BASE_ATTRIBUTES = frozenset(Request.attributes)
 
 
@@ -106,12 +107,24 @@ def _untag(tag: str, value: Any) -> Any:
     raise ValueError(f"unknown tag {tag!r}")
 
 
-def _plain_dict(value: dict[Any, Any]) -> Any:
-    """`to_plain` with a short way for the usual flat ``meta``."""
+def _dict_text(value: dict[Any, Any]) -> str:
+    """``_dumps(to_plain(value))``, with a short way for the usual flat ``meta``."""
+    parts = []
     for key, item in value.items():
-        if type(key) is not str or type(item) not in _SCALARS or key == _TAG:
-            return to_plain(value)
-    return value
+        kind = type(item)
+        if type(key) is not str or key == _TAG:
+            break
+        if kind is str:
+            parts.append(f"{_quote(key)}:{_quote(item)}")
+        elif kind is int:
+            parts.append(f"{_quote(key)}:{item}")
+        elif kind is bool:
+            parts.append(f"{_quote(key)}:{'true' if item else 'false'}")
+        else:
+            break
+    else:
+        return "{" + ",".join(parts) + "}"
+    return _dumps(to_plain(value))
 
 
 # -- requests --------------------------------------------------------------------------------------
@@ -135,7 +148,7 @@ class Codec:
                 return head
             if AUTO_SLOT in meta:
                 meta = {key: item for key, item in meta.items() if key != AUTO_SLOT}
-            tail = '"meta":' + _dumps(_plain_dict(meta)) + "}"
+            tail = '"meta":' + _dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
         except RecursionError:
             raise Unstorable("it holds data without end, or nested too deeply") from None

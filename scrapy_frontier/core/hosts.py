@@ -211,7 +211,12 @@ class Hosts:
         while ready:
             entry = ready[0]
             host = self.by_name.get(entry[3])
-            if host is not None and host.place is Place.READY and _entry(host) == entry:
+            if (
+                host is not None
+                and host.place is Place.READY
+                and host.heads[0] == entry[2]
+                and host.in_flight == entry[1]
+            ):
                 return host
             heapq.heappop(ready)
         return None

@@ -118,7 +118,8 @@ class Journal:
         self.check()
         put = self.put
         for host in self._touched:
-            put(keys.HOST + host.prefix[1:-1], records.encode_host(host.row()))
+            row = records.pack_host(host.queued, host.done, host.failed, host.visited)
+            put(keys.HOST + host.prefix[1:-1], row)
         put(keys.COUNTS, records.encode_counts(self.counts))
         try:
             self._store.write(self._batch)

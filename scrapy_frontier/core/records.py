@@ -119,6 +119,7 @@ def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
 
 
 _HOST = struct.Struct(">IIId")
+pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
 
 
 class HostRow(NamedTuple):
