@@ -33,7 +33,8 @@ logger = logging.getLogger(__name__)
 
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
-LOADING = 0.02  # seconds the first requests may wait for hosts to be loaded
+LOADING = 0.005  # seconds the first requests may wait for hosts to be loaded
+LOAD_AT_ONCE = 30  # hosts, about 1 ms
 
 
 class FrontierScheduler(BaseScheduler):
@@ -131,7 +132,7 @@ class FrontierScheduler(BaseScheduler):
         self._intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         frontier = runtime.frontier
         begin = time.perf_counter()
-        while not frontier.load(runtime.clock()) and time.perf_counter() - begin < LOADING:
+        while not frontier.load(runtime.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:
             pass
         if frontier.pending:
             logger.info("Resuming crawl (%d requests scheduled)", frontier.pending, extra={"spider": spider})
@@ -180,7 +181,7 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None or self._error is not None or len(self._flights) >= self._most:
             return None
         frontier, now = runtime.frontier, runtime.clock()
-        if not frontier.is_loaded and not frontier.load(now):
+        if not frontier.is_loaded and not frontier.load(now, LOAD_AT_ONCE):
             compat.wake(self.crawler)
         while (lease := frontier.lease(now)) is not None:
             request = self._request(lease, runtime)

@@ -65,7 +65,9 @@ def test_every_meta_key_is_in_the_table() -> None:
 
 
 def test_every_reason_to_close_is_named() -> None:
-    reasons = set(re.findall(r'^    reason = "(\w+)"', CODE, re.MULTILINE)) - {"frontier_error"}
+    sources = [ROOT / "scrapy_frontier" / name for name in ("core/errors.py", "settings.py")]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    reasons = set(re.findall(r'^    reason = "(\w+)"', code, re.MULTILINE)) - {"frontier_error"}
     assert reasons == set(re.findall(r"`(frontier_(?:locked|version|un\w+|setting))`", README))
 
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # LevelDB with its own defaults is four to five times slower. The buffer is what a start after a kill
-# has to replay (about 0.4 s for 16 MB); docs/benchmarks.md has the figures.
-WRITE_BUFFER = 16 << 20
+# has to replay (0.4 s for 28 MB); docs/benchmarks.md has the figures.
+WRITE_BUFFER = 28 << 20
 CACHE = 24 << 20
 BLOOM_BITS = 10
 MAX_OPEN_FILES = 1000  # tables; they are mapped, and hold no descriptor
