@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-FOLDER = "/work/shared/data/graphs"
+FOLDER = Path(__file__).resolve().parents[2] / "shared/data/graphs"  # beside the checkout
 
 
 class WebGraph(NamedTuple):

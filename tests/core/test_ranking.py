@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.ranking import discount_internal, from_pairs, hits, pagerank
 
-GRAPHS = Path("/work/shared/data/graphs")
+GRAPHS = Path(__file__).resolve().parents[3] / "shared/data/graphs"  # beside the checkout
 EXPECTED = sorted((GRAPHS / "expected").glob("*.npz"))
 CASES = GRAPHS / "expected/cases.json"
 EXACT = {"exact": True, "tolerance": 1e-10, "max_iterations": 1000}
