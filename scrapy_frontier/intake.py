@@ -91,7 +91,7 @@ class Intake:
             known = runtime.frontier.find(fingerprint)
             if self._redirected(flight, request, known):
                 return True
-            parent = flight.lease.page_id
+            parent = self._page_of(flight)
         if again and self._filters and _is_seed(request):
             known = runtime.frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
@@ -216,6 +216,13 @@ class Intake:
         return False
 
     # -- requests that follow from others --------------------------------------------------------------
+
+    def _page_of(self, flight: Flight) -> int | None:
+        """The page a flight is for; a further visit has an id of its own that is gone when it ends."""
+        page_id = flight.lease.page_id
+        if page_id < keys.FIRST_VISIT:
+            return page_id
+        return self._runtime.frontier.find(self._fingerprint(flight.request, self._runtime))
 
     def _retry(self, flight: Flight, child: Request, runtime: Runtime) -> bool:
         payload, stored = self._payload(child)
