@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-SEEDS_AT_A_TIME = 100
+SEEDS_AT_A_TIME = 25
 
 
 class FrontierSpiderMiddleware:
-    """Gives way after every 100 seeds.
+    """Gives way after every 25 seeds.
 
     With the downloader full the engine takes seeds without ever returning to the event loop: 100,000 of
     them froze it for 3.7 s, and every connection with it; giving way brings that to 0.07 s.
