@@ -237,7 +237,7 @@ def _remove(directory: Path) -> None:
 
     Not by `Store`: what it cannot open can be removed all the same. Raises `FrontierLocked`.
     """
-    lock = stores._lock(directory)
+    lock = stores.lock_directory(directory)
     doomed = directory / f"{DATABASE}.removed-{os.getpid()}"
     try:
         (directory / DATABASE).rename(doomed)

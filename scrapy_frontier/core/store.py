@@ -40,7 +40,7 @@ class Store:
 
     def __init__(self, directory: str | os.PathLike[str], scheme: str = "") -> None:
         self.directory = Path(directory)
-        self._lock = _lock(self.directory)
+        self._lock = lock_directory(self.directory)
         self._db: Any = None
         try:
             self._db = _open(self.directory / "leveldb")
@@ -196,7 +196,11 @@ def _cause(error: BaseException) -> str:
     return text.strip("b'\"") or type(error).__name__
 
 
-def _lock(directory: Path) -> IO[str]:
+def lock_directory(directory: Path) -> IO[str]:
+    """Hold *directory*, made if need be, until the file returned is closed.
+
+    Raises `FrontierLocked` with the holder's process id, or `FrontierUnreadable`.
+    """
     path = directory / "frontier.lock"
     try:
         directory.mkdir(parents=True, exist_ok=True)
