@@ -14,7 +14,7 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
-from .requests import AUTO_SLOT, START, Codec, Unstorable
+from .requests import AUTO_SLOT, POSTPONED, START, Codec, Unstorable
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -75,6 +75,8 @@ class Intake:
         """Queue *request*, or note what became of the one it follows from; False for a known page."""
         runtime = self._runtime
         flight = self._flights.leading_to(request)
+        if flight is not None and POSTPONED in request.meta:
+            return self._postponed(flight, request)
         if flight is not None and _times(request, "retry_times") > _times(flight.request, "retry_times"):
             return self._retry(flight, request, runtime)
         if (
@@ -238,6 +240,13 @@ class Intake:
         if lease.page_id in self._unstored or not stored:
             self._unstored[lease.page_id] = child
         self._tally["frontier/retries"] += 1
+        return True
+
+    def _postponed(self, flight: Flight, child: Request) -> bool:
+        """The page goes back where it was: nothing was fetched, so nothing counts."""
+        flight.child_outcome = Outcome(Event.RETURNED, flight.status, str(child.meta.pop(POSTPONED)))
+        if not flight.lease.is_stored:
+            self._unstored[flight.lease.page_id] = child
         return True
 
     def _redirected(self, flight: Flight, child: Request, known: int | None) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
+POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -146,8 +147,8 @@ class Codec:
             meta = request.meta
             if not meta:
                 return head
-            if AUTO_SLOT in meta:
-                meta = {key: item for key, item in meta.items() if key != AUTO_SLOT}
+            if AUTO_SLOT in meta or POSTPONED in meta:
+                meta = {key: item for key, item in meta.items() if key not in (AUTO_SLOT, POSTPONED)}
             tail = '"meta":' + _dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
         except RecursionError:

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from scrapy.utils.request import RequestFingerprinter
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 logger = logging.getLogger(__name__)
+
+
+_runtimes: WeakKeyDictionary[Crawler, Runtime] = WeakKeyDictionary()
+
+
+def runtime_of(crawler: Crawler) -> Runtime | None:
+    """The open frontier of *crawler*; None before and after, and with another scheduler."""
+    return _runtimes.get(crawler)
 
 
 def steady_clock() -> Callable[[], float]:
@@ -70,6 +79,8 @@ class Runtime:
         gc.freeze()
         self._syncing: threading.Thread | None = None
         self._synced_at = time.monotonic()
+        _runtimes[crawler] = self
+        self._crawler = crawler
 
     def sync_if_due(self) -> None:
         """Start a sync to the disk, in a thread, when the interval has passed since the last."""
@@ -90,6 +101,7 @@ class Runtime:
     def close(self) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
         gc.unfreeze()
+        _runtimes.pop(self._crawler, None)
         if self._syncing is not None:
             self._syncing.join()
         try:
