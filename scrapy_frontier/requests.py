@@ -24,7 +24,7 @@ from scrapy.utils.python import global_object_name
 from . import compat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy import Spider
 
@@ -175,8 +175,22 @@ class Codec:
         if head is None:
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
-            head = self._heads[key] = _dump(self._record(request))
+            head = self._heads[key] = self._plain_head(request, referer)
         return head
+
+    def _plain_head(self, request: Request, referer: Sequence[bytes]) -> bytes:
+        """``_dump(self._record(request))`` of a request with callbacks and no header but ``Referer``."""
+        if len(referer) > 1:
+            return _dump(self._record(request))
+        parts = []
+        if request.callback is not None:
+            parts.append(f'"callback":{_quote(self._name_of(request.callback))}')
+        if request.errback is not None:
+            parts.append(f'"errback":{_quote(self._name_of(request.errback))}')
+        if referer:
+            parts.append(f'"headers":{{"Referer":{_quote(referer[0].decode("latin-1"))}}}')
+        text = f"{{{','.join(parts)}}}" if parts else ""
+        return text.encode("utf-8", "surrogatepass")
 
     def _record(self, request: Request) -> dict[str, Any]:
         record: dict[str, Any] = {}
@@ -200,7 +214,7 @@ class Codec:
         """The request that was encoded; raise `Unreadable` with the reason."""
         try:
             if not payload:
-                return Request(url, priority=priority)
+                return _request(url, priority, {})
             record = json.loads(payload.decode("utf-8", "surrogatepass"))
             if not isinstance(record, dict):
                 raise ValueError(f"expected an object, found {type(record).__name__}")
@@ -223,10 +237,15 @@ class Codec:
                 arguments.update(untag(value))
             elif name != "class":
                 arguments[name] = untag(value)
-        cls = load_object(record["class"]) if "class" in record else Request
+        if "class" not in record:
+            request = _request(url, priority, arguments)
+            if headers is not None:
+                request.headers = headers
+            return request
+        cls = load_object(record["class"])
         if not (isinstance(cls, type) and issubclass(cls, Request)):
             raise Unreadable(f"{record['class']} is not a Request class")
-        request: Request = cls(url, priority=priority, **arguments)
+        request = cls(url, priority=priority, **arguments)
         if headers is not None:
             request.headers = headers
         return request
@@ -264,6 +283,21 @@ class Codec:
             if member == callback:
                 return name
         raise Unstorable(f"callback {callback!r} is not a method of the spider")
+
+
+_VERBATIM = "verbatim_url"
+
+
+def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
+    """A `Request`; a plain URL is to be taken as it is, which saves Scrapy 2.19 two thirds of the time."""
+    meta = arguments.pop("meta", None)
+    if (meta and _VERBATIM in meta) or "#" in url or _plain_parts(url) is None:
+        return Request(url, priority=priority, meta=meta, **arguments)
+    request = Request(url, priority=priority, meta={_VERBATIM: True}, **arguments)
+    del request.meta[_VERBATIM]
+    if meta:
+        request.meta.update(meta)
+    return request
 
 
 def _dump(record: dict[str, Any]) -> bytes:
@@ -332,14 +366,21 @@ def _is_plain_origin(origin: str) -> bool:
     return _PLAIN_ORIGIN(origin) is not None
 
 
-def plain_fingerprint(url: str) -> bytes | None:
-    """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
+def _plain_parts(url: str) -> tuple[str, str | None, str | None] | None:
+    """Origin, path and query of a URL that cleaning leaves as it is; None for any other."""
     match = _PLAIN_URL(url)
     if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
         return None
     origin, path, query = match.groups()
-    if not _is_plain_origin(origin):
+    return (origin, path, query) if _is_plain_origin(origin) else None
+
+
+def plain_fingerprint(url: str) -> bytes | None:
+    """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
+    parts = _plain_parts(url)
+    if parts is None:
         return None
+    origin, path, query = parts
     canonical = origin + (path or "/")
     if query:
         if "&" in query:

@@ -22,6 +22,7 @@ from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
 from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
+from .seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +33,7 @@ UNLIMITED = Politeness(0.0, 8)
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 _NO_ORDERS = Orders()
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
+_LEARN_LIMIT = 400  # fingerprints of earlier runs that one lease looks up, 0.3 ms
 _WAKE_LIMIT = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
 
@@ -82,6 +84,9 @@ class Frontier:
         self._orders = dict(all_orders(store))
         self._max_attempts = max_attempts
         self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
+        self._seen = Seen()
+        self._seen.is_complete = not self.counts.next_page
+        self._learned = b""
         self._unstored: dict[int, tuple[Page, bytes | None]] = {}
         self._unstored_ids: dict[bytes, int] = {}
         self._unstored_waiting: list[tuple[float, bytes, str]] = []
@@ -126,13 +131,14 @@ class Frontier:
         return self._to_load is None
 
     def find(self, fingerprint: bytes) -> int | None:
-        """The id of the page with *fingerprint*, or None; one lookup."""
+        """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
         found = self._journal.fresh.get(fingerprint)
-        if found is None:
+        if found is None and self._unstored_ids:
+            found = self._unstored_ids.get(fingerprint)
+        if found is None and not self._seen.is_new(fingerprint):
             stored = self._store.get(keys.INDEX + fingerprint)
             if stored is not None:
                 return int.from_bytes(stored, "big")
-            found = self._unstored_ids.get(fingerprint) if self._unstored_ids else None
         return found
 
     def page(self, page_id: int) -> Page | None:
@@ -204,6 +210,14 @@ class Frontier:
         while host.needs_ranks():
             host.filled(self._store.ranks(host.prefix, host.cursor, HEADS), HEADS)
 
+    def _learn(self) -> None:
+        """Look up some more of the fingerprints that earlier runs left."""
+        known = self._store.ranks(keys.INDEX, self._learned, _LEARN_LIMIT)
+        for fingerprint in known:
+            self._seen.add(fingerprint)
+        self._learned = known[-1] if known else b""
+        self._seen.is_complete = len(known) < _LEARN_LIMIT
+
     # -- pages in --------------------------------------------------------------------------------------
 
     def discover(self, links: Iterable[Link], now: float) -> list[int | None]:
@@ -225,6 +239,7 @@ class Frontier:
         journal = self._journal
         if known is None and link.stored:
             page_id = turn = journal.new_page(link.fingerprint)
+            self._seen.add(link.fingerprint)
         else:
             turn, page_id = journal.turn, journal.new_visit()
         rank = keys.rank(link.priority, link.bucket, turn, page_id)
@@ -269,6 +284,8 @@ class Frontier:
         """
         self._journal.check()
         self.commit()
+        if not self._seen.is_complete:
+            self._learn()
         if self._next_waiting is not None and self._next_waiting <= now:
             self._wake(now)
         if self._unstored_waiting:
@@ -402,6 +419,7 @@ class Frontier:
         if lease.fingerprint is not None:  # it lived in memory so far; from now on it is known
             del self._unstored_ids[lease.fingerprint]
             page_id = self._journal.new_page(lease.fingerprint)
+            self._seen.add(lease.fingerprint)
         if page_id >= keys.FIRST_VISIT:  # a further visit of a known page leaves no trace
             self._journal.delete(keys.page_key(page_id))
         else:

@@ -322,6 +322,13 @@ def test_any_url_comes_back(text: str) -> None:
     assert round_trip(request).url == request.url
 
 
+@pytest.mark.parametrize("callbacks", [{}, {"callback": SPIDER.parse}, {"errback": SPIDER.failed}])
+@pytest.mark.parametrize("referer", [None, 'http://example.com/\u00e4"quoted"', ["a", "b"]])
+def test_referer_comes_back(callbacks: dict[str, Any], referer: Any) -> None:
+    request = Request(URL, headers={"Referer": referer} if referer else None, **callbacks)
+    assert_same(round_trip(request), request)
+
+
 # -- fingerprints ---------------------------------------------------------------------------------------
 
 FINGERPRINTER = RequestFingerprinter()
@@ -368,6 +375,16 @@ def test_plain_fingerprint_is_that_of_scrapy(url: str) -> None:
         assume(False)
     fast = plain_fingerprint(request.url)
     assert fast is None or fast == FINGERPRINTER.fingerprint(request)
+
+
+@given(urls() | COMMON)
+@settings(max_examples=500, deadline=None)
+def test_url_that_was_never_cleaned_is_cleaned_when_its_request_is_built(url: str) -> None:
+    try:
+        request = Request(url)
+    except ValueError:
+        assume(False)
+    assert CODEC.decode(url, 0, b"").url == request.url
 
 
 @pytest.mark.parametrize("path", [":0080/", "/..", "/a/../b", "/a/./b", "/a/."])
