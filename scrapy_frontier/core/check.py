@@ -8,9 +8,11 @@ interrupted and run again. Memory: five bytes a page, about 300 a host.
 
 from __future__ import annotations
 
+import contextlib
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from . import inspect, keys, records
+from . import graph, inspect, keys, records
 from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
 from .ledger import INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     _Counted = tuple[int, int, int]  # queued, done, failed
 
 _AT_A_TIME = 1000  # rows in one batch
+CONTENT_BYTES = 4
 
 
 class Check:
@@ -64,6 +67,8 @@ class Check:
             self._orders,
             self._hosts,
             self._counts,
+            self._links,
+            self._scores,
         ):
             yield from check()
             self._flush()
@@ -209,8 +214,8 @@ class Check:
     def _index(self) -> Iterator[Finding]:
         doubled: set[int] = set()
         for key, value in self._scan(keys.INDEX):
-            page_id = int.from_bytes(value, "big")
-            flags = self._ledger[page_id] if len(value) == keys.ID_BYTES else 0
+            page_id = keys.index_id(value)
+            flags = self._ledger[page_id] if value in _index_values(page_id) else 0
             if not flags & KNOWN or page_id >= keys.FIRST_VISIT:
                 self._delete(key)
                 yield self._found("index row that leads nowhere", key[1:].hex(), f"to page {page_id}")
@@ -225,7 +230,7 @@ class Check:
         """Of the index rows of a page keep the one its request has; touch nothing if none fits."""
         rows: dict[int, list[bytes]] = {page_id: [] for page_id in doubled}
         for key, value in self._store.scan(keys.INDEX):
-            page_id = int.from_bytes(value, "big")
+            page_id = keys.index_id(value)
             if page_id in rows:
                 rows[page_id].append(key)
         for page_id, found in rows.items():
@@ -251,7 +256,8 @@ class Check:
             twin = inspect.find_page(self._store, fingerprint)
             detail = "" if twin is None else f"the same page as {twin}"
             if twin is None:
-                self._put(keys.INDEX + fingerprint, keys.id_bytes(page_id))
+                value = keys.index_value(page_id, is_seen=page.state is State.SEEN)
+                self._put(keys.INDEX + fingerprint, value)
             elif self._repair:
                 self._remove_twin(page_id, page)
             yield self._found("page without an index row", _page(page_id, page), detail)
@@ -268,6 +274,37 @@ class Check:
         self._delete(keys.page_key(page_id))
         self._tally.count(host, page.state, -1)
         self._ledger.strike(page_id)
+
+    # -- the link graph, and what the scorer keeps -----------------------------------------------------
+
+    def _links(self) -> Iterator[Finding]:
+        """Links of forgotten pages, and to them, are nothing unusual; to ids never given out, damage."""
+        known = self._highest[0]
+        with contextlib.suppress(UnreadableRecord):
+            known = max(known, inspect.read_counts(self._store).next_page - 1)
+        loose, packed = (self._store.scan(prefix) for prefix in (graph.ROW, graph.SEGMENT_ROW))
+        for key, value in chain(loose, packed):
+            self.rows += 1
+            name = ("page" if key[:1] == graph.ROW else "pages from") + f" {graph.key_id(key)}"
+            try:
+                highest = graph.highest_id(key, value)
+                if highest > known:
+                    raise ValueError(f"a link to page {highest}, which was never found")
+            except (ValueError, IndexError) as error:
+                self._put(keys.ASIDE + key, value)
+                self._delete(key)
+                yield self._found("unreadable links", name, str(error))
+
+    def _scores(self) -> Iterator[Finding]:
+        for key, value in self._scan(keys.COLUMN):
+            name, _, first = key[1:].partition(b"\0")
+            if not name or len(first) != keys.ID_BYTES or not value or len(value) % 2:
+                self._delete(key)
+                yield self._found("unreadable scores", key.hex(), f"{len(value)} bytes")
+        for key, value in self._scan(keys.CONTENT):
+            if len(key) != 1 + keys.ID_BYTES or len(value) != CONTENT_BYTES:
+                self._delete(key)
+                yield self._found("unreadable scores", key.hex(), f"{len(value)} bytes")
 
     # -- hosts, counts, orders -------------------------------------------------------------------------
 
@@ -341,6 +378,10 @@ class Check:
         counts.attempts = counts.attempts or self._attempts
         self._put(keys.COUNTS, records.encode_counts(counts))
         yield self._found("wrong counts", "the counts", "; ".join(wrong))
+
+
+def _index_values(page_id: int) -> tuple[bytes, bytes]:
+    return keys.index_value(page_id), keys.index_value(page_id, is_seen=True)
 
 
 def _page(page_id: int, page: Page) -> str:

@@ -134,6 +134,8 @@ def _hosts(store: Store) -> Iterator[Record]:
 
 def _aside(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.ASIDE):
+        if len(key) != len(keys.aside_key(0)):  # of the link graph, which does not travel
+            continue
         yield {"aside": int.from_bytes(key[1:], "big"), "bytes": b64encode(value).decode()}
 
 
@@ -246,7 +248,7 @@ class Importer:
         if fingerprint in self._fresh or self._store.get(keys.INDEX + fingerprint) is not None:
             return False
         self._fresh[fingerprint] = page_id
-        self._put(keys.INDEX + fingerprint, keys.id_bytes(page_id))
+        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen=page.state is State.SEEN))
         return True
 
     def _rank(self, record: Record, page_id: int) -> bytes | None:

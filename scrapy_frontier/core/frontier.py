@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import keys, records
@@ -22,11 +23,14 @@ from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
 from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
-from .seen import Seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .adjacency import Edge
+    from .linkgraph import LinkGraph
+    from .rescoring import Rescoring
+    from .scorer import Scorer
     from .store import Store
 
 UNLIMITED = Politeness(0.0, 8)
@@ -42,7 +46,7 @@ class Link(NamedTuple):
 
     ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own.
     ``again`` asks for a visit even of a known page (``dont_filter``). A link that is not ``stored`` lives
-    in memory and does not survive a restart.
+    in memory and does not survive a restart. ``bucket`` is its place among equals where no scorer gives one.
     """
 
     fingerprint: bytes
@@ -55,13 +59,15 @@ class Link(NamedTuple):
     again: bool = False
     stored: bool = True
     kept_host: str = ""
+    link_score: float = 1.0
 
 
 class Frontier:
     """The pages of *store* and their order.
 
     *politeness* maps hosts to limits of their own, *default_politeness* holds for all others. A page is
-    given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds.
+    given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Without a
+    *scorer* equals of one priority are first in, first out.
     """
 
     def __init__(
@@ -74,6 +80,7 @@ class Frontier:
         max_attempts: int = 10,
         lease_timeout: float = 3600.0,
         chance: random.Random | None = None,
+        scorer: Scorer | None = None,
     ) -> None:
         self._store = store
         self._journal = Journal(store)
@@ -84,8 +91,6 @@ class Frontier:
         self._orders = dict(all_orders(store))
         self._max_attempts = max_attempts
         self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
-        self._seen = Seen()
-        self._seen.is_complete = not self.counts.next_page
         self._learned = b""
         self._unstored: dict[int, tuple[Page, bytes | None]] = {}
         self._unstored_ids: dict[bytes, int] = {}
@@ -98,6 +103,11 @@ class Frontier:
         first = next(store.scan(keys.WAITING, limit=1), None)
         self._next_waiting = keys.waiting_time(first[0]) if first else None
         self._waiting_cursor = b""
+        self.rescoring: Rescoring | None = None
+        if scorer is not None:
+            from .rescoring import Rescoring
+
+            self.rescoring = Rescoring(scorer, store, self._journal, self._hosts)
 
     def __repr__(self) -> str:
         return f"<Frontier {self.pending} pending, {len(self._leases)} leased, {self._hosts!r}>"
@@ -127,18 +137,31 @@ class Frontier:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether every host with queued pages is in memory; see `load`."""
-        return self._to_load is None
+        """Whether every host with queued pages is in memory, and the scorer's memory back; see `load`."""
+        return self._to_load is None and (self.rescoring is None or self.rescoring.is_loaded)
+
+    @cached_property
+    def graph(self) -> LinkGraph:
+        """The links of the pages."""
+        from .linkgraph import LinkGraph  # loads NumPy and SciPy: for those who use it
+
+        return LinkGraph(self._store, self._journal)
 
     def find(self, fingerprint: bytes) -> int | None:
         """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
+        found = self._find(fingerprint)
+        return ~found if found is not None and found < 0 else found
+
+    def _find(self, fingerprint: bytes) -> int | None:
+        """The same, but ``~id`` for a page that may be only seen."""
         found = self._journal.fresh.get(fingerprint)
         if found is None and self._unstored_ids:
             found = self._unstored_ids.get(fingerprint)
-        if found is None and not self._seen.is_new(fingerprint):
+        if found is None and not self._journal.seen.is_new(fingerprint):
             stored = self._store.get(keys.INDEX + fingerprint)
             if stored is not None:
-                return int.from_bytes(stored, "big")
+                page_id = int.from_bytes(stored[: keys.ID_BYTES], "big")
+                return page_id if len(stored) == keys.ID_BYTES else ~page_id
         return found
 
     def page(self, page_id: int) -> Page | None:
@@ -153,10 +176,11 @@ class Frontier:
         """Bring up to *limit* more hosts into memory; true once all that have queued pages are there.
 
         About 20 us a host with queued pages, 1 us another one. Until it is done, pages of hosts not yet
-        loaded wait their turn.
+        loaded wait their turn. Then what the scorer knew comes back, in as many calls again, 1 us a queued
+        page; links of pages that end meanwhile count when it is there.
         """
         if self._to_load is None:
-            return True
+            return self._load_scores(now, 10 * limit)
         self.commit()
         rows = list(self._store.scan(keys.HOST, after=self._to_load, limit=limit))
         for key, value in rows:
@@ -166,7 +190,15 @@ class Frontier:
                 if row.queued:
                     self._hosts.put(self._load_host(name, row), now)
         self._to_load = rows[-1][0][1:] if len(rows) == limit else None
-        return self._to_load is None
+        return self.is_loaded
+
+    def _load_scores(self, now: float, limit: int) -> bool:
+        if self.rescoring is None or self.rescoring.is_loaded:
+            return True
+        is_loaded = self.rescoring.load(limit)
+        self.commit()
+        self._place_moved(now)
+        return is_loaded
 
     def _host(self, name: str) -> Host:
         """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
@@ -214,9 +246,9 @@ class Frontier:
         """Look up some more of the fingerprints that earlier runs left."""
         known = self._store.ranks(keys.INDEX, self._learned, _LEARN_LIMIT)
         for fingerprint in known:
-            self._seen.add(fingerprint)
+            self._journal.seen.add(fingerprint)
         self._learned = known[-1] if known else b""
-        self._seen.is_complete = len(known) < _LEARN_LIMIT
+        self._journal.seen.is_complete = len(known) < _LEARN_LIMIT
 
     # -- pages in --------------------------------------------------------------------------------------
 
@@ -232,17 +264,24 @@ class Frontier:
         return [self._discover(link, now) for link in links]
 
     def _discover(self, link: Link, now: float) -> int | None:
-        known = self.find(link.fingerprint)
+        known = self._find(link.fingerprint)
+        if known is not None and known < 0 and link.stored:
+            if link.fingerprint in self._journal.fresh or self._is_only_seen(~known):
+                return self._admit(~known, link, now)
+            known = ~known
         if known is not None and not link.again:
             return None
         host = self._hosts.by_name.get(link.host) or self._host(link.host)
-        journal = self._journal
+        journal, rescoring, place = self._journal, self.rescoring, link.bucket
         if known is None and link.stored:
             page_id = turn = journal.new_page(link.fingerprint)
-            self._seen.add(link.fingerprint)
+            if rescoring is not None:
+                place = rescoring.discovered(page_id, link.parent, link.host, link.priority, link.link_score)
         else:
             turn, page_id = journal.turn, journal.new_visit()
-        rank = keys.rank(link.priority, link.bucket, turn, page_id)
+            if rescoring is not None:
+                place = rescoring.standing(known)
+        rank = keys.rank(link.priority, place, turn, page_id)
         if link.stored:
             journal.put(keys.page_key(page_id), _encode(link, now))
             journal.queue(host, rank)
@@ -257,6 +296,45 @@ class Frontier:
             self._hosts.put(host, now)
         return page_id
 
+    def _is_only_seen(self, page_id: int) -> bool:
+        try:
+            page = records.decode_page(self._store.get(keys.page_key(page_id)) or b"")
+        except UnreadableRecord:
+            return False
+        return page.state is State.SEEN
+
+    def _admit(self, page_id: int, link: Link, now: float) -> int:
+        """Queue a page that was only seen so far."""
+        host = self._host(link.host)
+        self._journal.admit(link.fingerprint, page_id)
+        self._journal.put(keys.page_key(page_id), _encode(link, now))
+        self._queue(host, self._again(page_id, link.priority), now)
+        return page_id
+
+    def _again(self, page_id: int, priority: int) -> bytes:
+        """The rank of a page that is queued later than it was discovered."""
+        place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
+        return keys.rank(priority, place, self._journal.turn, page_id)
+
+    def see(self, links: Iterable[Link], now: float, reason: str) -> list[int]:
+        """Make pages known without queueing them, for *reason*: their ids, also of those known before.
+
+        A link that is discovered later queues them. Durable with the next batch.
+        """
+        self._journal.check()
+        return [self._see(link, now, reason) for link in links]
+
+    def _see(self, link: Link, now: float, reason: str) -> int:
+        known = self.find(link.fingerprint)
+        if known is not None:
+            return known
+        page_id = self._journal.new_seen_page(link.fingerprint)
+        page = _page(link, now)._replace(state=State.SEEN, payload=b"", changed=int(now), reason=reason)
+        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+        if self.rescoring is not None:
+            self.rescoring.closed(page_id)
+        return page_id
+
     def requeue(self, page_id: int, now: float, payload: bytes, priority: int) -> bool:
         """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
         self._journal.check()
@@ -265,13 +343,18 @@ class Frontier:
             return False
         host = self._host(page.host or host_of(page.url))
         self._journal.count_ended(host, page.state, -1)
+        was_seen = page.state is State.SEEN
         page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
-        self._queue(host, keys.rank(priority, NEUTRAL, self._journal.turn, page_id), now)
+        self._queue(host, self._again(page_id, priority), now)
+        if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
+            self.commit()
         return True
 
     def _queue(self, host: Host, rank: bytes, now: float) -> None:
         self._journal.queue(host, rank)
+        if self.rescoring is not None:
+            self.rescoring.queued(rank)
         host.add(rank)
         self._hosts.put(host, now)
 
@@ -284,7 +367,7 @@ class Frontier:
         """
         self._journal.check()
         self.commit()
-        if not self._seen.is_complete:
+        if not self._journal.seen.is_complete:
             self._learn()
         if self._next_waiting is not None and self._next_waiting <= now:
             self._wake(now)
@@ -329,6 +412,8 @@ class Frontier:
             self._journal.unqueue(host, rank)
             if page_id < keys.FIRST_VISIT:
                 self._journal.count_ended(host, State.FAILED)
+                if self.rescoring is not None:
+                    self.rescoring.closed(page_id)
             self.unreadable.append(page_id)
             return None, None
 
@@ -346,11 +431,20 @@ class Frontier:
 
     # -- leases end ------------------------------------------------------------------------------------
 
-    def release(self, lease_id: int, outcome: Outcome, now: float) -> State | None:
+    def release(
+        self,
+        lease_id: int,
+        outcome: Outcome,
+        now: float,
+        links: Iterable[Edge] | None = None,
+        page_id: int | None = None,
+    ) -> State | None:
         """End a lease: the page's new state, or None for a lease that has ended already.
 
         One batch with everything discovered since the last one; it is on its way to the disk when this
-        returns. A retry beyond ``max_attempts`` fails the page.
+        returns. A retry beyond ``max_attempts`` fails the page. *links* are the links of a page that was
+        read or led to another, in place of those it had (None: not known); *page_id* says whose they are
+        where the lease was for a further visit.
         """
         self._journal.check()
         lease = self._leases.get(lease_id)
@@ -366,11 +460,54 @@ class Frontier:
         if page.state is State.QUEUED:
             self._queue_again(lease, page, host, now + outcome.delay, now)
         elif lease.is_stored or lease.fingerprint is not None:
-            self._write_ending(lease, page, host)
+            node = self._write_ending(lease, page, host)
+            self._write_links(node if node < keys.FIRST_VISIT else page_id, page.state, links)
         self._forget_if_idle(host, now)
         self.counts.attempts += outcome.event is not Event.RETURNED
         self.commit()
+        self._place_moved(now)
         return page.state
+
+    def _write_links(self, page_id: int | None, state: State, links: Iterable[Edge] | None) -> None:
+        """The links of a page that ended are known, or it has none; its score goes to their targets."""
+        if page_id is None or page_id >= keys.FIRST_VISIT:
+            return
+        is_read = state in (State.DONE, State.REDIRECTED)
+        if links is not None and (is_read or state is State.GONE):
+            links = self.graph.put(page_id, links if is_read else ())
+        if self.rescoring is None:
+            return
+        if is_read:
+            self.rescoring.parsed(page_id, links or ())
+        else:
+            self.rescoring.closed(page_id)
+
+    def judge(self, page_id: int, content_score: float) -> None:
+        """Keep what the callback thinks of a page (0: nothing, 1: as of any other); durable with the next
+        batch. Does nothing without a scorer."""
+        if self.rescoring is not None and page_id < self.counts.next_page:
+            self.rescoring.judged(page_id, content_score)
+
+    def rescore(self, now: float, limit: int) -> bool:
+        """Bring *limit* more queue rows to the scores of now; see `Rescoring.begin_walk`. True when done."""
+        if self.rescoring is None:
+            return True
+        self.commit()
+        is_done = self.rescoring.step(limit)
+        self.commit()
+        self._place_moved(now)
+        return is_done
+
+    def _place_moved(self, now: float) -> None:
+        """Give hosts whose queue rows were moved, and written, the heads and the place they deserve."""
+        if self.rescoring is None or not self.rescoring.moved:
+            return
+        moved = list(self.rescoring.moved)
+        self.rescoring.moved.clear()
+        for host in moved:
+            if host.more and host.needs_ranks():
+                self._fill(host)
+            self._hosts.put(host, now)
 
     def _after(self, page: Page, outcome: Outcome, now: float) -> Page:
         event, reason = outcome.event, outcome.reason
@@ -404,27 +541,33 @@ class Frontier:
             return
         rank = lease.rank
         if page.priority != lease.page.priority:
-            rank = keys.rank(page.priority, NEUTRAL, self._journal.turn, page_id)
+            place = NEUTRAL if self.rescoring is None else self.rescoring.standing(page_id)
+            rank = keys.rank(page.priority, place, self._journal.turn, page_id)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
         if due <= now:
             self._queue(host, rank, now)
             return
+        if self.rescoring is not None:
+            self.rescoring.waits(page_id)
         self._journal.put(keys.waiting_key(due, page_id), keys.pack_rank(rank, host.name))
         self._journal.count_queued(host, 1)
         if self._next_waiting is None or due < self._next_waiting:
             self._next_waiting = due
 
-    def _write_ending(self, lease: Lease, page: Page, host: Host) -> None:
+    def _write_ending(self, lease: Lease, page: Page, host: Host) -> int:
+        """The page's id, which is a new one for a page that lived in memory so far."""
         page_id = lease.page_id
         if lease.fingerprint is not None:  # it lived in memory so far; from now on it is known
             del self._unstored_ids[lease.fingerprint]
             page_id = self._journal.new_page(lease.fingerprint)
-            self._seen.add(lease.fingerprint)
+            if self.rescoring is not None:
+                self.rescoring.discovered(page_id, page.parent, host.name, page.priority, 1.0)
         if page_id >= keys.FIRST_VISIT:  # a further visit of a known page leaves no trace
             self._journal.delete(keys.page_key(page_id))
         else:
             self._journal.put(keys.page_key(page_id), records.encode_page(page))
             self._journal.count_ended(host, page.state)
+        return page_id
 
     def _forget_if_idle(self, host: Host, now: float) -> None:
         if host.place is Place.IDLE and not host.in_flight and not host.queued:
@@ -487,6 +630,8 @@ class Frontier:
         try:
             for lease in self._leases:
                 self._journal.touch(self._host(lease.host))
+            if self.rescoring is not None:
+                self.rescoring.save()
             self._journal.end_run()
         finally:
             self._store.close()

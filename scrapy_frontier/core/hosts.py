@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from bisect import insort
+from bisect import bisect_left, insort
 from enum import Enum
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -142,6 +142,15 @@ class Host:
     def ended(self, rank: bytes) -> None:
         """The lease of *rank* ended and its row is gone."""
         self.leased -= {rank}
+
+    def rekey(self, old: bytes, new: bytes) -> None:
+        """The row of a queued page moved from rank *old* to *new*; look at the head, and whether it
+        `needs_ranks`, afterwards."""
+        if not self.more or old <= self.cursor:
+            index = bisect_left(self.heads, old)
+            if index < len(self.heads) and self.heads[index] == old:
+                del self.heads[index]
+        self.add(new)
 
     def needs_ranks(self) -> bool:
         """Whether pages on disk could come before the first head we know."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from stores import Frontiers, change, check, crawl, fetch, fingerprint, first, link, order, pages, rows, start
 
-from scrapy_frontier.core import keys, records
+from scrapy_frontier.core import graph, keys, records, segments
+from scrapy_frontier.core.adjacency import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.findings import DAMAGED, KINDS
 from scrapy_frontier.core.ledger import KNOWN, QUEUED, Ledger
@@ -170,6 +171,23 @@ def bad_orders(directory: Path) -> None:
     change(directory, {orders_key("h1.example"): b'{"delay": -4}'})
 
 
+def torn_links(directory: Path) -> None:
+    change(directory, {graph.row_key(3): encode_row(3, [Edge(7), Edge(5, INTERNAL)])[:-1]})
+
+
+def links_to_nowhere(directory: Path) -> None:
+    change(directory, {graph.row_key(3): encode_row(3, [Edge(700)])})
+
+
+def torn_segment(directory: Path) -> None:
+    packed = segments.pack(0, b"", [(page_id, encode_row(page_id, [Edge(7)])) for page_id in range(9)])
+    change(directory, {graph.segment_key(0): packed[:-2]})
+
+
+def torn_scores(directory: Path) -> None:
+    change(directory, {keys.column_key("score", 0): b"123", keys.content_key(2): b"?"})
+
+
 DAMAGES = [
     Damage(missing_queue_row, ["queued page without a row"]),
     Damage(missing_waiting_row, ["queued page without a row"]),
@@ -195,6 +213,10 @@ DAMAGES = [
     Damage(damaged_visit, ["unreadable page"]),
     Damage(leased_page, ["page kept as leased"]),
     Damage(bad_orders, ["unreadable orders"]),
+    Damage(torn_links, ["unreadable links"]),
+    Damage(links_to_nowhere, ["unreadable links"]),
+    Damage(torn_segment, ["unreadable links"]),
+    Damage(torn_scores, ["unreadable scores", "unreadable scores"]),
 ]
 
 
