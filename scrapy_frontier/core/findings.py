@@ -27,6 +27,7 @@ KINDS = {
     "unreadable host row": "it is counted anew",
     "wrong counts": "they are counted anew",
     "unreadable orders": "the host counts as blocked",
+    "unreadable robots row": "the row is removed, so that robots.txt is asked for again",
 }
 DAMAGED = "its record was damaged; what it was is set aside"
 
