@@ -363,6 +363,8 @@ class Frontier:
         host.in_flight -= 1
         if host.visited == lease.leased_at:
             host.visited, host.ready_at = lease.before
+            if host.visited and host.delay:  # which may have grown meanwhile
+                host.ready_at = max(host.ready_at, host.visited + host.delay)
         return host
 
     # -- leases end ------------------------------------------------------------------------------------

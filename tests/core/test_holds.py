@@ -136,6 +136,16 @@ def test_a_lease_put_back_sets_no_clock_back_that_went_on(tmp_path: Path) -> Non
     assert frontier.wake_at() == NOW + 11
 
 
+def test_a_delay_learnt_under_a_lease_counts_from_the_visit_before_it(frontier: Frontier) -> None:
+    frontier.release(take(frontier).id, FETCHED, NOW)
+    lease = take(frontier, NOW + 1)
+    assert lease.host == A
+    frontier.site_delay(A, 5.0, NOW + 1)
+    frontier.put_back(lease.id, NOW + 1)
+    drain(frontier, NOW + 1)
+    assert frontier.wake_at() == NOW + 5
+
+
 def test_a_waived_lease_costs_its_host_nothing(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page(f"{number}") for number in range(3)], NOW)
