@@ -49,14 +49,17 @@ class Addon:
 def _replace(settings: BaseSettings, stock: type, ours: type) -> None:
     """Put *ours* in the place of *stock*, unless the user gave either a place, or none."""
     name = "DOWNLOADER_MIDDLEWARES"
-    base = {load_object(path): order for path, order in settings.getdict(f"{name}_BASE").items()}
+    base = {load_object(path): (path, order) for path, order in settings.getdict(f"{name}_BASE").items()}
     chosen = {load_object(path): order for path, order in settings.getdict(name).items()}
-    order = chosen.get(stock, base.get(stock))
+    path, order = base.get(stock, (stock, None))
+    order = chosen.get(stock, order)
     if order is None:
         return
     settings.setdefault_in_component_priority_dict(name, ours, order)
     if chosen.get(ours, order) is not None:
-        settings.set_in_component_priority_dict(name, stock, None)
+        kept = {key: value for key, value in settings.getdict(name).items() if load_object(key) is not stock}
+        kept[path] = None  # under the name it has in the base, or older versions of Scrapy run both
+        settings.set(name, kept, settings.getpriority(name) or 0)
 
 
 def _is_ours(scheduler: object, ours: type) -> bool:
