@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
+# Ours, and the one of Scrapy in whose place it comes.
+_STOCK = "scrapy.downloadermiddlewares"
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
+}
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
 
 
@@ -35,8 +40,26 @@ class Addon:
                 f"SCHEDULER is set to {chosen!r} in your settings, which an add-on cannot override: remove "
                 f"that line, or set SCHEDULER = {SCHEDULER!r}"
             )
+        for path, stock in DOWNLOADER_MIDDLEWARES.items():
+            _replace(settings, load_object(stock), load_object(path))
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
+
+
+def _replace(settings: BaseSettings, stock: type, ours: type) -> None:
+    """Put *ours* in the place of *stock*, unless the user gave either a place, or none."""
+    name = "DOWNLOADER_MIDDLEWARES"
+    base = {load_object(path): (path, order) for path, order in settings.getdict(f"{name}_BASE").items()}
+    chosen = {load_object(path): order for path, order in settings.getdict(name).items()}
+    path, order = base.get(stock, (stock, None))
+    order = chosen.get(stock, order)
+    if order is None:
+        return
+    settings.setdefault_in_component_priority_dict(name, ours, order)
+    if chosen.get(ours, order) is not None:
+        kept = {key: value for key, value in settings.getdict(name).items() if load_object(key) is not stock}
+        kept[path] = None  # under the name it has in the base, or older versions of Scrapy run both
+        settings.set(name, kept, settings.getpriority(name) or 0)
 
 
 def _is_ours(scheduler: object, ours: type) -> bool:

@@ -6,20 +6,26 @@ nothing, and the caller falls back to signals and timeouts.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Request
-from scrapy.utils.asyncio import call_later, create_looping_call
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from scrapy.crawler import Crawler
 
 __all__ = ["call_later", "create_looping_call", "rare_attributes"]
+
+ERRAND = "frontier_errand"  # meta: fetched beside the pages, by the clock of its host
+_T = TypeVar("_T")
 
 # Looking at an attribute that was never set makes an empty container, which the request then keeps (2.15+).
 rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(
@@ -110,6 +116,47 @@ def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], None]) -> 
     except AttributeError:
         return False
     return True
+
+
+class _Places(set["Request"]):
+    """The downloader's set of requests that take a place of ``CONCURRENT_REQUESTS``: not those that run an
+    errand."""
+
+    def add(self, request: Request) -> None:
+        if ERRAND not in request.meta:
+            super().add(request)
+
+    def remove(self, request: Request) -> None:
+        self.discard(request)
+
+
+def spare_places(crawler: Crawler) -> None:
+    """Have errands take no place of ``CONCURRENT_REQUESTS``: 16 slow files would stop the crawl."""
+    downloader: Any = getattr(engine_of(crawler), "downloader", None)
+    if isinstance(getattr(downloader, "active", None), set):
+        downloader.active = _Places(downloader.active)
+
+
+def start(work: Coroutine[Any, Any, None]) -> None:
+    """Run *work*, which must not raise, beside everything else."""
+    deferred_from_coro(work)
+
+
+async def sleep(seconds: float) -> None:
+    if is_asyncio_available():
+        await asyncio.sleep(seconds)
+        return
+    awake: Deferred[None] = Deferred()
+    call_later(seconds, awake.callback, None)
+    await maybe_deferred_to_future(awake)
+
+
+async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
+    """The result of *function*, worked out in a thread."""
+    if is_asyncio_available():
+        return await asyncio.to_thread(function, *args)
+    found: _T = await maybe_deferred_to_future(deferToThread(function, *args))
+    return found
 
 
 def download_slot(crawler: Crawler, host: str) -> Any:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 _LONGEST_REASON = 200  # characters
 _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
@@ -178,7 +179,8 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
 
 def _after_error(error: BaseException, closing: bool) -> Outcome:
     if isinstance(error, IgnoreRequest):
-        return Outcome(Event.EXCLUDED, reason=str(error)[:_LONGEST_REASON] or type(error).__name__)
+        reason = getattr(error, REASON, "") or str(error) or type(error).__name__
+        return Outcome(Event.EXCLUDED, reason=reason[:_LONGEST_REASON])
     if closing and type(error).__name__ == "CancelledError":
         return Outcome(Event.RETURNED, reason="cancelled")
     return Outcome(Event.FAILED, reason=describe(error))

@@ -14,7 +14,7 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
-from .requests import AUTO_SLOT, POSTPONED, START, Codec, Unstorable
+from .requests import AUTO_SLOT, POSTPONED, POSTPONED_FOR, START, Codec, Unstorable
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -187,6 +187,10 @@ class Intake:
             request = self._unstored.pop(page_id, None)
         return request
 
+    def keep_again(self, page_id: int, request: Request, stored: bool) -> None:
+        """Take back what `recall` gave: the request is not handed out after all."""
+        (self._live if stored else self._unstored)[page_id] = request
+
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
         self._notes.say_once(
@@ -244,7 +248,8 @@ class Intake:
 
     def _postponed(self, flight: Flight, child: Request) -> bool:
         """The page goes back where it was: nothing was fetched, so nothing counts."""
-        flight.child_outcome = Outcome(Event.RETURNED, flight.status, str(child.meta.pop(POSTPONED)))
+        reason, delay = str(child.meta.pop(POSTPONED)), float(child.meta.pop(POSTPONED_FOR, 0.0))
+        flight.child_outcome = Outcome(Event.RETURNED, flight.status, reason, delay=delay)
         if not flight.lease.is_stored:
             self._unstored[flight.lease.page_id] = child
         return True

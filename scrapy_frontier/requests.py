@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
+POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
+ERRAND = compat.ERRAND
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"

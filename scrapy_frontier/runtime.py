@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
+    from .gate import Gate
+
 logger = logging.getLogger(__name__)
 
 
@@ -81,6 +83,8 @@ class Runtime:
         self._synced_at = time.monotonic()
         _runtimes[crawler] = self
         self._crawler = crawler
+        self.gate: Gate | None = None  # the middleware for robots.txt puts it here
+        self.is_handed_out: Callable[[Request], bool] = lambda request: False  # the scheduler knows
 
     def sync_if_due(self) -> None:
         """Start a sync to the disk, in a thread, when the interval has passed since the last."""
@@ -101,6 +105,8 @@ class Runtime:
     def close(self) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
         gc.unfreeze()
+        if self.gate is not None:
+            self.gate.close()
         _runtimes.pop(self._crawler, None)
         if self._syncing is not None:
             self._syncing.join()

@@ -35,6 +35,7 @@ UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 LOADING = 0.005  # seconds the first requests may wait for hosts to be loaded
 LOAD_AT_ONCE = 30  # hosts, about 1 ms
+_MOST_PUT_BACK = 50  # pages in one go that wait for robots.txt, about 2 ms
 
 
 class FrontierScheduler(BaseScheduler):
@@ -102,7 +103,11 @@ class FrontierScheduler(BaseScheduler):
     def has_pending_requests(self) -> bool:
         if self.runtime is None:
             return self._error is not None  # until the spider is closed for it
-        return self.runtime.frontier.pending > 0
+        runtime = self.runtime
+        pending = runtime.frontier.pending
+        return pending > 0 and not (
+            runtime.gate is not None and runtime.gate.gives_up(pending, runtime.clock())
+        )
 
     def close(self, reason: str) -> None:
         """Write what is open and close the frontier; requests under way are fetched by the next run."""
@@ -128,6 +133,7 @@ class FrontierScheduler(BaseScheduler):
     def _open(self, spider: Spider) -> None:
         crawler = self.crawler
         runtime = self.runtime = Runtime(crawler, spider)
+        runtime.is_handed_out = self._flights.__contains__
         self._codec = Codec(spider)
         self._intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         frontier = runtime.frontier
@@ -183,10 +189,19 @@ class FrontierScheduler(BaseScheduler):
         frontier, now = runtime.frontier, runtime.clock()
         if not frontier.is_loaded and not frontier.load(now, LOAD_AT_ONCE):
             compat.wake(self.crawler)
+        put_back = 0
         while (lease := frontier.lease(now)) is not None:
             request = self._request(lease, runtime)
-            if request is not None:
+            if request is None:
+                continue
+            if runtime.gate is None or runtime.gate.admits(request, lease, now):
                 return self._hand_out(request, lease)
+            if self._intake is not None:
+                self._intake.keep_again(lease.page_id, request, lease.is_stored)
+            put_back += 1
+            if put_back == _MOST_PUT_BACK:  # many new hosts: let the event loop breathe
+                compat.wake(self.crawler)
+                return None
         if frontier.unreadable:
             self._report_unreadable(frontier.unreadable)
         self._wake_in_time(frontier.wake_at(), now)
@@ -290,5 +305,7 @@ class FrontierScheduler(BaseScheduler):
         self._timer, self._timer_at = None, float("inf")
 
     def _report(self) -> None:
+        if self.runtime is not None and self.runtime.gate is not None:
+            self.runtime.gate.report()
         if self.crawler.stats is not None and self.runtime is not None:
             self._notes.report(self.crawler.stats, self.runtime.frontier)

@@ -37,6 +37,9 @@ class FrontierSettings:
     retry_delay: float  # seconds before the first retry; doubles with each
     retry_delay_max: float  # seconds
     sync_interval: float  # seconds between two syncs to the disk; 0: never
+    robots_timeout: float  # seconds
+    robots_patience: float  # seconds
+    crawl_delay_max: float  # seconds
     clock: Callable[[], float] | None
 
     @classmethod
@@ -49,6 +52,9 @@ class FrontierSettings:
             retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
             retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
             sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
+            robots_timeout=_number(settings, "FRONTIER_ROBOTS_TIMEOUT", 30.0, float, least=1),
+            robots_patience=_number(settings, "FRONTIER_ROBOTS_PATIENCE", 120.0, float),
+            crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
             clock=_clock(settings),
         )
 

@@ -46,6 +46,9 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
         "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
         "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
+        "FRONTIER_ROBOTS_TIMEOUT": f"{defaults.robots_timeout:g}",
+        "FRONTIER_ROBOTS_PATIENCE": f"{defaults.robots_patience:g}",
+        "FRONTIER_CRAWL_DELAY_MAX": f"{defaults.crawl_delay_max:g}",
     }
 
 
@@ -61,7 +64,7 @@ def test_every_stat_is_in_the_table() -> None:
 
 
 def test_every_meta_key_is_in_the_table() -> None:
-    assert first_cells(section("Meta keys")) == {requests.AUTO_SLOT, "download_slot"}
+    assert first_cells(section("Meta keys")) == {requests.AUTO_SLOT, requests.ERRAND, "download_slot"}
 
 
 def test_every_reason_to_close_is_named() -> None:
@@ -74,6 +77,9 @@ def test_every_reason_to_close_is_named() -> None:
 def test_what_the_addon_changes_is_listed() -> None:
     text = section("Use it in your project")
     assert addon.SCHEDULER in text
+    for path, stock in addon.DOWNLOADER_MIDDLEWARES.items():
+        assert path in text
+        assert f"`{stock.rpartition('.')[2]}`" in text
     for path, order in addon.SPIDER_MIDDLEWARES.items():
         assert path in text
         assert f"at {order}" in text

@@ -17,6 +17,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
 from .. import requests
+from ..core import inspect
 from ..core.errors import FrontierError
 from ..core.hosts import host_of
 from ..core.store import Store
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from ..core.inspect import DelayOf
     from ..core.records import Page
 
 DATABASE = "leveldb"
@@ -142,6 +144,21 @@ class Project:
         if host in self._slots:
             return self._slots[host].delay, "DOWNLOAD_SLOTS"
         return self._default.delay, "DOWNLOAD_DELAY"
+
+    @property
+    def agent(self) -> str:
+        """By which name the crawl obeys robots.txt; empty where it does not."""
+        settings = self.settings
+        if not settings.getbool("ROBOTSTXT_OBEY"):
+            return ""
+        return str(settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"] or "")
+
+    def delays(self, store: Store) -> DelayOf:
+        """The delay of a host by the settings or by its robots.txt in *store*, and who asks for it."""
+        if not self.agent:
+            return self.delay_of
+        most = self.frontier_settings.crawl_delay_max
+        return inspect.with_robots(store, self.delay_of, self.agent, most, self.now)
 
     @cached_property
     def _default(self) -> Any:

@@ -21,6 +21,7 @@ from .orders import ORDERS, decode_orders, encode_orders
 from .orders import UNREADABLE as LEFT_ALONE
 from .places import find_place, split_queue_key, split_waiting_row
 from .records import Counts, HostRow, Page
+from .robots_copy import ROBOTS, decode_copy
 from .steering import NEUTRAL
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Check:
             self._not_indexed,
             self._not_placed,
             self._orders,
+            self._robots,
             self._hosts,
             self._counts,
             self._links,
@@ -315,6 +317,14 @@ class Check:
             except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
                 self._put(key, encode_orders(LEFT_ALONE))
                 yield self._found("unreadable orders", key[1:].decode(errors="replace"))
+
+    def _robots(self) -> Iterator[Finding]:
+        for key, value in self._scan(ROBOTS):
+            try:
+                decode_copy(value)
+            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+                self._delete(key)
+                yield self._found("unreadable robots row", key[1:].decode(errors="replace"))
 
     def _hosts(self) -> Iterator[Finding]:
         for key, value in self._scan(keys.HOST):

@@ -29,6 +29,7 @@ KINDS = {
     "unreadable orders": "the host counts as blocked",
     "unreadable links": "the bytes are set aside; the pages have no links until they are read again",
     "unreadable scores": "the row is removed; the next ranking has them anew",
+    "unreadable robots row": "the row is removed, so that robots.txt is asked for again",
 }
 DAMAGED = "its record was damaged; what it was is set aside"
 

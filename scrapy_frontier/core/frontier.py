@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import keys, records
 from .errors import UnreadableRecord
-from .hosts import HEADS, SENDING, Host, Hosts, Place, Politeness, host_of
+from .hosts import FOREVER, HEADS, SENDING, Host, Hosts, Place, Politeness, host_of
 from .journal import Journal
 from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
 from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
+from .robots_copy import copy_key, decode_copy, encode_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .adjacency import Edge
     from .linkgraph import LinkGraph
     from .rescoring import Rescoring
+    from .robots_copy import Copy
     from .scorer import Scorer
     from .store import Store
 
@@ -38,6 +40,7 @@ NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 _NO_ORDERS = Orders()
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
 _LEARN_LIMIT = 400  # fingerprints of earlier runs that one lease looks up, 0.3 ms
+_BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
 _WAKE_LIMIT = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
 
@@ -94,6 +97,7 @@ class Frontier:
         self._learned = b""
         self._unstored: dict[int, tuple[Page, bytes | None]] = {}
         self._unstored_ids: dict[bytes, int] = {}
+        self._held: set[str] = set()  # hosts held until a known time, and some that were
         self._unstored_waiting: list[tuple[float, bytes, str]] = []
         self.unreadable: list[int] = []  # ids of pages set aside since somebody last looked
         self.was_clean = self._journal.begin_run()
@@ -387,18 +391,24 @@ class Frontier:
         page, fingerprint = self._read(host, rank, page_id)
         lease = None
         if page is not None:
-            host.in_flight += 1
-            host.visited = now
-            if host.delay:
-                jitter = 1 + host.jitter * self._chance.random() if host.jitter else 1
-                host.ready_at = now + host.delay * jitter
-            lease = self._leases.grant(page_id, page, host.name, rank, now, rank in host.leased, fingerprint)
+            before = host.visited, host.ready_at
+            self._visit(host, now)
+            is_stored = rank in host.leased
+            lease = self._leases.grant(page_id, page, host.name, rank, now, is_stored, fingerprint, before)
         if host.more and host.needs_ranks():
             self._fill(host)
         self._hosts.put(host, now)
         if lease is None:
             self._forget_if_idle(host, now)
         return lease
+
+    def _visit(self, host: Host, now: float) -> None:
+        """A request of *host* begins: its clock starts anew."""
+        host.in_flight += 1
+        host.visited = now
+        if host.delay:
+            jitter = 1 + host.jitter * self._chance.random() if host.jitter else 1
+            host.ready_at = now + host.delay * jitter
 
     def _read(self, host: Host, rank: bytes, page_id: int) -> tuple[Page | None, bytes | None]:
         unstored = self._unstored.pop(page_id, None) if self._unstored else None
@@ -428,6 +438,36 @@ class Frontier:
             sent = min(now, lease.leased_at + SENDING)
             host.ready_at = max(host.ready_at, sent + host.delay)
         self._hosts.put(host, now)
+
+    def put_back(self, lease_id: int, now: float) -> None:
+        """End a lease just granted as if it had never been: page and clock are as before. Writes nothing."""
+        host = self._unvisit(lease_id, now)
+        lease = self._leases.end(lease_id)
+        if host is None or lease is None:
+            return
+        if not lease.is_stored:
+            self._unstored[lease.page_id] = lease.page, lease.fingerprint
+        host.put_back(lease.rank, lease.is_stored)
+        self._hosts.put(host, now)
+
+    def waive(self, lease_id: int, now: float) -> None:
+        """Nothing will be asked of the host under a lease just granted: its clock goes back, the lease goes
+        on."""
+        host = self._unvisit(lease_id, now)
+        if host is not None:
+            self._hosts.put(host, now)
+
+    def _unvisit(self, lease_id: int, now: float) -> Host | None:
+        lease = self._leases.leave_wire(lease_id)
+        if lease is None:
+            return None
+        host = self._host(lease.host)
+        host.in_flight -= 1
+        if host.visited == lease.leased_at:
+            host.visited, host.ready_at = lease.before
+            if host.visited and host.delay:  # which may have grown meanwhile
+                host.ready_at = max(host.ready_at, host.visited + host.delay)
+        return host
 
     # -- leases end ------------------------------------------------------------------------------------
 
@@ -578,15 +618,114 @@ class Frontier:
 
     def set_delay(self, name: str, delay: float, now: float) -> None:
         """From now on leave at least *delay* seconds between two leases of a host in memory; what the
-        operator ordered stands."""
+        operator ordered stands, and a longer delay that the site asks for."""
         host = self._hosts.by_name.get(name)
-        is_ordered = self._orders.get(name, _NO_ORDERS).delay is not None
-        if host is not None and host.delay != delay and not is_ordered:
-            host.delay = delay
-            host.ready_at = host.visited + delay
+        if host is not None and host.usual.delay != delay and not self._is_ordered(name):
+            self._moved(host, host.set_usual(host.usual._replace(delay=delay)), now)
+
+    def site_delay(self, name: str, seconds: float, now: float, source: str = "") -> bool:
+        """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back.
+
+        The largest of all sources counts; what the operator ordered stands. Whether anything changed.
+        """
+        host = self._hosts.by_name.get(name)
+        if host is None or self._is_ordered(name) or not host.ask(source, seconds):
+            return False
+        self._moved(host, True, now)
+        return True
+
+    def _is_ordered(self, name: str) -> bool:
+        return name in self._orders and self._orders[name].delay is not None
+
+    def _moved(self, host: Host, has_changed: bool, now: float) -> None:
+        if has_changed:
             if host.place is Place.COOLING:
                 host.place = Place.IDLE
             self._hosts.put(host, now)
+
+    # -- what a site asks for --------------------------------------------------------------------------
+
+    def hold(self, name: str, now: float, until: float = FOREVER) -> None:
+        """Give no page of a host in memory away before *until*, or before `let_go`.
+
+        Its pages stay queued and pending: no lease, no attempt, no row is written. A host that is dropped
+        from memory is no longer held.
+        """
+        host = self._hosts.by_name.get(name)
+        if host is not None:
+            self._hosts.hold(host, until, now)
+            if now < until < FOREVER:
+                self._held.add(name)
+
+    def let_go(self, name: str, now: float) -> None:
+        """End a `hold`."""
+        self.hold(name, now, 0.0)
+
+    def held(self, now: float) -> dict[str, float]:
+        """Hosts held until a known time, and that time; O(hosts held)."""
+        hosts = ((name, self._hosts.by_name.get(name)) for name in self._held)
+        found = {name: host.held_until for name, host in hosts if host is not None}
+        found = {name: until for name, until in found.items() if now < until < FOREVER}
+        self._held.intersection_update(found)
+        return found
+
+    def pending_of(self, names: Iterable[str]) -> int:
+        """Requests of hosts in memory that wait to be leased or are leased."""
+        hosts = filter(None, map(self._hosts.by_name.get, names))
+        return sum(host.queued + len(host.unstored) for host in hosts)
+
+    def errand(self, name: str, now: float, despite_hold: bool = False) -> float:
+        """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then
+        ask again; 0: it begins now, and `errand_done` has to follow.
+
+        It obeys the host's clock and concurrency like a page, and the next page keeps the delay after it, in
+        the next run too. Of a blocked or held host nothing is fetched; *despite_hold* is for robots.txt.
+        """
+        self._journal.check()
+        host = self._host(name)
+        wait = max(host.ready_at - now, 0.0)
+        if host.is_blocked:
+            wait = FOREVER
+        elif host.held_until > now and not despite_hold:
+            wait = max(wait, host.held_until - now)
+        elif host.in_flight >= host.concurrency:
+            wait = max(wait, _BUSY)
+        if not wait:
+            self._visit(host, now)
+            self._journal.touch(host)
+        self._hosts.put(host, now)
+        self._forget_if_idle(host, now)
+        return wait
+
+    def errand_done(self, name: str, now: float) -> None:
+        """An errand has ended. The delay counts from here: it opened the connection, which takes long."""
+        host = self._hosts.by_name.get(name)
+        if host is None:
+            return
+        host.in_flight -= 1
+        host.visited = now
+        host.ready_at = now + host.delay if host.delay else 0.0
+        self._journal.touch(host)
+        self._hosts.put(host, now)
+        self._forget_if_idle(host, now)
+
+    def robots_copy(self, authority: str) -> Copy | None:
+        """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
+        that cannot be read: the file is asked for again."""
+        stored = self._store.get(copy_key(authority))
+        try:
+            return decode_copy(stored) if stored is not None else None
+        except UnreadableRecord:
+            return None
+
+    def keep_robots_copy(self, authority: str, copy: Copy) -> None:
+        """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns."""
+        self._journal.check()
+        self._journal.put(copy_key(authority), encode_copy(copy))
+        self._journal.is_open = True
+        self.commit()
+
+    # -- waking up -------------------------------------------------------------------------------------
 
     def _wake(self, now: float) -> None:
         """Put pages whose backoff has passed back into their queues, a handful at a time."""

@@ -22,6 +22,7 @@ HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host a
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
 # connection. The delay is counted from its answer, but from no later than this after the hand-out.
 SENDING = 0.03  # seconds
+FOREVER = float("inf")
 
 _NONE: frozenset[bytes] = frozenset()  # one for all hosts: an empty set of its own takes 216 bytes
 
@@ -45,6 +46,7 @@ class Place(Enum):
     READY = "ready"
     COOLING = "cooling"
     BLOCKED = "blocked"  # by the operator
+    HELD = "held"  # until it is known what the site asks for, or for as long as it asks to be left alone
     BUSY = "busy"  # as many requests under way as allowed
     RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
 
@@ -63,16 +65,20 @@ class Host:
 
     ``heads`` holds the ranks of its best queued pages, sorted; where ``more`` is true, those behind
     ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends,
-    ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease.
+    ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease or
+    errand. ``usual`` is what the settings or the operator say; ``asked`` holds the delays the site asks for,
+    by who says so, and the largest of all counts.
     """
 
     __slots__ = (
+        "asked",
         "concurrency",
         "cursor",
         "delay",
         "done",
         "failed",
         "heads",
+        "held_until",
         "in_flight",
         "is_blocked",
         "jitter",
@@ -84,6 +90,7 @@ class Host:
         "queued",
         "ready_at",
         "unstored",
+        "usual",
         "visited",
     )
 
@@ -91,7 +98,10 @@ class Host:
         self.name = name
         self.prefix = keys.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited = row
+        self.usual = politeness
         self.delay, self.concurrency, self.jitter = politeness
+        self.asked: dict[str, float] | None = None
+        self.held_until = 0.0
         self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
         self.heads: list[bytes] = []
         self.leased: set[bytes] | frozenset[bytes] = _NONE
@@ -108,6 +118,32 @@ class Host:
 
     def row(self) -> HostRow:
         return HostRow(self.queued, self.done, self.failed, self.visited)
+
+    def set_usual(self, politeness: Politeness) -> bool:
+        """Take new limits of the settings; whether that changes the delay."""
+        self.usual = politeness
+        return self._adjust()
+
+    def ask(self, source: str, seconds: float) -> bool:
+        """Note that *source* asks for *seconds* between two requests, 0 for none; whether that changes
+        anything. While anybody asks, one request is under way at once."""
+        asked = self.asked
+        if seconds == (asked.get(source, 0.0) if asked else 0.0):
+            return False
+        asked = self.asked = asked or {}
+        asked[source] = seconds
+        if not seconds:
+            del asked[source]
+        return self._adjust()
+
+    def _adjust(self) -> bool:
+        before = self.delay, self.concurrency
+        asked = max(self.asked.values(), default=0.0) if self.asked else 0.0
+        self.delay = max(self.usual.delay, asked)
+        self.concurrency = 1 if asked else self.usual.concurrency
+        if self.delay != before[0]:
+            self.ready_at = self.visited + self.delay if self.visited else 0.0
+        return (self.delay, self.concurrency) != before
 
     def add(self, rank: bytes, stored: bool = True) -> bool:
         """Take in the rank of a page, whose row is written if *stored*; true when it is the new head."""
@@ -138,6 +174,11 @@ class Host:
         else:
             self.leased |= {rank}
         return rank
+
+    def put_back(self, rank: bytes, stored: bool) -> None:
+        """Undo `take`."""
+        self.leased -= {rank}
+        self.add(rank, stored)
 
     def ended(self, rank: bytes) -> None:
         """The lease of *rank* ended and its row is gone."""
@@ -197,6 +238,11 @@ class Hosts:
                 host.place = Place.IDLE
         elif host.is_blocked:
             host.place = Place.BLOCKED
+        elif host.held_until > now:
+            if host.place is not Place.HELD:
+                host.place = Place.HELD
+                if host.held_until < FOREVER:
+                    heapq.heappush(self._cooling, (host.held_until, host.name))
         elif host.in_flight >= host.concurrency:
             host.place = Place.BUSY
         elif host.ready_at > now:
@@ -237,7 +283,7 @@ class Hosts:
             host = self.by_name.get(name)
             if host is None:
                 continue
-            if host.place is Place.COOLING:
+            if host.place is Place.COOLING or (host.place is Place.HELD and host.held_until <= now):
                 host.place = Place.IDLE
                 self.put(host, now)
             elif host.place is Place.RESTING:
@@ -252,7 +298,14 @@ class Hosts:
 
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)
-        return host is not None and host.place in (Place.COOLING, Place.RESTING)
+        return host is not None and host.place in (Place.COOLING, Place.RESTING, Place.HELD)
+
+    def hold(self, host: Host, until: float, now: float) -> None:
+        """Give no page of *host* away before *until*; a time that has passed lets go."""
+        host.held_until = until
+        if host.place in (Place.HELD, Place.READY, Place.COOLING, Place.BUSY):
+            host.place = Place.IDLE
+            self.put(host, now)
 
     def forget(self, host: Host, now: float) -> None:
         """Drop a host that has nothing queued and nothing under way, as soon as its delay has passed.

@@ -16,6 +16,7 @@ from scrapy_frontier.core.ledger import KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.orders import orders_key
 from scrapy_frontier.core.places import find_place
+from scrapy_frontier.core.robots_copy import Copy, copy_key, encode_copy
 from scrapy_frontier.core.store import Store
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ def waiting_keys(directory: Path) -> list[bytes]:
 
 def index_key(directory: Path, page_id: int) -> bytes:
     return keys.INDEX + fingerprint(pages(directory)[page_id].url)
+
+
+def torn_robots_row(directory: Path) -> None:
+    change(directory, {copy_key("http://h1.example"): encode_copy(Copy(body=b"User-agent: *"))[:-4]})
 
 
 def missing_queue_row(directory: Path) -> None:
@@ -217,6 +222,7 @@ DAMAGES = [
     Damage(links_to_nowhere, ["unreadable links"]),
     Damage(torn_segment, ["unreadable links"]),
     Damage(torn_scores, ["unreadable scores", "unreadable scores"]),
+    Damage(torn_robots_row, ["unreadable robots row"]),
 ]
 
 

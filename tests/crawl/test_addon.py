@@ -17,10 +17,18 @@ from scrapy import Request, Spider
 from scrapy.addons import AddonManager
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings, Settings
+from scrapy.utils.conf import build_component_list
+from scrapy.utils.misc import load_object
 
 import scrapy_frontier
-from scrapy_frontier import Addon, FrontierScheduler, FrontierSpiderMiddleware
+from scrapy_frontier import (
+    Addon,
+    FrontierRobotsTxtMiddleware,
+    FrontierScheduler,
+    FrontierSpiderMiddleware,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -104,6 +112,38 @@ def test_other_middlewares_stay(given: Any) -> None:
     settings = settings_with(SPIDER_MIDDLEWARES=given)
     assert sorted(components(settings).values()) == [10, 950]
     assert settings.getpriority("SPIDER_MIDDLEWARES") == 20
+
+
+STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+ROBOTS = "scrapy_frontier.FrontierRobotsTxtMiddleware"
+
+
+class OwnRobots(RobotsTxtMiddleware):
+    """A middleware for robots.txt of somebody's own."""
+
+
+@pytest.mark.parametrize(
+    ("given", "robots"),
+    [
+        ({}, [FrontierRobotsTxtMiddleware]),
+        ({STOCK: 100}, [FrontierRobotsTxtMiddleware]),
+        ({RobotsTxtMiddleware: 70}, [FrontierRobotsTxtMiddleware]),
+        ({STOCK: None}, []),
+        ({STOCK: None, OwnRobots: 100}, [OwnRobots]),
+        ({STOCK: None, ROBOTS: 90}, [FrontierRobotsTxtMiddleware]),
+        ({ROBOTS: 90}, [FrontierRobotsTxtMiddleware]),
+        ({ROBOTS: None}, [RobotsTxtMiddleware]),
+    ],
+)
+def test_robots_in_the_place_of_scrapys_unless_the_user_said_otherwise(
+    given: Any, robots: list[type]
+) -> None:
+    settings = settings_with(DOWNLOADER_MIDDLEWARES=given)
+    with_base = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)  # 2.18+
+    found = build_component_list(with_base("DOWNLOADER_MIDDLEWARES"))
+    classes = [load_object(cls) for cls in found]
+    assert [cls for cls in classes if issubclass(cls, RobotsTxtMiddleware)] == robots
+    assert classes[:2].count(robots[0]) == 1 if robots else True
 
 
 def components(settings: BaseSettings) -> dict[Any, Any]:
