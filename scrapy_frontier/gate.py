@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
@@ -37,10 +37,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-KNOWN = 2000  # sites whose rules are kept parsed, 2 KB each as a rule; the rest is read from the store again
+KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
+KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
 AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
 LARGE = 100_000  # bytes of a file that is parsed in a thread: 90 ms for 500 KiB would stop the event loop
 LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
 class Site(NamedTuple):
@@ -50,11 +55,32 @@ class Site(NamedTuple):
     copy: Copy
     parser: RobotParser | None  # of the user's choice; it then says what is allowed
     agent: str
+    size: int  # bytes of the file
 
     def allows(self, url: str) -> bool:
         if self.parser is not None:
             return self.parser.allowed(url, self.agent)
         return self.standing.rules.allowed(url)
+
+
+class _Shelf(OrderedDict[_Key, _Value]):
+    """Keeps what was used last: at most `KNOWN` things, and `KNOWN_BYTES` of what they were made from."""
+
+    def __init__(self, size_of: Callable[[_Value], int]) -> None:
+        super().__init__()
+        self._size_of = size_of
+        self._bytes = 0
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        self.drop(key)
+        self[key] = value
+        self._bytes += self._size_of(value)
+        while len(self) > KNOWN or (self._bytes > KNOWN_BYTES and len(self) > 1):
+            self.drop(next(iter(self)))
+
+    def drop(self, key: _Key) -> None:
+        if key in self:
+            self._bytes -= self._size_of(self.pop(key))
 
 
 class _Asking:
@@ -84,8 +110,9 @@ class Gate:
         self._told = told
         self._agent = str(crawler.settings["ROBOTSTXT_USER_AGENT"] or "")
         self._default_agent = str(crawler.settings["USER_AGENT"] or "")
-        self._sites: OrderedDict[tuple[str, str], Site] = OrderedDict()
-        self._copies: OrderedDict[str, Copy] = OrderedDict()  # where there is no frontier to keep them
+        self._sites: _Shelf[tuple[str, str], Site] = _Shelf(lambda site: site.size)
+        # Where there is no frontier to keep them.
+        self._copies: _Shelf[str, Copy] = _Shelf(lambda copy: len(copy.body))
         self._asking: dict[str, _Asking] = {}
         self._queue: deque[str] = deque()
         self._under_way = 0
@@ -216,7 +243,7 @@ class Gate:
             if site.standing.ask_at > self.clock():
                 self._sites.move_to_end(key)
                 return site
-            del self._sites[key]
+            self._sites.drop(key)
             return None
         copy = self._copy(authority)
         if copy is None or not is_current(copy, self.clock()) or len(copy.body) > LARGE:
@@ -234,9 +261,8 @@ class Gate:
 
     def _remember(self, key: tuple[str, str], found: Standing, copy: Copy) -> Site:
         parser = self._parser_of(copy.body) if copy.body else None
-        site = self._sites[key] = Site(found, copy._replace(body=b""), parser, key[1])
-        if len(self._sites) > KNOWN:
-            self._sites.popitem(last=False)
+        site = Site(found, copy._replace(body=b""), parser, key[1], len(copy.body))
+        self._sites.keep(key, site)
         return site
 
     def _copy(self, authority: str) -> Copy | None:
@@ -248,10 +274,7 @@ class Gate:
         if self._runtime is not None:
             self._runtime.frontier.keep_robots_copy(authority, copy)
             return
-        self._copies[authority] = copy
-        self._copies.move_to_end(authority)
-        if len(self._copies) > KNOWN:
-            self._copies.popitem(last=False)
+        self._copies.keep(authority, copy)
 
     def _count(self, name: str) -> None:
         if self._crawler.stats is not None:
