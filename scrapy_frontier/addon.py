@@ -15,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
+DOWNLOADER_MIDDLEWARES = {"scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware": 610}
 
 
 class Addon:
@@ -37,6 +38,8 @@ class Addon:
             )
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
+        for path, order in DOWNLOADER_MIDDLEWARES.items():
+            settings.setdefault_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", load_object(path), order)
 
 
 def _is_ours(scheduler: object, ours: type) -> bool:

@@ -15,6 +15,7 @@ from scrapy.utils.request import RequestFingerprinter
 
 from . import compat, requests
 from .core.frontier import Frontier
+from .core.hosts import host_of
 from .core.store import Store
 from .settings import FrontierSettings, default_politeness, slot_politeness
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
+
+    from .core.leases import Lease
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,10 @@ _runtimes: WeakKeyDictionary[Crawler, Runtime] = WeakKeyDictionary()
 def runtime_of(crawler: Crawler) -> Runtime | None:
     """The open frontier of *crawler*; None before and after, and with another scheduler."""
     return _runtimes.get(crawler)
+
+
+def _no_lease(request: Request) -> None:
+    return None
 
 
 def steady_clock() -> Callable[[], float]:
@@ -70,6 +77,8 @@ class Runtime:
                 politeness=slot_politeness(crawler.settings, politeness),
                 max_attempts=settings.max_attempts,
                 lease_timeout=settings.lease_timeout,
+                cooldown=settings.cooldown,
+                pace=settings.pace,
             )
         except BaseException:
             self._remove_temporary()
@@ -77,6 +86,8 @@ class Runtime:
         # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
         # stands still: spare it what is there for good.
         gc.freeze()
+        self.lease_of: Callable[[Request], Lease | None] = _no_lease  # set by who hands requests out
+        self.unit_of: Callable[[str], str] = host_of
         self._syncing: threading.Thread | None = None
         self._synced_at = time.monotonic()
         _runtimes[crawler] = self

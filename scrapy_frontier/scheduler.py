@@ -16,9 +16,10 @@ from scrapy.core.scheduler import BaseScheduler
 
 from . import compat
 from .core.errors import FrontierError
+from .core.explain import moment
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
-from .flights import Flight, Flights, describe, verdict
+from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
 from .notes import Notes
 from .requests import AUTO_SLOT, Codec, Unreadable
@@ -102,7 +103,10 @@ class FrontierScheduler(BaseScheduler):
     def has_pending_requests(self) -> bool:
         if self.runtime is None:
             return self._error is not None  # until the spider is closed for it
-        return self.runtime.frontier.pending > 0
+        frontier, settings = self.runtime.frontier, self.runtime.settings
+        return frontier.pending > 0 and not frontier.waits_in_vain(
+            self.runtime.clock(), settings.cooldown_wait
+        )
 
     def close(self, reason: str) -> None:
         """Write what is open and close the frontier; requests under way are fetched by the next run."""
@@ -113,6 +117,7 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None:
             return
         self._report()
+        self._say_what_rests(runtime, reason)
         self.runtime = None
         try:
             runtime.close()
@@ -128,6 +133,7 @@ class FrontierScheduler(BaseScheduler):
     def _open(self, spider: Spider) -> None:
         crawler = self.crawler
         runtime = self.runtime = Runtime(crawler, spider)
+        runtime.lease_of = self._flights.lease_of
         self._codec = Codec(spider)
         self._intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         frontier = runtime.frontier
@@ -211,6 +217,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _hand_out(self, request: Request, lease: Lease) -> Request:
         self._flights.start(request, lease)
+        request.meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
         stored = lease.is_stored
         self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
         if not lease.page.host:
@@ -242,7 +249,7 @@ class FrontierScheduler(BaseScheduler):
                 slot = compat.download_slot(self.crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
-            frontier.left(lease.id, now)
+            frontier.left(lease.id, now, flight.response_time)
         except Exception as error:
             self._failed(error)
 
@@ -288,6 +295,23 @@ class FrontierScheduler(BaseScheduler):
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
+
+    def _say_what_rests(self, runtime: Runtime, reason: str) -> None:
+        """Where a crawl ended because all that is left are pages of resting hosts, say when to come back."""
+        resting = runtime.frontier.resting(runtime.clock())
+        if reason == "finished" and resting.pages:
+            remedy = "are lost: set JOBDIR or FRONTIER_DIR to keep them"
+            if not runtime.is_temporary:
+                remedy = (
+                    f"stay queued: run the crawl again, the first may be visited at {moment(resting.first)}"
+                )
+            self._notes.log(
+                logging.WARNING,
+                "%d pages of %d hosts that rest after trouble %s",
+                resting.pages,
+                resting.hosts,
+                remedy,
+            )
 
     def _report(self) -> None:
         if self.crawler.stats is not None and self.runtime is not None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
+from .core.cooldown import Rule
+from .core.delays import Pace
 from .core.errors import FrontierError
 from .core.hosts import Politeness
 
@@ -37,6 +39,9 @@ class FrontierSettings:
     retry_delay: float  # seconds before the first retry; doubles with each
     retry_delay_max: float  # seconds
     sync_interval: float  # seconds between two syncs to the disk; 0: never
+    cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
+    cooldown_wait: float  # seconds a crawl waits where only resting hosts are left
+    pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
     clock: Callable[[], float] | None
 
     @classmethod
@@ -49,6 +54,12 @@ class FrontierSettings:
             retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
             retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
             sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
+            cooldown=_cooldown(settings),
+            cooldown_wait=_number(settings, "FRONTIER_COOLDOWN_WAIT", 300.0, float),
+            pace=Pace(
+                _number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
+                _number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
+            ),
             clock=_clock(settings),
         )
 
@@ -69,6 +80,16 @@ def _number(settings: BaseSettings, name: str, default: float, kind: type, least
         noun = "a whole number" if kind is int else "a number"
         raise FrontierSetting(f"{name} = {value!r}: set {noun} of at least {least:g}")
     return number
+
+
+def _cooldown(settings: BaseSettings) -> Rule:
+    first = _number(settings, "FRONTIER_COOLDOWN", Rule().first, float)
+    longest = _number(settings, "FRONTIER_COOLDOWN_MAX", max(first, Rule().longest), float)
+    if longest < first:
+        raise FrontierSetting(
+            f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
+        )
+    return Rule(first, longest)
 
 
 def _directory(settings: BaseSettings) -> str | None:

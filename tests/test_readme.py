@@ -46,6 +46,11 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
         "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
         "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
+        "FRONTIER_COOLDOWN": f"{defaults.cooldown.first:g}",
+        "FRONTIER_COOLDOWN_MAX": f"{defaults.cooldown.longest:g}",
+        "FRONTIER_COOLDOWN_WAIT": f"{defaults.cooldown_wait:g}",
+        "FRONTIER_DELAY_FACTOR": f"{defaults.pace.factor:g}",
+        "FRONTIER_DELAY_MAX": f"{defaults.pace.longest:g}",
     }
 
 
@@ -74,7 +79,7 @@ def test_every_reason_to_close_is_named() -> None:
 def test_what_the_addon_changes_is_listed() -> None:
     text = section("Use it in your project")
     assert addon.SCHEDULER in text
-    for path, order in addon.SPIDER_MIDDLEWARES.items():
+    for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.DOWNLOADER_MIDDLEWARES}.items():
         assert path in text
         assert f"at {order}" in text
 

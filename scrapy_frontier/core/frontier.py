@@ -14,7 +14,8 @@ import heapq
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import keys, records
+from . import delays, keys, records
+from .cooldown import Rule
 from .errors import UnreadableRecord
 from .hosts import HEADS, SENDING, Host, Hosts, Place, Politeness, host_of
 from .journal import Journal
@@ -22,15 +23,19 @@ from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
 from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
+from .troubles import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .store import Store
+    from .troubles import Rest, Trouble
 
 UNLIMITED = Politeness(0.0, 8)
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 _NO_ORDERS = Orders()
+_COOLDOWN = Rule()
+_PACE = delays.Pace()
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
 _WAKE_LIMIT = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
@@ -55,6 +60,12 @@ class Link(NamedTuple):
     kept_host: str = ""
 
 
+class Resting(NamedTuple):
+    hosts: int
+    pages: int
+    first: float  # POSIX seconds
+
+
 class Frontier:
     """The pages of *store* and their order.
 
@@ -71,6 +82,8 @@ class Frontier:
         politeness: dict[str, Politeness] | None = None,
         max_attempts: int = 10,
         lease_timeout: float = 3600.0,
+        cooldown: Rule = _COOLDOWN,
+        pace: delays.Pace = _PACE,
         chance: random.Random | None = None,
     ) -> None:
         self._store = store
@@ -80,8 +93,10 @@ class Frontier:
         self._default_politeness = default_politeness
         self._politeness = politeness or {}
         self._orders = dict(all_orders(store))
+        self._pace = pace
         self._max_attempts = max_attempts
         self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
+        self._troubles = Troubles(store, self._journal, cooldown, self._chance)
         self._unstored: dict[int, tuple[Page, bytes | None]] = {}
         self._unstored_ids: dict[bytes, int] = {}
         self._unstored_waiting: list[tuple[float, bytes, str]] = []
@@ -124,6 +139,18 @@ class Frontier:
     def is_loaded(self) -> bool:
         """Whether every host with queued pages is in memory; see `load`."""
         return self._to_load is None
+
+    def waits_in_vain(self, now: float, patience: float) -> bool:
+        """Whether nothing can be had for *patience* seconds because all hosts with queued pages rest after
+        trouble for longer. O(1) while a host does not, else O(hosts)."""
+        is_quiet = not self._leases and self.is_loaded and self._next_waiting is None
+        return is_quiet and not self._unstored_waiting and self._hosts.only_rest(now + patience)
+
+    def resting(self, now: float) -> Resting:
+        """How many hosts rest after trouble, with how many queued pages, and when the first is ready."""
+        hosts = [host for host in self._hosts.by_name.values() if host.rests(now) and host.queued]
+        first = min((host.ready_at for host in hosts), default=now)
+        return Resting(len(hosts), sum(host.queued for host in hosts), first)
 
     def find(self, fingerprint: bytes) -> int | None:
         """The id of the page with *fingerprint*, or None; one lookup."""
@@ -185,9 +212,12 @@ class Frontier:
             row = row._replace(visited=self._opened_at)
         politeness = self._politeness.get(name, self._default_politeness)
         orders = self._orders.get(name, _NO_ORDERS)
-        if orders.delay is not None:
-            politeness = politeness._replace(delay=orders.delay)
         host = Host(name, row, politeness)
+        if orders.delay is not None:
+            host.ask(delays.OPERATOR, orders.delay)
+        if row != HostRow():
+            self._troubles.recall(host, self._opened_at)
+        host.reset_clock()
         if orders.blocked is not None:
             host.is_blocked = True
             self._journal.withheld += row.queued
@@ -315,13 +345,22 @@ class Frontier:
             self.unreadable.append(page_id)
             return None, None
 
-    def left(self, lease_id: int, now: float) -> None:
-        """The request of a lease has left the network: its host has room again. The lease goes on."""
+    def left(self, lease_id: int, now: float, response_time: float | None = None) -> None:
+        """The request of a lease has left the network: its host has room again. The lease goes on.
+
+        *response_time* in seconds says that the host answered, and how fast.
+        """
         lease = self._leases.leave_wire(lease_id)
         if lease is None:
             return
         host = self._host(lease.host)
         host.in_flight -= 1
+        if response_time is not None:
+            if host.cooldown is not None:
+                self._troubles.answered(host, lease.leased_at, now)
+            if self._pace.factor:
+                host.response_time = delays.smoothed(host.response_time, response_time)
+                host.ask(delays.RESPONSE_TIME, self._pace.delay(host.response_time))
         if host.delay:
             sent = min(now, lease.leased_at + SENDING)
             host.ready_at = max(host.ready_at, sent + host.delay)
@@ -415,17 +454,30 @@ class Frontier:
 
     # -- time ------------------------------------------------------------------------------------------
 
-    def set_delay(self, name: str, delay: float, now: float) -> None:
-        """From now on leave at least *delay* seconds between two leases of a host in memory; what the
-        operator ordered stands."""
+    def set_delay(self, name: str, delay: float, now: float, source: str = delays.SETTINGS) -> None:
+        """From now on *source* asks for at least *delay* seconds between two leases of a host in memory;
+        `delays.deciding` says who of all that ask decides."""
         host = self._hosts.by_name.get(name)
-        is_ordered = self._orders.get(name, _NO_ORDERS).delay is not None
-        if host is not None and host.delay != delay and not is_ordered:
-            host.delay = delay
-            host.ready_at = host.visited + delay
-            if host.place is Place.COOLING:
-                host.place = Place.IDLE
-            self._hosts.put(host, now)
+        if host is not None and host.ask(source, delay):
+            host.reset_clock()
+            self._put_anew(host, now)
+
+    def _put_anew(self, host: Host, now: float) -> None:
+        """Give a host whose clock was set its place; one in the cooling heap may come back sooner."""
+        if host.place is Place.COOLING:
+            host.place = Place.IDLE
+        self._hosts.put(host, now)
+
+    def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
+        """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to
+        the disk when this returns."""
+        self._journal.check()
+        host = self._host(name)
+        rest = self._troubles.meet(host, trouble, now)
+        self._put_anew(host, now)
+        self._forget_if_idle(host, now)
+        self.commit()
+        return rest
 
     def _wake(self, now: float) -> None:
         """Put pages whose backoff has passed back into their queues, a handful at a time."""

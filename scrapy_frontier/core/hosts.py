@@ -12,11 +12,17 @@ import heapq
 import re
 from bisect import insort
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from . import keys
+from .delays import by_settings, deciding
 from .records import HostRow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .cooldown import Cooldown
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
@@ -24,6 +30,8 @@ HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host a
 SENDING = 0.03  # seconds
 
 _NONE: frozenset[bytes] = frozenset()  # one for all hosts: an empty set of its own takes 216 bytes
+_NO_PAGES: frozenset[int] = frozenset()
+_MOST_SUSPECTS = 100  # pages of one host
 
 
 _PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
@@ -64,10 +72,15 @@ class Host:
     ``heads`` holds the ranks of its best queued pages, sorted; where ``more`` is true, those behind
     ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends,
     ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease.
+    ``asked`` are the delays by who asks for them. A host that met trouble has a ``cooldown``, and
+    ``is_doubted`` until it answers: so long it is asked for one page at a time, and not first for one of the
+    ``suspects``, the pages that met the trouble and may be its cause.
     """
 
     __slots__ = (
+        "asked",
         "concurrency",
+        "cooldown",
         "cursor",
         "delay",
         "done",
@@ -75,6 +88,7 @@ class Host:
         "heads",
         "in_flight",
         "is_blocked",
+        "is_doubted",
         "jitter",
         "leased",
         "more",
@@ -83,6 +97,8 @@ class Host:
         "prefix",
         "queued",
         "ready_at",
+        "response_time",
+        "suspects",
         "unstored",
         "visited",
     )
@@ -92,7 +108,12 @@ class Host:
         self.prefix = keys.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited = row
         self.delay, self.concurrency, self.jitter = politeness
-        self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
+        self.asked: Mapping[str, float] = by_settings(self.delay)
+        self.response_time = 0.0
+        self.cooldown: Cooldown | None = None
+        self.is_doubted = False
+        self.suspects: set[int] | frozenset[int] = _NO_PAGES
+        self.reset_clock()
         self.heads: list[bytes] = []
         self.leased: set[bytes] | frozenset[bytes] = _NONE
         self.unstored: set[bytes] | frozenset[bytes] = _NONE
@@ -108,6 +129,30 @@ class Host:
 
     def row(self) -> HostRow:
         return HostRow(self.queued, self.done, self.failed, self.visited)
+
+    def reset_clock(self) -> None:
+        """Work out anew, from the last lease, delay and cooldown, when the host may be visited."""
+        self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
+        if self.cooldown is not None and self.cooldown.until > self.ready_at:
+            self.ready_at = self.cooldown.until
+
+    def ask(self, source: str, seconds: float) -> bool:
+        """*source* asks for a delay from now on; whether that changes the delay of the host."""
+        if self.asked.get(source) == seconds:
+            return False
+        self.asked = {**self.asked, source: seconds}
+        before, self.delay = self.delay, deciding(self.asked).seconds
+        return self.delay != before
+
+    def rests(self, until: float) -> bool:
+        """Whether the host rests after trouble, and longer than *until*."""
+        return self.cooldown is not None and self.cooldown.until > until
+
+    def suspect(self, page_id: int) -> None:
+        """Remember a page whose trouble may be its own."""
+        if len(self.suspects) >= _MOST_SUSPECTS:
+            self.suspects = _NO_PAGES
+        self.suspects |= {page_id}
 
     def add(self, rank: bytes, stored: bool = True) -> bool:
         """Take in the rank of a page, whose row is written if *stored*; true when it is the new head."""
@@ -132,12 +177,19 @@ class Host:
 
     def take(self) -> bytes:
         """Remove the head for a lease and return its rank."""
-        rank = self.heads.pop(0)
+        rank = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
         if rank in self.unstored:
             self.unstored -= {rank}
         else:
             self.leased |= {rank}
         return rank
+
+    def _probe(self) -> int:
+        """Which head asks a host that met trouble whether it answers again: one that is no suspect."""
+        for index, rank in enumerate(self.heads):
+            if keys.rank_id(rank) not in self.suspects:
+                return index
+        return 0
 
     def ended(self, rank: bytes) -> None:
         """The lease of *rank* ended and its row is gone."""
@@ -188,7 +240,7 @@ class Hosts:
                 host.place = Place.IDLE
         elif host.is_blocked:
             host.place = Place.BLOCKED
-        elif host.in_flight >= host.concurrency:
+        elif host.in_flight >= (1 if host.is_doubted else host.concurrency):
             host.place = Place.BUSY
         elif host.ready_at > now:
             if host.place is not Place.COOLING:
@@ -240,6 +292,14 @@ class Hosts:
         while cooling and not self._waits(cooling[0][1]):
             heapq.heappop(cooling)
         return cooling[0][0] if cooling else None
+
+    def only_rest(self, until: float) -> bool:
+        """Whether every host with pages that may be visited rests after trouble, and longer than *until*."""
+        return all(
+            host.is_blocked or host.rests(until)
+            for host in self.by_name.values()
+            if host.heads or host.in_flight
+        )
 
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)

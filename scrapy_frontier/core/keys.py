@@ -11,6 +11,7 @@ waiting     ``w`` microseconds (8) page id (5)          soonest first
 host        ``h`` host                                  --
 aside       ``x`` page id (5)                           --
 orders      ``o`` host (`orders`)                       --
+cooldown    ``c`` host (`cooldown`)                     --
 ==========  ==========================================  ==================================
 
 A *rank* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the
