@@ -10,9 +10,12 @@ come back together.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import UnreadableRecord
+
+if TYPE_CHECKING:
+    from .store import Store
 
 COOLDOWN = b"c"
 
@@ -91,6 +94,15 @@ def at_start(stored: bytes, opened_at: float, rule: Rule) -> Cooldown:
     if cooldown.since > opened_at:
         return cooldown._replace(until=opened_at + cooldown.until - cooldown.since, since=opened_at)
     return cooldown
+
+
+def read_cooldown(store: Store, host: str) -> Cooldown | None:
+    """The cooldown of *host*; None where there is none, or none that can be read."""
+    stored = store.get(cooldown_key(host))
+    try:
+        return None if stored is None else decode_cooldown(stored)
+    except UnreadableRecord:
+        return None
 
 
 def cooldown_key(host: str) -> bytes:

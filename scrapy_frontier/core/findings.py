@@ -27,6 +27,7 @@ KINDS = {
     "unreadable host row": "it is counted anew",
     "wrong counts": "they are counted anew",
     "unreadable orders": "the host counts as blocked",
+    "unreadable cooldown": "the host rests for a minute from now",
 }
 DAMAGED = "its record was damaged; what it was is set aside"
 

@@ -6,10 +6,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from stores import Frontiers, change, check, crawl, fetch, fingerprint, first, link, order, pages, rows, start
+from stores import (
+    NOW,
+    Frontiers,
+    change,
+    check,
+    crawl,
+    fetch,
+    fingerprint,
+    first,
+    link,
+    order,
+    pages,
+    rows,
+    start,
+)
 
 from scrapy_frontier.core import keys, records
 from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
 from scrapy_frontier.core.findings import DAMAGED, KINDS
 from scrapy_frontier.core.ledger import KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.lifecycle import State
@@ -170,6 +185,11 @@ def bad_orders(directory: Path) -> None:
     change(directory, {orders_key("h1.example"): b'{"delay": -4}'})
 
 
+def torn_cooldown(directory: Path) -> None:
+    row = encode_cooldown(Cooldown(NOW + 900, 4, NOW, "HTTP 503"))
+    change(directory, {cooldown_key("h1.example"): row[:13]})
+
+
 DAMAGES = [
     Damage(missing_queue_row, ["queued page without a row"]),
     Damage(missing_waiting_row, ["queued page without a row"]),
@@ -195,6 +215,7 @@ DAMAGES = [
     Damage(damaged_visit, ["unreadable page"]),
     Damage(leased_page, ["page kept as leased"]),
     Damage(bad_orders, ["unreadable orders"]),
+    Damage(torn_cooldown, ["unreadable cooldown"]),
 ]
 
 
