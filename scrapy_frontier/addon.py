@@ -15,7 +15,10 @@ logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
-DOWNLOADER_MIDDLEWARES = {"scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware": 610}
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy_frontier.downloadermiddlewares.address.AddressMiddleware": 60,
+    "scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware": 610,
+}
 
 
 class Addon:

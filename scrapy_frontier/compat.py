@@ -6,13 +6,17 @@ nothing, and the caller falls back to signals and timeouts.
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.utils.asyncio import call_later, create_looping_call
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.reactor import is_reactor_installed
+from twisted.internet.defer import Deferred
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,6 +114,44 @@ def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], None]) -> 
     except AttributeError:
         return False
     return True
+
+
+class _Resolved:
+    """What Twisted's resolver tells of one name (``IResolutionReceiver``)."""
+
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+        self.done: Deferred[list[str]] = Deferred()
+
+    def resolutionBegan(self, resolution: Any) -> None:  # noqa: N802 - Twisted's names
+        pass
+
+    def addressResolved(self, address: Any) -> None:  # noqa: N802
+        self.addresses.append(str(address.host))
+
+    def resolutionComplete(self) -> None:  # noqa: N802
+        self.done.callback(self.addresses)
+
+
+async def first_address(host: str) -> str | None:
+    """The address to which a connection to *host* goes first; None where it does not resolve.
+
+    Asks the resolver that connections use, so its cache gives both the same answer. Without a reactor that is
+    the event loop's.
+    """
+    if is_reactor_installed():
+        from twisted.internet import reactor
+
+        resolved = _Resolved()
+        reactor.nameResolver.resolveHostName(resolved, host)
+        addresses = await maybe_deferred_to_future(resolved.done)
+    else:
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError:
+            return None
+        addresses = [str(each[4][0]) for each in found]
+    return addresses[0] if addresses else None
 
 
 def download_slot(crawler: Crawler, host: str) -> Any:

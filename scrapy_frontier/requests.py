@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
+SLOT = "download_slot"  # meta: Scrapy's own
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
+MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -148,7 +150,7 @@ class Codec:
             if not meta:
                 return head
             if AUTO_SLOT in meta or POSTPONED in meta:
-                meta = {key: item for key, item in meta.items() if key not in (AUTO_SLOT, POSTPONED)}
+                meta = _without_ours(meta)
             tail = '"meta":' + _dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
         except RecursionError:
@@ -264,6 +266,14 @@ class Codec:
             if member == callback:
                 return name
         raise Unstorable(f"callback {callback!r} is not a method of the spider")
+
+
+def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
+    """*meta* without what is ours and not the user's, the download slot included."""
+    ours = {AUTO_SLOT, POSTPONED, MOVED}
+    if meta.get(SLOT) == meta.get(AUTO_SLOT):
+        ours.add(SLOT)
+    return {key: item for key, item in meta.items() if key not in ours}
 
 
 def _dump(record: dict[str, Any]) -> bytes:

@@ -15,8 +15,8 @@ from scrapy.utils.request import RequestFingerprinter
 
 from . import compat, requests
 from .core.frontier import Frontier
-from .core.hosts import host_of
 from .core.store import Store
+from .grouping import Addresses, unit_function
 from .settings import FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class Runtime:
         # stands still: spare it what is there for good.
         gc.freeze()
         self.lease_of: Callable[[Request], Lease | None] = _no_lease  # set by who hands requests out
-        self.unit_of: Callable[[str], str] = host_of
+        self.addresses = Addresses()
+        self.unit_of = unit_function(settings.politeness_key, self.addresses)
         self._syncing: threading.Thread | None = None
         self._synced_at = time.monotonic()
         _runtimes[crawler] = self

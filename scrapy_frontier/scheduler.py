@@ -22,7 +22,7 @@ from .core.lifecycle import Event
 from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
 from .notes import Notes
-from .requests import AUTO_SLOT, Codec, Unreadable
+from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
 from .runtime import Runtime
 
 if TYPE_CHECKING:
@@ -217,11 +217,14 @@ class FrontierScheduler(BaseScheduler):
 
     def _hand_out(self, request: Request, lease: Lease) -> Request:
         self._flights.start(request, lease)
-        request.meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
         stored = lease.is_stored
         self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
+        meta = request.meta
+        meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
         if not lease.page.host:
-            request.meta[AUTO_SLOT] = lease.host
+            meta[AUTO_SLOT] = lease.host
+        elif meta.get(SLOT) is None:  # a unit of politeness that is no host
+            meta[SLOT] = meta[AUTO_SLOT] = lease.host
         slot = compat.download_slot(self.crawler, lease.host)
         if slot is not None:
             compat.steady_slot(slot)

@@ -14,6 +14,7 @@ from .core.cooldown import Rule
 from .core.delays import Pace
 from .core.errors import FrontierError
 from .core.hosts import Politeness
+from .grouping import ADDRESS, DOMAIN, HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,7 @@ class FrontierSettings:
     cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
     cooldown_wait: float  # seconds a crawl waits where only resting hosts are left
     pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
+    politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `grouping`
     clock: Callable[[], float] | None
 
     @classmethod
@@ -60,6 +62,7 @@ class FrontierSettings:
                 _number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
                 _number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
             ),
+            politeness_key=_politeness_key(settings),
             clock=_clock(settings),
         )
 
@@ -101,16 +104,27 @@ def _directory(settings: BaseSettings) -> str | None:
 
 def _clock(settings: BaseSettings) -> Callable[[], float] | None:
     clock = settings.get("FRONTIER_CLOCK")
-    if clock is None:
-        return None
+    return None if clock is None else _function("FRONTIER_CLOCK", clock, "a function that returns seconds")
+
+
+def _politeness_key(settings: BaseSettings) -> str | Callable[[str], str]:
+    key = settings.get("FRONTIER_POLITENESS_KEY") or HOST
+    if key in (HOST, DOMAIN, ADDRESS):
+        return str(key)
+    wanted = f"{HOST!r}, {DOMAIN!r}, {ADDRESS!r} or a function from a URL to a name"
+    return _function("FRONTIER_POLITENESS_KEY", key, wanted)
+
+
+def _function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
+    """The function that a setting is or names."""
     try:
-        clock = load_object(clock) if isinstance(clock, str) else clock
+        function = load_object(value) if isinstance(value, str) else value
     except (ImportError, NameError, ValueError) as error:
-        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r} cannot be imported ({error})") from error
-    if not callable(clock):
-        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r}: set a function that returns seconds")
-    function: Callable[[], float] = clock
-    return function
+        raise FrontierSetting(f"{name} = {value!r} cannot be imported ({error}): set {wanted}") from error
+    if not callable(function):
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
+    found: Callable[..., Any] = function
+    return found
 
 
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:

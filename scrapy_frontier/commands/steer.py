@@ -103,7 +103,9 @@ def _links(
 
 def _link(project: Project, url: str, priority: int) -> Link:
     request = project.request(url, priority)
-    return Link(project.fingerprint(request), request.url, host_of(request.url), priority)
+    host = project.unit_of(request.url)
+    kept = "" if host == host_of(request.url) else host
+    return Link(project.fingerprint(request), request.url, host, priority, kept_host=kept)
 
 
 def requeue(call: Call) -> int:

@@ -379,6 +379,7 @@ class Frontier:
         if lease is None:
             return None
         page = self._after(lease.page, outcome, now)
+        queue = self._host(outcome.host or lease.host)
         self.left(lease_id, now)
         self._leases.end(lease_id)
         host = self._host(lease.host)
@@ -386,7 +387,9 @@ class Frontier:
         if lease.is_stored:
             self._journal.unqueue(host, lease.rank)
         if page.state is State.QUEUED:
-            self._queue_again(lease, page, host, now + outcome.delay, now)
+            if outcome.host:
+                page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
+            self._queue_again(lease, page, queue, now + outcome.delay, now)
         elif lease.is_stored or lease.fingerprint is not None:
             self._write_ending(lease, page, host)
         self._forget_if_idle(host, now)
