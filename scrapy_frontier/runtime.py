@@ -16,7 +16,8 @@ from scrapy.utils.request import RequestFingerprinter
 from . import compat, requests
 from .core.frontier import Frontier
 from .core.store import Store
-from .grouping import Addresses, unit_function
+from .core.temperature import Rates
+from .grouping import Addresses, registered_domain, unit_function
 from .settings import FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ def steady_clock() -> Callable[[], float]:
     """POSIX seconds that never jump: the wall clock of now, carried on by the monotonic one."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()
+
+
+def _rates(settings: FrontierSettings) -> Rates | None:
+    if not settings.domain_rate and not settings.domain_rate_max:
+        return None
+    return Rates(settings.domain_rate, settings.domain_rate_max, registered_domain)
 
 
 class Runtime:
@@ -79,6 +86,7 @@ class Runtime:
                 lease_timeout=settings.lease_timeout,
                 cooldown=settings.cooldown,
                 pace=settings.pace,
+                rates=_rates(settings),
             )
         except BaseException:
             self._remove_temporary()

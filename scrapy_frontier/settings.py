@@ -43,6 +43,8 @@ class FrontierSettings:
     cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
     cooldown_wait: float  # seconds a crawl waits where only resting hosts are left
     pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
+    domain_rate: float  # pages a second of a registered domain, beyond which others come first; 0: off
+    domain_rate_max: float  # the same, beyond which it waits; 0: off
     politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `grouping`
     clock: Callable[[], float] | None
 
@@ -62,6 +64,8 @@ class FrontierSettings:
                 _number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
                 _number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
             ),
+            domain_rate=_number(settings, "FRONTIER_DOMAIN_RATE", 0.0, float),
+            domain_rate_max=_number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0, float),
             politeness_key=_politeness_key(settings),
             clock=_clock(settings),
         )

@@ -50,6 +50,8 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_COOLDOWN_MAX": f"{defaults.cooldown.longest:g}",
         "FRONTIER_COOLDOWN_WAIT": f"{defaults.cooldown_wait:g}",
         "FRONTIER_DELAY_FACTOR": f"{defaults.pace.factor:g}",
+        "FRONTIER_DOMAIN_RATE": f"{defaults.domain_rate:g}",
+        "FRONTIER_DOMAIN_RATE_MAX": f"{defaults.domain_rate_max:g}",
         "FRONTIER_DELAY_MAX": f"{defaults.pace.longest:g}",
     }
 

@@ -23,6 +23,7 @@ from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
 from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
+from .temperature import Rates, TemperedHosts
 from .troubles import Troubles
 
 if TYPE_CHECKING:
@@ -84,11 +85,12 @@ class Frontier:
         lease_timeout: float = 3600.0,
         cooldown: Rule = _COOLDOWN,
         pace: delays.Pace = _PACE,
+        rates: Rates | None = None,
         chance: random.Random | None = None,
     ) -> None:
         self._store = store
         self._journal = Journal(store)
-        self._hosts = Hosts()
+        self._hosts = Hosts() if rates is None else TemperedHosts(rates)
         self._leases = Leases(lease_timeout)
         self._default_politeness = default_politeness
         self._politeness = politeness or {}
@@ -328,6 +330,8 @@ class Frontier:
         self._hosts.put(host, now)
         if lease is None:
             self._forget_if_idle(host, now)
+        else:
+            self._hosts.leased(host, now)
         return lease
 
     def _read(self, host: Host, rank: bytes, page_id: int) -> tuple[Page | None, bytes | None]:

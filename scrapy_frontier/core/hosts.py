@@ -127,6 +127,10 @@ class Host:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
         return f"<Host {self.name} {self.place.value}, {heads}, {self.in_flight} in flight>"
 
+    @property
+    def is_ready(self) -> bool:
+        return self.place is Place.READY
+
     def row(self) -> HostRow:
         return HostRow(self.queued, self.done, self.failed, self.visited)
 
@@ -209,10 +213,10 @@ class Host:
 
 
 # Score first; among equals the host with the fewest requests under way, then the oldest page.
-_Entry = tuple[bytes, int, bytes, str]
+Entry = tuple[bytes, int, bytes, str]
 
 
-def _entry(host: Host) -> _Entry:
+def entry_of(host: Host) -> Entry:
     head = host.heads[0]
     return head[: keys.SCORE_BYTES], host.in_flight, head, host.name
 
@@ -223,7 +227,7 @@ class Hosts:
     def __init__(self) -> None:
         self.by_name: dict[str, Host] = {}
         # Names, not hosts: the garbage collector then has no reason to walk the heaps.
-        self._ready: list[_Entry] = []
+        self._ready: list[Entry] = []
         self._cooling: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
@@ -248,29 +252,38 @@ class Hosts:
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
-            heapq.heappush(self._ready, _entry(host))
-            if len(self._ready) > 64 + 4 * len(self.by_name):
-                self._drop_stale()
+            self._push(host, now)
 
-    def _drop_stale(self) -> None:
-        self._ready = [_entry(host) for host in self.by_name.values() if host.place is Place.READY]
-        heapq.heapify(self._ready)
+    def _push(self, host: Host, now: float) -> None:
+        heapq.heappush(self._ready, entry_of(host))
+        if len(self._ready) > 64 + 4 * len(self.by_name):
+            self._ready = [entry_of(host) for host in self.by_name.values() if host.is_ready]
+            heapq.heapify(self._ready)
+
+    def leased(self, host: Host, now: float) -> None:
+        """A page of *host* is handed out."""
 
     def best(self, now: float) -> Host | None:
         """The ready host whose head comes first, or None; O(log hosts), O(1) when there is none."""
         self._warm_up(now)
         ready = self._ready
         while ready:
-            entry = ready[0]
-            host = self.by_name.get(entry[3])
-            if (
-                host is not None
-                and host.place is Place.READY
-                and host.heads[0] == entry[2]
-                and host.in_flight == entry[1]
-            ):
+            host = self._host_of(ready[0])
+            if host is not None:
                 return host
             heapq.heappop(ready)
+        return None
+
+    def _host_of(self, entry: Entry) -> Host | None:
+        """The host of an entry; None if the entry has become wrong."""
+        host = self.by_name.get(entry[3])
+        if (
+            host is not None
+            and host.place is Place.READY
+            and host.heads[0] == entry[2]
+            and host.in_flight == entry[1]
+        ):
+            return host
         return None
 
     def _warm_up(self, now: float) -> None:

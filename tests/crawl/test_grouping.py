@@ -156,3 +156,19 @@ def test_a_name_that_does_not_resolve_rests_and_disturbs_nobody(
     assert web.paths() == ["/"]
     assert pages()[lost].state is State.QUEUED
     assert "its name does not resolve" in crawl.log
+
+
+def test_a_domain_is_no_faster_than_its_rate(web: Web, run: Callable[..., Crawl]) -> None:
+    """Two hosts without a delay, 24 pages in all: ten at once, then five a second; others do not wait."""
+    names = ["www.example.com", "shop.example.com"]
+    urls = [named(web, name, f"/{number}") for number in range(12) for name in names]
+    urls += [named(web, "www.example.org", f"/{number}") for number in range(8)]
+    settings = {**SETTINGS, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_DOMAIN_RATE_MAX": 5}
+    crawl = run(LinkSpider, settings, start_urls=urls)
+    assert crawl.reason == "finished"
+    domain = times(web, 0, 1)
+    assert len(domain) == 24
+    for first in range(24):
+        for last in range(first, 24):
+            assert last - first + 1 <= 10 + 1.5 + 5 * (domain[last] - domain[first] + TOLERANCE)
+    assert max(times(web, 2)) < domain[15]
