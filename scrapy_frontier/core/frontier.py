@@ -486,6 +486,11 @@ class Frontier:
         self.commit()
         return rest
 
+    def rests(self, name: str, now: float) -> bool:
+        """Whether a host rests after trouble; for one that is in memory, as each with a lease out is."""
+        host = self._hosts.by_name.get(name)
+        return host is not None and host.cooldown is not None and host.cooldown.until > now
+
     def _wake(self, now: float) -> None:
         """Put pages whose backoff has passed back into their queues, a handful at a time."""
         self._next_waiting = None

@@ -71,6 +71,14 @@ class CooldownMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
+    def process_request(self, request: Request) -> Request | None:
+        """Send back what was handed out before its host began to rest: it may have waited for robots.txt."""
+        runtime = runtime_of(self.crawler)
+        lease = runtime.lease_of(request) if runtime is not None else None
+        if runtime is None or lease is None or not runtime.frontier.rests(lease.host, runtime.clock()):
+            return None
+        return self._sent_back(request, f"{lease.host} rests")
+
     def process_response(self, request: Request, response: Response) -> Request | Response:
         if response.status not in STATUSES or "cached" in response.flags:
             return response
@@ -128,9 +136,13 @@ class CooldownMiddleware:
             )
         if lease is None or not rest.keeps_attempts:
             return None
-        stats.inc_value("frontier/cooldown/postponed")
+        return self._sent_back(request, f"{host} rests: {trouble.reason}")
+
+    def _sent_back(self, request: Request, reason: str) -> Request:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value("frontier/cooldown/postponed")
         sent_back = request.replace(dont_filter=True)
-        sent_back.meta[POSTPONED] = f"{host} rests: {trouble.reason}"
+        sent_back.meta[POSTPONED] = reason
         return sent_back
 
 

@@ -216,6 +216,36 @@ def test_a_response_the_spider_wants_is_passed_on_and_the_host_rests(
     assert web.gaps()[0] >= 1 - TOLERANCE
 
 
+def test_a_page_that_waited_for_robots_txt_waits_on(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """It was handed out already when the answer to robots.txt, fetched beside the pages, was a 429."""
+    web.on("/robots.txt", Answer(429, headers={"Retry-After": "2"}), Answer())
+    middleware = {"scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware": 610}
+    settings = {"ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False, "DOWNLOADER_MIDDLEWARES": middleware}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/"), web.url("/other", 1)])
+    assert crawl.reason == "finished"
+    assert web.paths(0) == ["/robots.txt", "/"]
+    assert web.gaps()[0] >= 2 - TOLERANCE
+    assert {page.attempts for page in pages().values()} == {1}
+
+
+def test_a_page_that_takes_too_long_leaves_its_host_alone(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """The first request of the host times out: another page asks first whether it is back."""
+    web.on("/slow", Answer(delay=30), Answer())
+    settings = {**SOON, "DOWNLOAD_TIMEOUT": 0.5, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/slow"), web.url("/1"), web.url("/2")])
+    assert crawl.reason == "finished"
+    assert web.paths() == ["/slow", "/1", "/slow", "/2"]
+    assert web.gaps()[0] >= 1 - TOLERANCE
+    found = pages()
+    assert all_done(found)
+    assert {page.attempts for page in found.values()} == {1}
+    assert "timed out" in crawl.log
+
+
 def test_off_means_scrapys_retries(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", Answer(429, headers={"Retry-After": "30"}), Answer())
     crawl = run(LinkSpider, {"ADDONS": ADDONS, "FRONTIER_COOLDOWN": 0}, start_urls=[web.url("/")])
