@@ -16,10 +16,14 @@ logger = logging.getLogger(__name__)
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
 # Ours, and the one of Scrapy in whose place it comes.
 _STOCK = "scrapy.downloadermiddlewares"
-DOWNLOADER_MIDDLEWARES = {
+REPLACED = {
     "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
 }
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy_frontier.downloadermiddlewares.address.AddressMiddleware": 60,
+    "scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware": 610,
+}
 
 
 class Addon:
@@ -40,10 +44,12 @@ class Addon:
                 f"SCHEDULER is set to {chosen!r} in your settings, which an add-on cannot override: remove "
                 f"that line, or set SCHEDULER = {SCHEDULER!r}"
             )
-        for path, stock in DOWNLOADER_MIDDLEWARES.items():
+        for path, stock in REPLACED.items():
             _replace(settings, load_object(stock), load_object(path))
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
+        for path, order in DOWNLOADER_MIDDLEWARES.items():
+            settings.setdefault_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", load_object(path), order)
 
 
 def _replace(settings: BaseSettings, stock: type, ours: type) -> None:

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
+SLOT = "download_slot"  # meta: Scrapy's own
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
 POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
 ERRAND = compat.ERRAND
+MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -150,7 +152,7 @@ class Codec:
             if not meta:
                 return head
             if AUTO_SLOT in meta or POSTPONED in meta:
-                meta = {key: item for key, item in meta.items() if key not in (AUTO_SLOT, POSTPONED)}
+                meta = _without_ours(meta)
             tail = '"meta":' + _dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
         except RecursionError:
@@ -300,6 +302,14 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
     if meta:
         request.meta.update(meta)
     return request
+
+
+def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
+    """*meta* without what is ours and not the user's, the download slot included."""
+    ours = {AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED}
+    if meta.get(SLOT) == meta.get(AUTO_SLOT):
+        ours.add(SLOT)
+    return {key: item for key, item in meta.items() if key not in ours}
 
 
 def _dump(record: dict[str, Any]) -> bytes:
