@@ -62,7 +62,7 @@ class CooldownMiddleware:
 
     def __init__(self, crawler: Crawler) -> None:
         if not FrontierSettings.from_settings(crawler.settings).cooldown.first:
-            raise NotConfigured("FRONTIER_COOLDOWN is 0")
+            raise NotConfigured  # in silence: somebody wants it so
         self.crawler = crawler
         self._wants_all = crawler.settings.getbool("HTTPERROR_ALLOW_ALL")
         self._wanted = {int(code) for code in crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")}
