@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from scrapy.downloadermiddlewares import redirect
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
@@ -15,6 +16,19 @@ logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
+_OURS = "scrapy_frontier.downloadermiddlewares"
+DOWNLOADER_MIDDLEWARES = {
+    f"{_OURS}.private.PrivateNetworkMiddleware": 90,  # before robots.txt is asked for
+    f"{_OURS}.directives.DirectivesMiddleware": 540,
+}
+# Scrapy's own, by what takes their place and where that is.
+REPLACED: dict[type, tuple[str, int]] = {
+    redirect.MetaRefreshMiddleware: (f"{_OURS}.redirect.MetaRefreshMiddleware", 580),
+    redirect.RedirectMiddleware: (f"{_OURS}.redirect.RedirectMiddleware", 600),
+}
+
+
+_NAME = "DOWNLOADER_MIDDLEWARES"
 
 
 class Addon:
@@ -37,6 +51,25 @@ class Addon:
             )
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
+        for path, order in DOWNLOADER_MIDDLEWARES.items():
+            settings.setdefault_in_component_priority_dict(_NAME, load_object(path), order)
+        for theirs, (path, order) in REPLACED.items():
+            _replace(settings, theirs, load_object(path), order)
+
+
+def _replace(settings: BaseSettings, theirs: type, ours: type, order: int) -> None:
+    """Put *ours* in the place of *theirs*, unless the project says anything of either: None switches a
+    middleware off, or makes room for the project's own; an order of *theirs* is taken over."""
+    chosen = {load_object(path): place for path, place in settings.getdict(_NAME).items()}
+    if ours in chosen:
+        if chosen[ours] is not None:
+            settings.setdefault_in_component_priority_dict(_NAME, theirs, None)
+    elif theirs not in chosen:
+        settings.setdefault_in_component_priority_dict(_NAME, theirs, None)
+        settings.setdefault_in_component_priority_dict(_NAME, ours, order)
+    elif chosen[theirs] is not None:
+        settings.set_in_component_priority_dict(_NAME, theirs, None)
+        settings.setdefault_in_component_priority_dict(_NAME, ours, chosen[theirs])
 
 
 def _is_ours(scheduler: object, ours: type) -> bool:

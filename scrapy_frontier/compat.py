@@ -6,13 +6,15 @@ nothing, and the caller falls back to signals and timeouts.
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.utils.asyncio import call_later, create_looping_call
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,6 +135,22 @@ def steady_slot(slot: Any) -> None:
         slot.jitter = 0.0
     elif getattr(slot, "randomize_delay", False):
         slot.randomize_delay = False
+
+
+async def addresses_of(host: str) -> list[str]:
+    """The addresses that *host* resolves to, none where it does not; asked in a thread."""
+
+    def ask() -> list[str]:
+        try:
+            return [str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+        except (OSError, UnicodeError):
+            return []
+
+    if is_asyncio_available():
+        return await asyncio.to_thread(ask)
+    from twisted.internet.threads import deferToThread
+
+    return await maybe_deferred_to_future(deferToThread(ask))
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:

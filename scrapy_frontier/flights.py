@@ -26,7 +26,11 @@ _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
 
 class Flight:
-    """A request on its way, from hand-out to release, and what was seen of it so far."""
+    """A request on its way, from hand-out to release, and what was seen of it so far.
+
+    ``notes`` say what was found on a page that was fetched; ``led_to`` is the page it names as its better
+    self. Both end up in its record.
+    """
 
     __slots__ = (
         "child",
@@ -34,6 +38,8 @@ class Flight:
         "error",
         "is_fetched",
         "lease",
+        "led_to",
+        "notes",
         "request",
         "spider_error",
         "status",
@@ -48,6 +54,8 @@ class Flight:
         self.spider_error: BaseException | None = None
         self.child: Request | None = None
         self.child_outcome: Outcome | None = None
+        self.notes: tuple[str, ...] = ()
+        self.led_to: Request | None = None
 
     def fetched(self, result: Any) -> None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure."""
@@ -80,6 +88,10 @@ class Flights:
 
     def __contains__(self, request: Request) -> bool:
         return id(request) in self._by_request
+
+    def find(self, request: Request | None) -> Flight | None:
+        """The flight of *request*; None for one that the scheduler did not hand out, or that has ended."""
+        return self._by_request.get(id(request))
 
     def watch(self) -> bool:
         """Watch the engine; false where it does not let itself be watched.
@@ -173,7 +185,7 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
         return Outcome(_FINAL_EVENTS[flight.status], flight.status, f"HTTP {flight.status}")
     if flight.status >= 400:
         return Outcome(Event.FAILED, flight.status, f"HTTP {flight.status}")
-    return Outcome(Event.FETCHED, flight.status)
+    return Outcome(Event.FETCHED, flight.status, "; ".join(flight.notes))
 
 
 def _after_error(error: BaseException, closing: bool) -> Outcome:

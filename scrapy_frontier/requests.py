@@ -20,6 +20,7 @@ from scrapy import Request
 from scrapy.http.headers import Headers
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
+from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
 from . import compat
 
@@ -31,6 +32,20 @@ if TYPE_CHECKING:
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
+REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
+NOFOLLOW = (
+    "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it all the same
+)
+DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
+FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
+_NOT_KEPT = frozenset((AUTO_SLOT, POSTPONED, REFUSED, DIRECTIVES))
+# What tells of one request alone, and not of another one that is made of it.
+NOT_INHERITED = frozenset(
+    (
+        *(REFUSED, NOFOLLOW, DIRECTIVES, START, "retry_times"),
+        *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
+    )
+)
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -147,8 +162,8 @@ class Codec:
             meta = request.meta
             if not meta:
                 return head
-            if AUTO_SLOT in meta or POSTPONED in meta:
-                meta = {key: item for key, item in meta.items() if key not in (AUTO_SLOT, POSTPONED)}
+            if not _NOT_KEPT.isdisjoint(meta):
+                meta = {key: item for key, item in meta.items() if key not in _NOT_KEPT}
             tail = '"meta":' + _dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
         except RecursionError:
@@ -388,6 +403,15 @@ def plain_fingerprint(url: str) -> bytes | None:
         canonical = f"{canonical}?{query}"
     text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{canonical}"}}'
     return hashlib.sha1(text.encode()).digest()  # noqa: S324 - Scrapy's choice; it names pages, guards nothing
+
+
+def page_key(url: str) -> bytes:
+    """Scrapy's default fingerprint of a plain GET for *url*, in 2 to 13 us."""
+    return plain_fingerprint(url) or scrapy_fingerprint(Request(url))
+
+
+def is_same_page(one: str, other: str) -> bool:
+    return one == other or page_key(one) == page_key(other)
 
 
 _PROBES = (
