@@ -134,14 +134,12 @@ class PageRules:
             return request
         if self._is_nofollow:
             self._rules.count("frontier/nofollow/links")
-            return self._refused(request, "the page that links it says nofollow")
+            return self._refused(request, f"linked by {self._response.url[:200]}, which says nofollow")
         if page_key(request.url) in self._only_with_nofollow():
             self._rules.count("frontier/nofollow/rel")
-            return self._refused(request, f"linked only with rel={'/'.join(sorted(self._rels()))}")
+            rels = " or ".join(sorted(self._rules.settings.nofollow_rels))
+            return self._refused(request, f"linked with rel={rels} by {self._response.url[:200]}")
         return request
-
-    def _rels(self) -> frozenset[str]:
-        return self._rules.settings.nofollow_rels
 
     def _is_link(self, request: Request) -> bool:
         """Whether *request* follows a link. Forms, calls of an interface (JSON, POST) and another try of the

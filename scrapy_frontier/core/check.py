@@ -209,8 +209,9 @@ class Check:
     def _index(self) -> Iterator[Finding]:
         doubled: set[int] = set()
         for key, value in self._scan(keys.INDEX):
-            page_id = int.from_bytes(value, "big")
-            flags = self._ledger[page_id] if len(value) == keys.ID_BYTES else 0
+            page_id = keys.index_id(value)
+            is_whole = value in (keys.index_value(page_id), keys.index_value(page_id, is_wanted=False))
+            flags = self._ledger[page_id] if is_whole else 0
             if not flags & KNOWN or page_id >= keys.FIRST_VISIT:
                 self._delete(key)
                 yield self._found("index row that leads nowhere", key[1:].hex(), f"to page {page_id}")
@@ -225,7 +226,7 @@ class Check:
         """Of the index rows of a page keep the one its request has; touch nothing if none fits."""
         rows: dict[int, list[bytes]] = {page_id: [] for page_id in doubled}
         for key, value in self._store.scan(keys.INDEX):
-            page_id = int.from_bytes(value, "big")
+            page_id = keys.index_id(value)
             if page_id in rows:
                 rows[page_id].append(key)
         for page_id, found in rows.items():
@@ -251,7 +252,8 @@ class Check:
             twin = inspect.find_page(self._store, fingerprint)
             detail = "" if twin is None else f"the same page as {twin}"
             if twin is None:
-                self._put(keys.INDEX + fingerprint, keys.id_bytes(page_id))
+                is_wanted = page.state is not State.SEEN
+                self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_wanted))
             elif self._repair:
                 self._remove_twin(page_id, page)
             yield self._found("page without an index row", _page(page_id, page), detail)

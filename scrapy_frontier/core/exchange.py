@@ -246,7 +246,7 @@ class Importer:
         if fingerprint in self._fresh or self._store.get(keys.INDEX + fingerprint) is not None:
             return False
         self._fresh[fingerprint] = page_id
-        self._put(keys.INDEX + fingerprint, keys.id_bytes(page_id))
+        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, page.state is not State.SEEN))
         return True
 
     def _rank(self, record: Record, page_id: int) -> bytes | None:

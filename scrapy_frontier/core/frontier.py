@@ -42,7 +42,8 @@ class Link(NamedTuple):
 
     ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own.
     ``again`` asks for a visit even of a known page (``dont_filter``). A link that is not ``stored`` lives
-    in memory and does not survive a restart.
+    in memory and does not survive a restart. A link with a ``refused`` reason makes its page known, but does
+    not have it fetched; a later one without queues it.
     """
 
     fingerprint: bytes
@@ -55,6 +56,7 @@ class Link(NamedTuple):
     again: bool = False
     stored: bool = True
     kept_host: str = ""
+    refused: str = ""
 
 
 class Frontier:
@@ -132,6 +134,11 @@ class Frontier:
 
     def find(self, fingerprint: bytes) -> int | None:
         """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
+        found = self._find(fingerprint)
+        return None if found is None else found & keys.MAX_ID
+
+    def _find(self, fingerprint: bytes) -> int | None:
+        """As `find`, with `keys.UNWANTED` on top for a page that is not wanted."""
         found = self._journal.fresh.get(fingerprint)
         if found is None and self._unstored_ids:
             found = self._unstored_ids.get(fingerprint)
@@ -232,8 +239,15 @@ class Frontier:
         return [self._discover(link, now) for link in links]
 
     def _discover(self, link: Link, now: float) -> int | None:
-        known = self.find(link.fingerprint)
-        if known is not None and not link.again:
+        known = self._find(link.fingerprint)
+        if known is not None and known > keys.MAX_ID:
+            known &= keys.MAX_ID
+            if not link.refused and self._is_unwanted(known, link.fingerprint):
+                return self._want(known, link, now)
+        if known is not None and (not link.again or link.refused):
+            return None
+        if link.refused:
+            self._refuse(link, now)
             return None
         host = self._hosts.by_name.get(link.host) or self._host(link.host)
         journal = self._journal
@@ -256,6 +270,41 @@ class Frontier:
         if host.place is Place.IDLE or (is_head and host.place is not Place.COOLING):
             self._hosts.put(host, now)
         return page_id
+
+    def _refuse(self, link: Link, now: float) -> None:
+        page_id = self._journal.new_page(link.fingerprint)
+        self._journal.index(link.fingerprint, page_id, is_wanted=False)
+        self._seen.add(link.fingerprint)
+        page = _page(link, now)._replace(state=State.SEEN, changed=int(now), reason=link.refused)
+        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+        self.counts.states[State.SEEN] += 1
+
+    def _is_unwanted(self, page_id: int, fingerprint: bytes) -> bool:
+        """Whether a page that the index calls unwanted is so still; the operator may have queued it."""
+        try:
+            page = self.page(page_id)
+        except UnreadableRecord:
+            return False
+        if page is not None and (page.state, Event.DISCOVERED) in TABLE:
+            return True
+        self._journal.index(fingerprint, page_id, is_wanted=True)
+        return False
+
+    def _want(self, page_id: int, link: Link, now: float) -> int:
+        """Queue a page that was only known so far; in memory alone as a further visit of it."""
+        host = self._host(link.host)
+        if link.stored:
+            self._journal.index(link.fingerprint, page_id, is_wanted=True)
+            self._journal.count_ended(host, State.SEEN, -1)
+            self._journal.put(keys.page_key(page_id), _encode(link, now))
+            self._queue(host, keys.rank(link.priority, link.bucket, self._journal.turn, page_id), now)
+            return page_id
+        visit = self._journal.new_visit()
+        self._unstored[visit] = _page(link, now), None
+        self._journal.withheld += host.is_blocked
+        host.add(keys.rank(link.priority, link.bucket, self._journal.turn, visit), stored=False)
+        self._hosts.put(host, now)
+        return visit
 
     def requeue(self, page_id: int, now: float, payload: bytes, priority: int) -> bool:
         """Queue a finished page again, its attempts forgotten; false for one that is not finished."""

@@ -126,7 +126,7 @@ def read_page(store: Store, page_id: int) -> Page | None:
 def find_page(store: Store, fingerprint: bytes) -> int | None:
     """The id of the page with *fingerprint*, or None; one lookup."""
     stored = store.get(keys.INDEX + fingerprint)
-    return None if stored is None else int.from_bytes(stored, "big")
+    return None if stored is None else keys.index_id(stored)
 
 
 def pages(store: Store) -> Iterator[tuple[int, Page]]:

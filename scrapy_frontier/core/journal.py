@@ -57,6 +57,12 @@ class Journal:
         self.put(keys.INDEX + fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
         return page_id
 
+    def index(self, fingerprint: bytes, page_id: int, is_wanted: bool) -> None:
+        """Have the index row of a page say whether it is wanted."""
+        self.fresh[fingerprint] = page_id if is_wanted else page_id | keys.UNWANTED
+        self.put(keys.INDEX + fingerprint, keys.index_value(page_id, is_wanted))
+        self.is_open = True
+
     @property
     def turn(self) -> int:
         """Whose turn comes now among equals: that of the page discovered last."""
@@ -89,8 +95,14 @@ class Journal:
         self.touch(host)
 
     def count_ended(self, host: Host, state: State, change: int = 1) -> None:
-        """Count a page that ended in *state*, or with -1 one that is taken back from there."""
+        """Count a page that ended in *state*, or with -1 one that is taken back from there.
+
+        One that is only ``SEEN`` was never asked of its host and does not count there.
+        """
         self.counts.states[state] += change
+        if state is State.SEEN:
+            self.is_open = True
+            return
         if state in (State.FAILED, State.GONE):
             host.failed += change
         else:

@@ -52,6 +52,21 @@ def page_key(page_id: int) -> bytes:
     return PAGE + page_id.to_bytes(ID_BYTES, "big")
 
 
+# Ids of pages that are known but not wanted (``SEEN``) stand in the index with this on top, so that finding
+# one costs no look at its row: only if it is linked in earnest is it read.
+UNWANTED = 1 << 40
+
+
+def index_value(page_id: int, is_wanted: bool = True) -> bytes:
+    """The value of an index row: the id, and before it a one where the page is not wanted."""
+    return id_bytes(page_id) if is_wanted else b"\x01" + id_bytes(page_id)
+
+
+def index_id(value: bytes) -> int:
+    """The page id in the value of an index row."""
+    return int.from_bytes(value, "big") & MAX_ID
+
+
 def aside_key(page_id: int) -> bytes:
     return ASIDE + page_id.to_bytes(ID_BYTES, "big")
 

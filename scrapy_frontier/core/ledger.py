@@ -73,5 +73,7 @@ class Tally:
     def count(self, host: str, state: State, change: int = 1) -> None:
         """The rule of `Journal.count_ended`, and of `count_queued`."""
         self.states[state] += change
+        if state is State.SEEN:
+            return
         of_host = self.hosts.setdefault(host, [0, 0, 0])
         of_host[0 if state is State.QUEUED else 2 if state in (State.FAILED, State.GONE) else 1] += change
