@@ -33,7 +33,7 @@ class Refusal(NamedTuple):
 
 
 TOO_LONG = Refusal("chain", "its chain of redirects is too long")
-NO_HTTP = Refusal("scheme", "only http and https are followed")
+NO_HTTP = Refusal("scheme", "that is no address of http or https")
 LOOP = Refusal("loop", "it goes round in a circle")
 GROWING = Refusal("growing", "each address of the chain holds the one before, and more")
 TOO_MANY_HOSTS = Refusal("hosts", "its chain leads through too many hosts")

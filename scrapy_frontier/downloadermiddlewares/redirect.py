@@ -86,6 +86,8 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
             result = super().process_response(request, response)
         except IgnoreRequest:
             raise IgnoreRequest(self.told(TOO_LONG, _location(response))) from None
+        except ValueError:  # `javascript:`, broken addresses: Scrapy cannot make a request of them
+            raise IgnoreRequest(self.told(NO_HTTP, _location(response))) from None
         if isinstance(result, Request):
             followed = self.limited(result, request, response)
             if isinstance(followed, Refusal):
