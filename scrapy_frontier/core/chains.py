@@ -44,14 +44,14 @@ REFUSALS = (TOO_LONG, NO_HTTP, LOOP, GROWING, TOO_MANY_HOSTS, PRIVATE)
 def refusal(chain: Sequence[str], target: str, limits: ChainLimits, from_private: bool) -> Refusal | None:
     """Why the last page of *chain* may not lead to *target*, or None.
 
-    A page that was met once may be led to again, for many set a cookie on the way round; the second time it
-    is a loop. *from_private* says that the last page came from a private network. How many redirects there
+    A page that was met may be led to again, for many set a cookie on the way round; the third time it is a
+    loop. *from_private* says that the last page came from a private network. How many redirects there
     were is not counted here.
     """
     if scheme_of(target) not in DEFAULT_PORTS:
         return NO_HTTP
     bare = without_fragment(target)
-    if sum(without_fragment(url) == bare for url in chain) > 1:
+    if sum(without_fragment(url) == bare for url in chain) > 2:
         return LOOP
     if grows([*chain, target]):
         return GROWING

@@ -116,7 +116,7 @@ def test_a_loop_ends(web: Web, run: Callable[..., Crawl], again: bool) -> None:
     web.link("/", web.url("/a"))
     crawl = run(AgainSpider if again else RedirectSpider, start_urls=[web.url("/")])
     assert crawl.reason == "finished", crawl.log
-    assert web.paths() == (["/", "/a", "/b", "/a", "/b"] if again else ["/", "/a", "/b"])
+    assert web.paths() == (["/", *["/a", "/b"] * 3] if again else ["/", "/a", "/b"])
     assert refused(crawl) == ({"loop"} if again else set())
 
 
@@ -150,7 +150,13 @@ def test_addresses_that_grow_end(web: Web, run: Callable[..., Crawl]) -> None:
 
 
 def test_other_schemes_are_not_followed(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
-    targets = ["file:///etc/passwd", "ftp://127.0.0.3/", "data:text/html,x", "javascript:alert(1)", "http://[bad/"]
+    targets = [
+        "file:///etc/passwd",
+        "ftp://127.0.0.3/",
+        "data:text/html,x",
+        "javascript:alert(1)",
+        "http://[bad/",
+    ]
     urls = [leads(web, f"/{number}", target) for number, target in enumerate(targets)]
     crawl = run(RedirectSpider, start_urls=urls)
     assert sorted(web.paths()) == ["/0", "/1", "/2", "/3", "/4"]
