@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.downloadermiddlewares import redirect
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -60,16 +61,16 @@ class Addon:
 def _replace(settings: BaseSettings, theirs: type, ours: type, order: int) -> None:
     """Put *ours* in the place of *theirs*, unless the project says anything of either: None switches a
     middleware off, or makes room for the project's own; an order of *theirs* is taken over."""
-    chosen = {load_object(path): place for path, place in settings.getdict(_NAME).items()}
-    if ours in chosen:
-        if chosen[ours] is not None:
-            settings.setdefault_in_component_priority_dict(_NAME, theirs, None)
-    elif theirs not in chosen:
-        settings.setdefault_in_component_priority_dict(_NAME, theirs, None)
-        settings.setdefault_in_component_priority_dict(_NAME, ours, order)
-    elif chosen[theirs] is not None:
-        settings.set_in_component_priority_dict(_NAME, theirs, None)
-        settings.setdefault_in_component_priority_dict(_NAME, ours, chosen[theirs])
+    components = settings.getdict(_NAME)
+    chosen = {load_object(path): place for path, place in components.items()}
+    place = chosen.get(ours, chosen.get(theirs, order))
+    if place is None:
+        return
+    kept = {path: each for path, each in components.items() if load_object(path) not in (theirs, ours)}
+    # By its path: Scrapy before 2.15 does not see that a class is the same as a path in its own settings.
+    settings.set(
+        _NAME, {**kept, global_object_name(theirs): None, ours: place}, settings.getpriority(_NAME) or 0
+    )
 
 
 def _is_ours(scheduler: object, ours: type) -> bool:

@@ -33,9 +33,7 @@ AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's c
 START = "is_start_request"
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
 REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
-NOFOLLOW = (
-    "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it all the same
-)
+NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
 DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
 FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
 _NOT_KEPT = frozenset((AUTO_SLOT, POSTPONED, REFUSED, DIRECTIVES))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from .. import compat
+from ..core.chains import PRIVATE
 from ..core.hosts import host_of
 from ..core.urls import is_private
 from ..requests import FROM_PUBLIC
@@ -59,7 +60,7 @@ class PrivateNetworkMiddleware:
     def _refused(self, address: str) -> IgnoreRequest:
         if self._crawler.stats is not None:
             self._crawler.stats.inc_value("frontier/redirects/refused")
-            self._crawler.stats.inc_value("frontier/redirects/refused/private")
+            self._crawler.stats.inc_value(f"frontier/redirects/refused/{PRIVATE.name}")
         return IgnoreRequest(f"{REFUSED} ({address})")
 
 

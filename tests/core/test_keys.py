@@ -111,11 +111,21 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         (keys.rank(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
         (keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
         (keys.pack_rank(keys.rank(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
+        (keys.index_value(258), "0000000102"),
+        (keys.index_value(258, is_wanted=False), "01 0000000102"),
     ],
-    ids=["page", "aside", "host", "queue", "rank", "better rank", "visit", "waiting", "waiting value"],
+    ids=[
+        *("page", "aside", "host", "queue", "rank", "better rank", "visit", "waiting", "waiting value"),
+        *("index value", "index value of a page not wanted"),
+    ],
 )
 def test_golden_bytes(key: bytes, golden: str) -> None:
     assert key.hex() == golden.replace(" ", "")
+
+
+@given(PAGE_IDS | VISIT_IDS, st.booleans())
+def test_an_index_value_tells_its_id_wanted_or_not(page_id: int, is_wanted: bool) -> None:
+    assert keys.index_id(keys.index_value(page_id, is_wanted)) == page_id
 
 
 def test_rows_of_different_kinds_never_mix() -> None:
