@@ -17,6 +17,7 @@ from w3lib.url import safe_url_string
 from .core.chains import is_same_site
 from .core.directives import rel_tokens, shared_rel
 from .core.urls import absolute, escaped_fragment
+from .flights import may_be_called_again
 from .requests import DIRECTIVES, NOFOLLOW, NOT_INHERITED, REFUSED, page_key
 from .runtime import flight_of, runtime_of
 from .settings import FrontierSettings
@@ -51,7 +52,8 @@ class Consequences:
         leads_on = flight is not None and flight.child_outcome is not None
         if said is None and not leads_on and not self.settings.ajax and not self._may_have_rels(response):
             return None
-        return PageRules(self, response, said or {}, leads_on)
+        may_add = flight is not None and may_be_called_again(flight)
+        return PageRules(self, response, said or {}, leads_on, may_add)
 
     def _may_have_rels(self, response: Response) -> bool:
         if not self._rels or not isinstance(response, HtmlResponse):
@@ -90,15 +92,18 @@ class Consequences:
 
 
 class PageRules:
-    """The rules for one page. *leads_on*: it only leads to another one at once, so it has no items."""
+    """The rules for one page. *leads_on*: it only leads to another one at once, so it has no items.
+    *may_add*: its canonical page can be given to the same callback."""
 
-    def __init__(self, rules: Consequences, response: Response, said: dict[str, Any], leads_on: bool) -> None:
+    def __init__(
+        self, rules: Consequences, response: Response, said: dict[str, Any], leads_on: bool, may_add: bool
+    ) -> None:
         settings = rules.settings
         self._rules = rules
         self._response = response
         self._is_nofollow = settings.obeys_nofollow and bool(said.get("nofollow"))
         self._nofollow_only: frozenset[bytes] | None = None
-        self._canonical = said.get("canonical") if settings.obeys_canonical else None
+        self._canonical = said.get("canonical") if settings.obeys_canonical and may_add else None
         self._items, self._items_stat = _KEPT, "frontier/noindex/items"
         if settings.obeys_noindex and said.get("noindex"):
             self._items = _MARKED if settings.noindex == "flag" else _DROPPED

@@ -21,6 +21,7 @@ from ..core.hosts import host_of
 from ..core.leases import Outcome
 from ..core.lifecycle import Event
 from ..core.urls import absolute, is_private
+from ..flights import may_be_called_again
 from ..heads import head_of
 from ..requests import FROM_PUBLIC, START, is_same_page
 from ..runtime import flight_of, runtime_of
@@ -121,14 +122,15 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
     within a second is no page for people: its links count, its items do not, and it ends as redirected.
     Refreshes later than `METAREFRESH_MAXDELAY` say nothing.
 
-    Requests that do not come from the scheduler (inline ones) are treated as Scrapy's own does.
+    Requests that do not come from the scheduler (inline ones), or whose callback is no method of the spider
+    and so may be good for one call only, are treated as Scrapy's own does.
     """
 
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
         flight = flight_of(self.crawler, request)
-        if flight is None:
+        if flight is None or not may_be_called_again(flight):
             return self._followed(request, response)
         if not request.meta.get("dont_redirect") and request.method != "HEAD":
             found = self._refresh(response)
