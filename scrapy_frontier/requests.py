@@ -35,12 +35,13 @@ POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back
 REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
 NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
 DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
+CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
 FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
 _NOT_KEPT = frozenset((AUTO_SLOT, POSTPONED, REFUSED, DIRECTIVES))
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
-        *(REFUSED, NOFOLLOW, DIRECTIVES, START, "retry_times"),
+        *(CHAIN, FROM_PUBLIC, REFUSED, NOFOLLOW, DIRECTIVES, START, "retry_times"),
         *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     )
 )

@@ -23,7 +23,7 @@ from ..core.lifecycle import Event
 from ..core.urls import absolute, is_private
 from ..flights import may_be_called_again
 from ..heads import head_of
-from ..requests import FROM_PUBLIC, START, is_same_page
+from ..requests import CHAIN, FROM_PUBLIC, START, is_same_page
 from ..runtime import flight_of, runtime_of
 from ..settings import FrontierSettings
 
@@ -56,6 +56,7 @@ class _Limited(redirect.BaseRedirectMiddleware):
         url = without_foreign_userinfo(child.url, request.url)
         if url != child.url:
             child = child.replace(url=url)
+        child.meta[CHAIN] = _depth(request)
         child.meta.pop(FROM_PUBLIC, None)
         if not from_private and host_of(url) != host_of(request.url):
             child.meta[FROM_PUBLIC] = host_of(url)
@@ -83,6 +84,8 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
+        if response.status in REDIRECTS:
+            forget_copied_chain(request)
         try:
             result = super().process_response(request, response)
         except IgnoreRequest:
@@ -184,6 +187,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
     def _target(self, found: Refresh, request: Request, response: Response) -> Request | Refusal:
         if absolute(found.url) is None:
             return NO_HTTP
+        forget_copied_chain(request)
         child = self._redirect_request_using_get(request, response, found.url)
         try:
             child = self._redirect(child, request, "meta refresh")
@@ -194,6 +198,22 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
             followed.dont_filter = False  # a page that reloads for ever must not be fetched for ever
             followed.meta.pop(START, None)
         return followed
+
+
+def forget_copied_chain(request: Request) -> None:
+    """Take from *request* the chain of another page, which a spider copied with the page's meta.
+
+    A redirect keeps the depth of its source, a link is one deeper.
+    """
+    meta = request.meta
+    if meta.get(CHAIN, _depth(request)) != _depth(request):
+        for key in ("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"):
+            meta.pop(key, None)
+
+
+def _depth(request: Request) -> int:
+    depth = request.meta.get("depth", 0)
+    return depth if isinstance(depth, int) else 0
 
 
 def is_from_private(request: Request, response: Response) -> bool:

@@ -109,6 +109,24 @@ def test_a_chain_leads_through_some_hosts(web: Web, run: Callable[..., Crawl], p
     assert pages()[web.url("/", host=2)].state is State.EXCLUDED
 
 
+def test_a_chain_is_not_inherited_by_links(web: Web, run: Callable[..., Crawl]) -> None:
+    """Spiders that pass on the meta of a page pass on its redirects too."""
+    for step in range(6):
+        leads(web, f"/{step}", f"/page{step}")
+        web.link(f"/page{step}", web.url(f"/{step + 1}"))
+    crawl = run(CopyingSpider, {"REDIRECT_MAX_TIMES": 2}, start_urls=[web.url("/0")])
+    assert "/page5" in web.paths()
+    assert refused(crawl) == set()
+
+
+class CopyingSpider(RedirectSpider):
+    """Passes on all meta."""
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, meta=response.meta)
+
+
 @pytest.mark.parametrize("again", [False, True])
 def test_a_loop_ends(web: Web, run: Callable[..., Crawl], again: bool) -> None:
     leads(web, "/a", "/b")
@@ -338,3 +356,27 @@ def test_credentials_stay_with_their_origin(web: Web, run: Callable[..., Crawl])
     for path in ("/end", "/user"):
         assert "authorization" not in seen[1, path].headers
         assert "cookie" not in seen[1, path].headers
+
+
+# -- requests beside the scheduler ---------------------------------------------------------------------------
+
+
+class InlineSpider(RedirectSpider):
+    """Downloads a page itself, in a callback."""
+
+    async def parse(self, response: Any) -> Any:  # type: ignore[override]
+        found = await self.crawler.engine.download_async(Request(self.url))  # type: ignore[union-attr]
+        yield {"path": found.url}
+        self.crawler.stats.inc_value(f"test/inline/{found.url.rpartition('/')[2]}")  # type: ignore[union-attr]
+
+    url: str
+
+
+@pytest.mark.parametrize("path", ["/stub", "/from"])
+def test_inline_requests_are_led_on_as_ever(web: Web, run: Callable[..., Crawl], path: str) -> None:
+    web.on("/stub", body=refresh("0; url=/target"))
+    leads(web, "/from", "/target")
+    crawl = run(InlineSpider, start_urls=[web.url("/")], url=web.url(path))
+    assert web.paths() == ["/", path, "/target"]
+    assert crawl.stats["test/inline/target"] == 1
+    assert crawl.stats["item_scraped_count"] == 1
