@@ -103,7 +103,11 @@ class Model:
 
     def host_counts(self, host: str) -> tuple[int, int, int]:
         name_by_id = {page_id: name for name, page_id in self.ids.items()}
-        ended = [state for page_id, state in self.ended.items() if name_by_id[page_id][0] == host]
+        ended = [
+            state
+            for page_id, state in self.ended.items()
+            if name_by_id[page_id][0] == host and state is not State.SEEN
+        ]
         failed = sum(state in FAILED for state in ended)
         return sum(entry.host == host for entry in self.stored()), len(ended) - failed, failed
 
@@ -230,16 +234,45 @@ class FrontierMachine(RuleBasedStateMachine):
         """On a host without delay: a kill forgets that it was ever visited."""
         self.accept([link(f"a{number}", priority, again=again, stored=False)])
 
+    @rule(found=st.lists(names, min_size=1, max_size=6))
+    def refuse(self, found: list[str]) -> None:
+        model = self.model
+        links = [link(name, 0)._replace(refused="nofollow") for name in found]
+        assert self.frontier.discover(links, self.now) == [None] * len(links)
+        for name in found:
+            if name not in model.ids:
+                model.ids[name] = model.next_page
+                model.ended[model.next_page] = State.SEEN
+                model.next_page += 1
+
     def accept(self, links: list[Link]) -> None:
+        if any(self.is_refused(found) for found in links):  # looking such a page up commits what was open
+            for found in links:
+                self.accept_each([found])
+                self.frontier.commit()
+                self.committed()
+        else:
+            self.accept_each(links)
+
+    def is_refused(self, found: Link) -> bool:
+        page_id = self.model.ids.get(found.url.rpartition("/")[2])
+        return page_id is not None and self.model.ended.get(page_id) is State.SEEN
+
+    def accept_each(self, links: list[Link]) -> None:
         model = self.model
         for found, page_id in zip(links, self.frontier.discover(links, self.now), strict=True):
             name = found.url.rpartition("/")[2]
             known = name in model.ids
-            if known and not found.again:
+            refused = self.is_refused(found)
+            if known and not found.again and not refused:
                 assert page_id is None
                 continue
             assert page_id is not None
-            if known or not found.stored:
+            if refused and found.stored:
+                turn = model.turn
+                assert page_id == model.ids[name]
+                del model.ended[page_id]
+            elif known or not found.stored:
                 turn = model.turn
                 assert page_id >= keys.FIRST_VISIT
                 assert page_id not in model.queue
@@ -320,7 +353,7 @@ class FrontierMachine(RuleBasedStateMachine):
         page_id = data.draw(st.integers(0, model.next_page - 1))
         requeued = self.frontier.requeue(page_id, self.now, b"", priority)
         self.committed()  # looking the page up commits what was open
-        assert requeued == (model.ended.get(page_id) in FINISHED)
+        assert requeued == (model.ended.get(page_id) in (State.SEEN, *FINISHED))
         if requeued:
             del model.ended[page_id]
             (name,) = (name for name, known in model.ids.items() if known == page_id)
