@@ -19,6 +19,7 @@ from .core.chains import is_same_site
 from .core.directives import rel_tokens, shared_rel
 from .core.urls import escaped_fragment
 from .flights import may_be_called_again
+from .notes import count
 from .requests import DIRECTIVES, NOFOLLOW, NOT_INHERITED, REFUSED, page_key, plain_fingerprint
 from .runtime import flight_of, runtime_of
 from .settings import FrontierSettings
@@ -85,10 +86,6 @@ class Consequences:
         url = escaped_fragment(request.url)
         return request if url is None else request.replace(url=url)
 
-    def count(self, name: str) -> None:
-        if self.crawler.stats is not None:
-            self.crawler.stats.inc_value(name)
-
 
 class PageRules:
     """The rules for one page. *leads_on*: it only leads to another one at once, so it has no items.
@@ -127,7 +124,7 @@ class PageRules:
             return self._link(output)
         if output is None or self._items == _KEPT:
             return output
-        self._rules.count(self._items_stat)
+        count(self._rules.crawler, self._items_stat)
         return mark(output) if self._items == _MARKED else None
 
     # -- links -----------------------------------------------------------------------------------------
@@ -137,11 +134,11 @@ class PageRules:
         if not self._is_link(request) or request.meta.get(NOFOLLOW) is False:
             return request
         if self._is_nofollow:
-            self._rules.count("frontier/nofollow/links")
+            count(self._rules.crawler, "frontier/nofollow/links")
             return self._refused(request, f"linked by {self._response.url[:200]}, which says nofollow")
         refused = self._only_with_nofollow()
         if refused and page_key(request.url) in refused:
-            self._rules.count("frontier/nofollow/rel")
+            count(self._rules.crawler, "frontier/nofollow/rel")
             rels = " or ".join(sorted(self._rules.settings.nofollow_rels))
             return self._refused(request, f"linked with rel={rels} by {self._response.url[:200]}")
         return request

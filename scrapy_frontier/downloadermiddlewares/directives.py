@@ -16,6 +16,7 @@ from ..core.chains import is_same_site
 from ..core.directives import Head, canonical, robots_directives
 from ..core.urls import escaped_fragment, without_fragment
 from ..heads import head_of
+from ..notes import count
 from ..requests import DIRECTIVES, is_same_page
 from ..runtime import flight_of, runtime_of
 from ..settings import FrontierSettings
@@ -57,7 +58,7 @@ class DirectivesMiddleware:
         request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
         flight = flight_of(self._crawler, request)
         if flight is not None and self._has_ajax_form(request, response):
-            self._count("frontier/ajax")
+            count(self._crawler, "frontier/ajax")
             return request.replace(url=escaped_fragment(without_fragment(request.url) + "#!"))
         said = self._read(request, response)
         if said is not None:
@@ -97,17 +98,17 @@ class DirectivesMiddleware:
         """Have the record of the page tell what became of its items and links, and whose alias it is."""
         settings, named = self._settings, said["canonical"]
         if said["noindex"]:
-            self._count("frontier/noindex/pages")
+            count(self._crawler, "frontier/noindex/pages")
             if settings.obeys_noindex and settings.noindex == "skip":
                 raise IgnoreRequest(SKIPPED)
             if settings.obeys_noindex:
                 flight.notes += (ITEMS[settings.noindex],)
         if said["nofollow"]:
-            self._count("frontier/nofollow/pages")
+            count(self._crawler, "frontier/nofollow/pages")
             if settings.obeys_nofollow:
                 flight.notes += (NOFOLLOW,)
         if named is not None and settings.obeys_canonical and is_same_site(named, response.url):
-            self._count("frontier/canonical")
+            count(self._crawler, "frontier/canonical")
             if settings.canonical == "alias":
                 flight.notes += (ALIAS + named[:_LONGEST_URL],)
                 flight.led_to = Request(named)
@@ -122,10 +123,6 @@ class DirectivesMiddleware:
             and "_escaped_fragment_=" not in request.url
             and ("fragment", "!") in head_of(response).metas
         )
-
-    def _count(self, name: str) -> None:
-        if self._crawler.stats is not None:
-            self._crawler.stats.inc_value(name)
 
 
 def _lines(response: Response, name: str) -> list[str]:

@@ -10,6 +10,7 @@ from .. import compat
 from ..core.chains import PRIVATE
 from ..core.hosts import host_of
 from ..core.urls import is_private
+from ..notes import count
 from ..requests import FROM_PUBLIC
 from ..settings import FrontierSettings
 
@@ -58,9 +59,8 @@ class PrivateNetworkMiddleware:
         return response
 
     def _refused(self, address: str) -> IgnoreRequest:
-        if self._crawler.stats is not None:
-            self._crawler.stats.inc_value("frontier/redirects/refused")
-            self._crawler.stats.inc_value(f"frontier/redirects/refused/{PRIVATE.name}")
+        count(self._crawler, "frontier/redirects/refused")
+        count(self._crawler, f"frontier/redirects/refused/{PRIVATE.name}")
         return IgnoreRequest(f"{REFUSED} ({address})")
 
 

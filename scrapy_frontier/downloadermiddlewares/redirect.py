@@ -23,6 +23,7 @@ from ..core.lifecycle import Event
 from ..core.urls import absolute, is_private
 from ..flights import may_be_called_again
 from ..heads import head_of
+from ..notes import count
 from ..requests import CHAIN, FROM_PUBLIC, START, is_same_page
 from ..runtime import flight_of, runtime_of
 from ..settings import FrontierSettings
@@ -64,13 +65,9 @@ class _Limited(redirect.BaseRedirectMiddleware):
 
     def told(self, refused: Refusal, target: str) -> str:
         """Count a refusal; the reason for the record of the page."""
-        self.count("frontier/redirects/refused")
-        self.count(f"frontier/redirects/refused/{refused.name}")
+        count(self.crawler, "frontier/redirects/refused")
+        count(self.crawler, f"frontier/redirects/refused/{refused.name}")
         return f"{NOT_FOLLOWED}{refused.reason} ({target[:LONGEST_URL]})"
-
-    def count(self, name: str) -> None:
-        if self.crawler.stats is not None:
-            self.crawler.stats.inc_value(name)
 
 
 class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
@@ -172,7 +169,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         if isinstance(target, Refusal):
             flight.notes += (self.told(target, found.url),)
             return
-        self.count("frontier/redirects/refresh")
+        count(self.crawler, "frontier/redirects/refresh")
         compat.engine_of(self.crawler).crawl(target)
         if response.status >= 400:
             return

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Response
 from scrapy.spidermiddlewares.referer import RefererMiddleware
-from scrapy.utils.test import get_crawler
+from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_frontier.core.sitemaps import timestamp
 from scrapy_frontier.downloadermiddlewares import directives, redirect
@@ -27,8 +28,9 @@ def cases(name: str, part: str) -> list[Any]:
 
 
 def build(cls: Any, **settings: Any) -> Any:
-    crawler = get_crawler(Spider, settings)
-    crawler.spider = crawler._create_spider("vectors")
+    crawler = Crawler(Spider, settings)
+    crawler.spider = Spider("vectors")
+    crawler.stats = MemoryStatsCollector(crawler)
     return cls.from_crawler(crawler)
 
 
