@@ -222,6 +222,22 @@ def steady_slot(slot: Any) -> None:
         slot.randomize_delay = False
 
 
+async def addresses_of(host: str) -> list[str]:
+    """The addresses that *host* resolves to, none where it does not; asked in a thread."""
+
+    def ask() -> list[str]:
+        try:
+            return [str(info[4][0]) for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)]
+        except (OSError, UnicodeError):
+            return []
+
+    if is_asyncio_available():
+        return await asyncio.to_thread(ask)
+    from twisted.internet.threads import deferToThread
+
+    return await maybe_deferred_to_future(deferToThread(ask))
+
+
 def close_spider(crawler: Crawler, reason: str) -> None:
     """Close the spider soon, for *reason*."""
 

@@ -14,7 +14,7 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
-from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, SLOT, START, Codec, Unstorable
+from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, REFUSED, SLOT, START, Codec, Unstorable
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -73,6 +73,8 @@ class Intake:
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page."""
         runtime = self._runtime
+        if REFUSED in request.meta:
+            return self._refuse(request, runtime)
         flight = self._flights.leading_to(request)
         if flight is not None and POSTPONED in request.meta:
             return self._postponed(flight, request)
@@ -104,6 +106,14 @@ class Intake:
             flight.child_outcome = flight.child_outcome._replace(target=page_id)
         return True
 
+    def _refuse(self, request: Request, runtime: Runtime) -> bool:
+        """Make the page of *request* known without queueing it, unless it is known already; always False."""
+        reason = str(request.meta.pop(REFUSED))
+        link = self._link(request, self._fingerprint(request, runtime), False, None, reason)
+        self._recent.discard(request.url)  # a link to it that is meant must be heard
+        runtime.frontier.discover((link,), runtime.clock())
+        return False
+
     def _fingerprint(self, request: Request, runtime: Runtime) -> bytes:
         """Who *request* is; a URL that alone says so is remembered."""
         if not (
@@ -123,10 +133,20 @@ class Intake:
     def _discover(
         self, request: Request, fingerprint: bytes, again: bool, parent: int | None, runtime: Runtime
     ) -> int | None:
+        link = self._link(request, fingerprint, again, parent)
+        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
+        if page_id is not None:
+            self._keep(page_id, request, link.stored)
+        return page_id
+
+    def _link(
+        self, request: Request, fingerprint: bytes, again: bool, parent: int | None, refused: str = ""
+    ) -> Link:
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
         payload, stored = self._payload(request)
-        link = Link(
+        kept_host = "" if host == url_host else host
+        return Link(
             fingerprint,
             request.url,
             host,
@@ -136,12 +156,9 @@ class Intake:
             NEUTRAL,
             again,
             stored,
-            "" if host == url_host else host,
+            kept_host,
+            refused=refused,
         )
-        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
-        if page_id is not None:
-            self._keep(page_id, request, stored)
-        return page_id
 
     def _payload(self, request: Request) -> tuple[bytes, bool]:
         try:
@@ -208,7 +225,9 @@ class Intake:
         """
         frontier = self._runtime.frontier
         page = frontier.page(known)
-        if page is None:  # it lives in memory, so in this run
+        if (
+            page is None or page.state is State.SEEN
+        ):  # it lives in memory, so in this run; or is not wanted yet
             return True
         if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
             parent = frontier.page(page.parent) if page.parent is not None else None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from .core.leases import Lease
+    from .flights import Flight, Flights
     from .gate import Gate
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,16 @@ def runtime_of(crawler: Crawler) -> Runtime | None:
 
 def _no_lease(request: Request) -> None:
     return None
+
+
+def flight_of(crawler: Crawler, request: Request | None) -> Flight | None:
+    """The flight of a request that the scheduler of *crawler* handed out.
+
+    None for one that is downloaded beside it (``engine.download``: robots.txt, media, inline requests), and
+    with another scheduler.
+    """
+    runtime = _runtimes.get(crawler)
+    return runtime.flights.find(request) if runtime is not None and runtime.flights is not None else None
 
 
 def steady_clock() -> Callable[[], float]:
@@ -65,6 +76,7 @@ class Runtime:
     def __init__(self, crawler: Crawler, spider: Spider) -> None:
         settings = self.settings = FrontierSettings.from_settings(crawler.settings)
         self.clock = settings.clock or steady_clock()
+        self.flights: Flights | None = None  # set by the scheduler
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None
         self.fingerprint: Callable[[Request], bytes] = fingerprinter.fingerprint

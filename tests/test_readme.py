@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from scrapy_frontier import addon, requests
+from scrapy_frontier.core.chains import REFUSALS
 from scrapy_frontier.core.lifecycle import State
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,7 +20,12 @@ def section(title: str) -> str:
 
 
 def first_cells(text: str) -> set[str]:
-    return set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+    """What stands between backquotes in the first cells of a table."""
+    return {
+        name
+        for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
+        for name in re.findall("`([^`]+)`", cell)
+    }
 
 
 def test_it_is_short_and_narrow() -> None:
@@ -56,6 +62,7 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_DOMAIN_RATE": f"{defaults.domain_rate:g}",
         "FRONTIER_DOMAIN_RATE_MAX": f"{defaults.domain_rate_max:g}",
         "FRONTIER_DELAY_MAX": f"{defaults.pace.longest:g}",
+        "FRONTIER_REDIRECT_MAX_HOSTS": f"{defaults.redirects.most_hosts}",
     }
 
 
@@ -71,7 +78,10 @@ def test_every_stat_is_in_the_table() -> None:
 
 
 def test_every_meta_key_is_in_the_table() -> None:
-    assert first_cells(section("Meta keys")) == {requests.AUTO_SLOT, requests.ERRAND, "download_slot"}
+    code = SOURCE[ROOT / "scrapy_frontier/requests.py"]
+    ours = set(re.findall(r'^[A-Z_]+ = "(frontier_\w+)"', code, re.MULTILINE))
+    assert requests.AUTO_SLOT in ours
+    assert first_cells(section("Meta keys")) == ours | {requests.ERRAND, "download_slot"}
 
 
 def test_every_reason_to_close_is_named() -> None:
@@ -84,12 +94,18 @@ def test_every_reason_to_close_is_named() -> None:
 def test_what_the_addon_changes_is_listed() -> None:
     text = section("Use it in your project")
     assert addon.SCHEDULER in text
-    for path, stock in addon.REPLACED.items():
-        assert path in text
-        assert f"`{stock.rpartition('.')[2]}`" in text
-    for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.DOWNLOADER_MIDDLEWARES}.items():
+    for path, order in addon.SPIDER_MIDDLEWARES.items():
         assert path in text
         assert f"at {order}" in text
+    for path, order in addon.DOWNLOADER_MIDDLEWARES.items():
+        assert f"`{path.rpartition('.')[2]}` at {order}" in text
+    for path, _ in addon.REPLACED.values():
+        assert f"`{path.rpartition('.')[2]}`" in text
+
+
+def test_the_refusals_of_redirects_are_listed() -> None:
+    (row,) = re.findall(r"^\| `frontier/redirects/refused` \| (.*) \|", section("Stats"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == {refusal.name for refusal in REFUSALS}
 
 
 def test_ci_runs_the_tests_the_readme_names() -> None:
