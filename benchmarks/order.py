@@ -146,7 +146,8 @@ class Crawl:
         indptr = np.concatenate(([0], np.cumsum(degrees)))
         links = np.concatenate([np.zeros(0, np.int64), *(self.rows[node] for node in nodes)]).astype(np.int32)
         ranking = self.scorer.rank(indptr, links)
-        self.queue.rescore_all(buckets(self.scorer.ranked(ranking)).tolist())
+        self.scorer.adopt(self.scorer.prepare(ranking))
+        self.queue.rescore_all(buckets(self.scorer.told(np.arange(len(self.pages)))).tolist())
 
 
 class Oracle(Scorer):

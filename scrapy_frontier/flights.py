@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
+LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 _LONGEST_REASON = 200  # characters
 _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
@@ -58,6 +60,14 @@ class Flight:
         self.notes: tuple[str, ...] = ()
         self.led_to: Request | None = None
 
+    @property
+    def response_time(self) -> float | None:
+        """Seconds the host took to answer; None where it did not, or only that it wants to be left alone."""
+        if not self.status or self.status in (429, 503):
+            return None
+        latency = self.request.meta.get(LATENCY)
+        return latency if isinstance(latency, float) else None
+
     def fetched(self, result: Any) -> None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure."""
         if isinstance(result, Response):
@@ -93,6 +103,11 @@ class Flights:
     def find(self, request: Request | None) -> Flight | None:
         """The flight of *request*; None for one that the scheduler did not hand out, or that has ended."""
         return self._by_request.get(id(request))
+
+    def lease_of(self, request: Request) -> Lease | None:
+        """The lease of a request under way; None for one that we did not hand out."""
+        flight = self._by_request.get(id(request))
+        return flight.lease if flight is not None else None
 
     def watch(self) -> bool:
         """Watch the engine; false where it does not let itself be watched.
@@ -200,7 +215,8 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
 
 def _after_error(error: BaseException, closing: bool) -> Outcome:
     if isinstance(error, IgnoreRequest):
-        return Outcome(Event.EXCLUDED, reason=str(error)[:_LONGEST_REASON] or type(error).__name__)
+        reason = getattr(error, REASON, "") or str(error) or type(error).__name__
+        return Outcome(Event.EXCLUDED, reason=reason[:_LONGEST_REASON])
     if closing and type(error).__name__ == "CancelledError":
         return Outcome(Event.RETURNED, reason="cancelled")
     return Outcome(Event.FAILED, reason=describe(error))

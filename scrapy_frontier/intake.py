@@ -14,7 +14,7 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
-from .requests import AUTO_SLOT, POSTPONED, REFUSED, START, Codec, Unstorable
+from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, REFUSED, SLOT, START, Codec, Unstorable
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
 LIVE = 25  # requests kept as they were in each of two generations; more would busy the garbage collector
-_SLOT = "download_slot"
 
 
 class Intake:
@@ -108,11 +107,13 @@ class Intake:
         return True
 
     def _refuse(self, request: Request, runtime: Runtime) -> bool:
-        """Make the page of *request* known without queueing it, unless it is known already; always False."""
-        reason = str(request.meta.pop(REFUSED))
-        link = self._link(request, self._fingerprint(request, runtime), False, None, reason)
+        """Make the page of *request* known without queueing it; always False."""
+        url_host = host_of(request.url)
+        host = self._host_key(request, url_host)
+        link = Link(self._fingerprint(request, runtime), request.url, host, request.priority)
         self._recent.discard(request.url)  # a link to it that is meant must be heard
-        runtime.frontier.discover((link,), runtime.clock())
+        kept = link._replace(kept_host="" if host == url_host else host)
+        runtime.frontier.see((kept,), runtime.clock(), str(request.meta.pop(REFUSED)))
         return False
 
     def _fingerprint(self, request: Request, runtime: Runtime) -> bytes:
@@ -134,20 +135,10 @@ class Intake:
     def _discover(
         self, request: Request, fingerprint: bytes, again: bool, parent: int | None, runtime: Runtime
     ) -> int | None:
-        link = self._link(request, fingerprint, again, parent)
-        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
-        if page_id is not None:
-            self._keep(page_id, request, link.stored)
-        return page_id
-
-    def _link(
-        self, request: Request, fingerprint: bytes, again: bool, parent: int | None, refused: str = ""
-    ) -> Link:
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
         payload, stored = self._payload(request)
-        kept_host = "" if host == url_host else host
-        return Link(
+        link = Link(
             fingerprint,
             request.url,
             host,
@@ -157,9 +148,12 @@ class Intake:
             NEUTRAL,
             again,
             stored,
-            kept_host,
-            refused,
+            "" if host == url_host else host,
         )
+        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
+        if page_id is not None:
+            self._keep(page_id, request, stored)
+        return page_id
 
     def _payload(self, request: Request) -> tuple[bytes, bool]:
         try:
@@ -176,15 +170,16 @@ class Intake:
             return b"", False
 
     def _host_key(self, request: Request, url_host: str) -> str:
-        """The download slot the user chose, else the URL's host; an inherited slot is dropped."""
+        """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
+        inherited slot is dropped."""
         meta = request.meta
-        slot = meta.get(_SLOT)
-        if slot is None:
-            return url_host
-        if slot == meta.pop(AUTO_SLOT, None):
-            del meta[_SLOT]
-            return url_host
-        return keys.clean_host(str(slot))
+        slot = meta.get(SLOT)
+        if slot is not None:
+            if slot != meta.pop(AUTO_SLOT, None):
+                return keys.clean_host(str(slot))
+            del meta[SLOT]
+        unit_of = self._runtime.unit_of
+        return url_host if unit_of is host_of else unit_of(request.url)
 
     def _keep(self, page_id: int, request: Request, stored: bool) -> None:
         """Keep the object itself for a while: ``scrapy shell`` goes on changing it after it was queued."""
@@ -203,6 +198,10 @@ class Intake:
         if request is None and self._unstored:
             request = self._unstored.pop(page_id, None)
         return request
+
+    def keep_again(self, page_id: int, request: Request, stored: bool) -> None:
+        """Take back what `recall` gave: the request is not handed out after all."""
+        (self._live if stored else self._unstored)[page_id] = request
 
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
@@ -263,7 +262,10 @@ class Intake:
 
     def _postponed(self, flight: Flight, child: Request) -> bool:
         """The page goes back where it was: nothing was fetched, so nothing counts."""
-        flight.child_outcome = Outcome(Event.RETURNED, flight.status, str(child.meta.pop(POSTPONED)))
+        meta = child.meta
+        reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
+        delay = float(meta.pop(POSTPONED_FOR, 0.0))
+        flight.child_outcome = Outcome(Event.RETURNED, flight.status, reason, delay=delay, host=host)
         if not flight.lease.is_stored:
             self._unstored[flight.lease.page_id] = child
         return True

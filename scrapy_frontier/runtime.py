@@ -16,6 +16,8 @@ from scrapy.utils.request import RequestFingerprinter
 from . import compat, requests
 from .core.frontier import Frontier
 from .core.store import Store
+from .core.temperature import Rates
+from .grouping import Addresses, registered_domain, unit_function
 from .settings import FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
+    from .core.leases import Lease
     from .flights import Flight, Flights
+    from .gate import Gate
 
 logger = logging.getLogger(__name__)
 
@@ -47,10 +51,20 @@ def flight_of(crawler: Crawler, request: Request | None) -> Flight | None:
     return runtime.flights.find(request) if runtime is not None and runtime.flights is not None else None
 
 
+def _no_lease(request: Request) -> None:
+    return None
+
+
 def steady_clock() -> Callable[[], float]:
     """POSIX seconds that never jump: the wall clock of now, carried on by the monotonic one."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()
+
+
+def _rates(settings: FrontierSettings) -> Rates | None:
+    if not settings.domain_rate and not settings.domain_rate_max:
+        return None
+    return Rates(settings.domain_rate, settings.domain_rate_max, registered_domain)
 
 
 class Runtime:
@@ -83,6 +97,9 @@ class Runtime:
                 politeness=slot_politeness(crawler.settings, politeness),
                 max_attempts=settings.max_attempts,
                 lease_timeout=settings.lease_timeout,
+                cooldown=settings.cooldown,
+                pace=settings.pace,
+                rates=_rates(settings),
             )
         except BaseException:
             self._remove_temporary()
@@ -90,10 +107,15 @@ class Runtime:
         # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
         # stands still: spare it what is there for good.
         gc.freeze()
+        self.lease_of: Callable[[Request], Lease | None] = _no_lease  # set by who hands requests out
+        self.addresses = Addresses()
+        self.unit_of = unit_function(settings.politeness_key, self.addresses)
         self._syncing: threading.Thread | None = None
         self._synced_at = time.monotonic()
         _runtimes[crawler] = self
         self._crawler = crawler
+        self.gate: Gate | None = None  # the middleware for robots.txt puts it here
+        self.is_handed_out: Callable[[Request], bool] = lambda request: False  # the scheduler knows
 
     def sync_if_due(self) -> None:
         """Start a sync to the disk, in a thread, when the interval has passed since the last."""
@@ -114,6 +136,8 @@ class Runtime:
     def close(self) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
         gc.unfreeze()
+        if self.gate is not None:
+            self.gate.close()
         _runtimes.pop(self._crawler, None)
         if self._syncing is not None:
             self._syncing.join()

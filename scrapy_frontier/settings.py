@@ -12,8 +12,11 @@ from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
 from .core.chains import ChainLimits
+from .core.cooldown import Rule
+from .core.delays import Pace
 from .core.errors import FrontierError
 from .core.hosts import Politeness
+from .grouping import ADDRESS, DOMAIN, HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +44,15 @@ class FrontierSettings:
     retry_delay: float  # seconds before the first retry; doubles with each
     retry_delay_max: float  # seconds
     sync_interval: float  # seconds between two syncs to the disk; 0: never
+    robots_timeout: float  # seconds
+    robots_patience: float  # seconds
+    crawl_delay_max: float  # seconds
+    cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
+    cooldown_wait: float  # seconds a crawl waits where only resting hosts are left
+    pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
+    domain_rate: float  # pages a second of a registered domain, beyond which others come first; 0: off
+    domain_rate_max: float  # the same, beyond which it waits; 0: off
+    politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `grouping`
     clock: Callable[[], float] | None
     obeys_noindex: bool
     obeys_nofollow: bool  # of a page as a whole
@@ -62,6 +74,18 @@ class FrontierSettings:
             retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
             retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
             sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
+            robots_timeout=_number(settings, "FRONTIER_ROBOTS_TIMEOUT", 30.0, float, least=1),
+            robots_patience=_number(settings, "FRONTIER_ROBOTS_PATIENCE", 120.0, float),
+            crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
+            cooldown=_cooldown(settings),
+            cooldown_wait=_number(settings, "FRONTIER_COOLDOWN_WAIT", 300.0, float),
+            pace=Pace(
+                _number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
+                _number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
+            ),
+            domain_rate=_number(settings, "FRONTIER_DOMAIN_RATE", 0.0, float),
+            domain_rate_max=_number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0, float),
+            politeness_key=_politeness_key(settings),
             clock=_clock(settings),
             obeys_noindex=_switch(settings, "FRONTIER_OBEY_NOINDEX", True),
             obeys_nofollow=_switch(settings, "FRONTIER_OBEY_NOFOLLOW", True),
@@ -130,6 +154,16 @@ def _words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> froze
     return frozenset(word.lower() for word in words)
 
 
+def _cooldown(settings: BaseSettings) -> Rule:
+    first = _number(settings, "FRONTIER_COOLDOWN", Rule().first, float)
+    longest = _number(settings, "FRONTIER_COOLDOWN_MAX", max(first, Rule().longest), float)
+    if longest < first:
+        raise FrontierSetting(
+            f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
+        )
+    return Rule(first, longest)
+
+
 def _directory(settings: BaseSettings) -> str | None:
     directory = settings.get("FRONTIER_DIR")
     if directory:
@@ -139,16 +173,27 @@ def _directory(settings: BaseSettings) -> str | None:
 
 def _clock(settings: BaseSettings) -> Callable[[], float] | None:
     clock = settings.get("FRONTIER_CLOCK")
-    if clock is None:
-        return None
+    return None if clock is None else _function("FRONTIER_CLOCK", clock, "a function that returns seconds")
+
+
+def _politeness_key(settings: BaseSettings) -> str | Callable[[str], str]:
+    key = settings.get("FRONTIER_POLITENESS_KEY") or HOST
+    if key in (HOST, DOMAIN, ADDRESS):
+        return str(key)
+    wanted = f"{HOST!r}, {DOMAIN!r}, {ADDRESS!r} or a function from a URL to a name"
+    return _function("FRONTIER_POLITENESS_KEY", key, wanted)
+
+
+def _function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
+    """The function that a setting is or names."""
     try:
-        clock = load_object(clock) if isinstance(clock, str) else clock
+        function = load_object(value) if isinstance(value, str) else value
     except (ImportError, NameError, ValueError) as error:
-        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r} cannot be imported ({error})") from error
-    if not callable(clock):
-        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r}: set a function that returns seconds")
-    function: Callable[[], float] = clock
-    return function
+        raise FrontierSetting(f"{name} = {value!r} cannot be imported ({error}): set {wanted}") from error
+    if not callable(function):
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
+    found: Callable[..., Any] = function
+    return found
 
 
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:

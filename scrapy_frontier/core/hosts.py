@@ -10,20 +10,29 @@ from __future__ import annotations
 
 import heapq
 import re
-from bisect import insort
+from bisect import bisect_left, insort
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from . import keys
+from .delays import UNASKED, by_settings, deciding
 from .records import HostRow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .cooldown import Cooldown
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
 # connection. The delay is counted from its answer, but from no later than this after the hand-out.
 SENDING = 0.03  # seconds
+FOREVER = float("inf")
 
 _NONE: frozenset[bytes] = frozenset()  # one for all hosts: an empty set of its own takes 216 bytes
+_NO_PAGES: frozenset[int] = frozenset()
+_MOST_SUSPECTS = 100  # pages of one host
 
 
 _PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
@@ -45,6 +54,7 @@ class Place(Enum):
     READY = "ready"
     COOLING = "cooling"
     BLOCKED = "blocked"  # by the operator
+    HELD = "held"  # until it is known what the site asks for, or for as long as it asks to be left alone
     BUSY = "busy"  # as many requests under way as allowed
     RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
 
@@ -63,18 +73,25 @@ class Host:
 
     ``heads`` holds the ranks of its best queued pages, sorted; where ``more`` is true, those behind
     ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends,
-    ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease.
+    ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease or
+    errand. ``usual`` is the concurrency of the settings, ``asked`` are delays by who asks for them. A host
+    that met trouble has a ``cooldown``, and ``is_doubted`` until it answers: so long it is asked for one page
+    at a time, and not first for one of the ``suspects``, the pages that met the trouble and may be its cause.
     """
 
     __slots__ = (
+        "asked",
         "concurrency",
+        "cooldown",
         "cursor",
         "delay",
         "done",
         "failed",
         "heads",
+        "held_until",
         "in_flight",
         "is_blocked",
+        "is_doubted",
         "jitter",
         "leased",
         "more",
@@ -83,7 +100,10 @@ class Host:
         "prefix",
         "queued",
         "ready_at",
+        "response_time",
+        "suspects",
         "unstored",
+        "usual",
         "visited",
     )
 
@@ -92,7 +112,14 @@ class Host:
         self.prefix = keys.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited = row
         self.delay, self.concurrency, self.jitter = politeness
-        self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
+        self.usual = self.concurrency
+        self.asked: Mapping[str, float] = by_settings(self.delay)
+        self.held_until = 0.0
+        self.response_time = 0.0
+        self.cooldown: Cooldown | None = None
+        self.is_doubted = False
+        self.suspects: set[int] | frozenset[int] = _NO_PAGES
+        self.reset_clock()
         self.heads: list[bytes] = []
         self.leased: set[bytes] | frozenset[bytes] = _NONE
         self.unstored: set[bytes] | frozenset[bytes] = _NONE
@@ -106,8 +133,46 @@ class Host:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
         return f"<Host {self.name} {self.place.value}, {heads}, {self.in_flight} in flight>"
 
+    @property
+    def is_ready(self) -> bool:
+        return self.place is Place.READY
+
     def row(self) -> HostRow:
         return HostRow(self.queued, self.done, self.failed, self.visited)
+
+    @property
+    def has_room(self) -> bool:
+        return self.in_flight < (1 if self.is_doubted else self.concurrency)
+
+    def reset_clock(self) -> None:
+        """Work out anew, from the last lease, delay and cooldown, when the host may be visited."""
+        self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
+        if self.cooldown is not None and self.cooldown.until > self.ready_at:
+            self.ready_at = self.cooldown.until
+
+    def ask(self, source: str, seconds: float) -> bool:
+        """*source* asks for a delay from now on, a site with 0 for none any more; whether that changes
+        anything. While a site asks, one request is under way at once."""
+        if self.asked.get(source, None if source in UNASKED else 0.0) == seconds:
+            return False
+        asked = {**self.asked, source: seconds}
+        if not seconds and source not in UNASKED:
+            del asked[source]
+        self.asked = asked
+        before = self.delay, self.concurrency
+        self.delay = deciding(asked).seconds
+        self.concurrency = self.usual if UNASKED.issuperset(asked) else 1
+        return (self.delay, self.concurrency) != before
+
+    def rests(self, until: float) -> bool:
+        """Whether the host rests after trouble, and longer than *until*."""
+        return self.cooldown is not None and self.cooldown.until > until
+
+    def suspect(self, page_id: int) -> None:
+        """Remember a page whose trouble may be its own."""
+        if len(self.suspects) >= _MOST_SUSPECTS:
+            self.suspects = _NO_PAGES
+        self.suspects |= {page_id}
 
     def add(self, rank: bytes, stored: bool = True) -> bool:
         """Take in the rank of a page, whose row is written if *stored*; true when it is the new head."""
@@ -132,16 +197,37 @@ class Host:
 
     def take(self) -> bytes:
         """Remove the head for a lease and return its rank."""
-        rank = self.heads.pop(0)
+        rank = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
         if rank in self.unstored:
             self.unstored -= {rank}
         else:
             self.leased |= {rank}
         return rank
 
+    def put_back(self, rank: bytes, stored: bool) -> None:
+        """Undo `take`."""
+        self.leased -= {rank}
+        self.add(rank, stored)
+
+    def _probe(self) -> int:
+        """Which head asks a host that met trouble whether it answers again: one that is no suspect."""
+        for index, rank in enumerate(self.heads):
+            if keys.rank_id(rank) not in self.suspects:
+                return index
+        return 0
+
     def ended(self, rank: bytes) -> None:
         """The lease of *rank* ended and its row is gone."""
         self.leased -= {rank}
+
+    def rekey(self, old: bytes, new: bytes) -> None:
+        """The row of a queued page moved from rank *old* to *new*; look at the head, and whether it
+        `needs_ranks`, afterwards."""
+        if not self.more or old <= self.cursor:
+            index = bisect_left(self.heads, old)
+            if index < len(self.heads) and self.heads[index] == old:
+                del self.heads[index]
+        self.add(new)
 
     def needs_ranks(self) -> bool:
         """Whether pages on disk could come before the first head we know."""
@@ -157,10 +243,10 @@ class Host:
 
 
 # Score first; among equals the host with the fewest requests under way, then the oldest page.
-_Entry = tuple[bytes, int, bytes, str]
+Entry = tuple[bytes, int, bytes, str]
 
 
-def _entry(host: Host) -> _Entry:
+def entry_of(host: Host) -> Entry:
     head = host.heads[0]
     return head[: keys.SCORE_BYTES], host.in_flight, head, host.name
 
@@ -171,7 +257,7 @@ class Hosts:
     def __init__(self) -> None:
         self.by_name: dict[str, Host] = {}
         # Names, not hosts: the garbage collector then has no reason to walk the heaps.
-        self._ready: list[_Entry] = []
+        self._ready: list[Entry] = []
         self._cooling: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
@@ -188,7 +274,12 @@ class Hosts:
                 host.place = Place.IDLE
         elif host.is_blocked:
             host.place = Place.BLOCKED
-        elif host.in_flight >= host.concurrency:
+        elif host.held_until > now:
+            if host.place is not Place.HELD:
+                host.place = Place.HELD
+                if host.held_until < FOREVER:
+                    heapq.heappush(self._cooling, (host.held_until, host.name))
+        elif host.in_flight >= (1 if host.is_doubted else host.concurrency):
             host.place = Place.BUSY
         elif host.ready_at > now:
             if host.place is not Place.COOLING:
@@ -196,29 +287,38 @@ class Hosts:
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
-            heapq.heappush(self._ready, _entry(host))
-            if len(self._ready) > 64 + 4 * len(self.by_name):
-                self._drop_stale()
+            self._push(host, now)
 
-    def _drop_stale(self) -> None:
-        self._ready = [_entry(host) for host in self.by_name.values() if host.place is Place.READY]
-        heapq.heapify(self._ready)
+    def _push(self, host: Host, now: float) -> None:
+        heapq.heappush(self._ready, entry_of(host))
+        if len(self._ready) > 64 + 4 * len(self.by_name):
+            self._ready = [entry_of(host) for host in self.by_name.values() if host.is_ready]
+            heapq.heapify(self._ready)
+
+    def leased(self, host: Host, now: float) -> None:
+        """A page of *host* is handed out."""
 
     def best(self, now: float) -> Host | None:
         """The ready host whose head comes first, or None; O(log hosts), O(1) when there is none."""
         self._warm_up(now)
         ready = self._ready
         while ready:
-            entry = ready[0]
-            host = self.by_name.get(entry[3])
-            if (
-                host is not None
-                and host.place is Place.READY
-                and host.heads[0] == entry[2]
-                and host.in_flight == entry[1]
-            ):
+            host = self._host_of(ready[0])
+            if host is not None:
                 return host
             heapq.heappop(ready)
+        return None
+
+    def _host_of(self, entry: Entry) -> Host | None:
+        """The host of an entry; None if the entry has become wrong."""
+        host = self.by_name.get(entry[3])
+        if (
+            host is not None
+            and host.place is Place.READY
+            and host.heads[0] == entry[2]
+            and host.in_flight == entry[1]
+        ):
+            return host
         return None
 
     def _warm_up(self, now: float) -> None:
@@ -228,7 +328,7 @@ class Hosts:
             host = self.by_name.get(name)
             if host is None:
                 continue
-            if host.place is Place.COOLING:
+            if host.place is Place.COOLING or (host.place is Place.HELD and host.held_until <= now):
                 host.place = Place.IDLE
                 self.put(host, now)
             elif host.place is Place.RESTING:
@@ -241,9 +341,27 @@ class Hosts:
             heapq.heappop(cooling)
         return cooling[0][0] if cooling else None
 
+    def only_rest(self, until: float) -> bool:
+        """Whether every host with pages that may be visited rests after trouble, and longer than *until*."""
+        does_any = False
+        for host in self.by_name.values():
+            if host.heads or host.in_flight:
+                rests = host.rests(until)
+                if not (rests or host.is_blocked or until < host.held_until < FOREVER):
+                    return False
+                does_any |= rests
+        return does_any
+
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)
-        return host is not None and host.place in (Place.COOLING, Place.RESTING)
+        return host is not None and host.place in (Place.COOLING, Place.RESTING, Place.HELD)
+
+    def hold(self, host: Host, until: float, now: float) -> None:
+        """Give no page of *host* away before *until*; a time that has passed lets go."""
+        host.held_until = until
+        if host.place in (Place.HELD, Place.READY, Place.COOLING, Place.BUSY):
+            host.place = Place.IDLE
+            self.put(host, now)
 
     def forget(self, host: Host, now: float) -> None:
         """Drop a host that has nothing queued and nothing under way, as soon as its delay has passed.

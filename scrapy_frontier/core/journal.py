@@ -12,6 +12,7 @@ from . import keys, records
 from .errors import FrontierError, FrontierUnreadable, UnreadableRecord
 from .lifecycle import State
 from .records import Counts
+from .seen import Seen
 
 if TYPE_CHECKING:
     from .hosts import Host
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 class Journal:
     """Collects rows until `commit` writes them as one atomic batch.
 
-    ``fresh`` maps fingerprints of new pages that are in the open batch to their ids.
+    ``fresh`` maps fingerprints of new pages that are in the open batch to their ids, ``~id`` for one that is
+    only seen.
     """
 
     def __init__(self, store: Store) -> None:
@@ -32,6 +34,7 @@ class Journal:
         self.is_open = False
         self.withheld = 0  # queued pages of blocked hosts in memory
         self.fresh: dict[bytes, int] = {}
+        self.seen = Seen()
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
         try:
@@ -41,6 +44,7 @@ class Journal:
                 f"{store.directory}: the counts cannot be read ({error}): nothing was changed; restore the "
                 "directory from a copy"
             ) from error
+        self.seen.is_complete = not self.counts.next_page
         self.put = self._batch.put
         self.delete = self._batch.delete
 
@@ -54,13 +58,24 @@ class Journal:
         page_id = self.counts.next_page
         self.counts.next_page = page_id + 1
         self.fresh[fingerprint] = page_id
+        self.seen.add(fingerprint)
         self.put(keys.INDEX + fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
         return page_id
 
-    def index(self, fingerprint: bytes, page_id: int, is_wanted: bool) -> None:
-        """Have the index row of a page say whether it is wanted."""
-        self.fresh[fingerprint] = page_id if is_wanted else page_id | keys.UNWANTED
-        self.put(keys.INDEX + fingerprint, keys.index_value(page_id, is_wanted))
+    def new_seen_page(self, fingerprint: bytes) -> int:
+        """The same for a page that is not queued; ``fresh`` has ``~id`` for it."""
+        page_id = self.new_page(fingerprint)
+        self.fresh[fingerprint] = ~page_id
+        self.put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen=True))
+        self.counts.states[State.SEEN] += 1
+        self.is_open = True
+        return page_id
+
+    def admit(self, fingerprint: bytes, page_id: int) -> None:
+        """A page that was only seen is about to be queued."""
+        self.fresh[fingerprint] = page_id
+        self.put(keys.INDEX + fingerprint, keys.index_value(page_id))
+        self.counts.states[State.SEEN] -= 1
         self.is_open = True
 
     @property
@@ -97,7 +112,7 @@ class Journal:
     def count_ended(self, host: Host, state: State, change: int = 1) -> None:
         """Count a page that ended in *state*, or with -1 one that is taken back from there.
 
-        One that is only ``SEEN`` was never asked of its host and does not count there.
+        Pages only seen do not count for their host: most belong to hosts nobody visits.
         """
         self.counts.states[state] += change
         if state is State.SEEN:

@@ -5,12 +5,18 @@ row         key                                         order it gives
 ==========  ==========================================  ==================================
 meta        ``m`` name                                  --
 index       ``f`` fingerprint                           --
+links       ``g`` page id (5)                           order of discovery
+segment     ``s`` first page id (5)                     order of discovery
+column      ``v`` name ``\\0`` first page id (5)        order of discovery
+content     ``c`` page id (5)                           --
 page        ``p`` page id (5)                           order of discovery
 queue       ``q`` host ``\\0`` rank                     per host: best first, then oldest
 waiting     ``w`` microseconds (8) page id (5)          soonest first
 host        ``h`` host                                  --
 aside       ``x`` page id (5)                           --
 orders      ``o`` host (`orders`)                       --
+robots      ``r`` scheme://host:port (`robots_copy`)    --
+cooldown    ``t`` host (`cooldown`)                     --
 ==========  ==========================================  ==================================
 
 A *rank* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the
@@ -25,6 +31,7 @@ FORMAT = b"mformat"
 SCHEME = b"mscheme"
 COUNTS = b"mcounts"
 CLEAN = b"mclean"
+RANKING = b"mranking"
 
 INDEX = b"f"
 PAGE = b"p"
@@ -32,6 +39,8 @@ QUEUE = b"q"
 WAITING = b"w"
 HOST = b"h"
 ASIDE = b"x"
+COLUMN = b"v"
+CONTENT = b"c"
 
 ID_BYTES = 5
 MAX_ID = (1 << 40) - 1
@@ -44,6 +53,15 @@ _RANK_HEAD = struct.Struct(">IH")
 SCORE_BYTES = _RANK_HEAD.size  # priority and score, at the head of a rank
 
 
+def index_value(page_id: int, is_seen: bool = False) -> bytes:
+    """What an index row says: the page, and whether it may be no more than seen (state ``SEEN``)."""
+    return page_id.to_bytes(ID_BYTES, "big") + (b"\0" if is_seen else b"")
+
+
+def index_id(value: bytes) -> int:
+    return int.from_bytes(value[:ID_BYTES], "big")
+
+
 def id_bytes(page_id: int) -> bytes:
     return page_id.to_bytes(ID_BYTES, "big")
 
@@ -52,23 +70,16 @@ def page_key(page_id: int) -> bytes:
     return PAGE + page_id.to_bytes(ID_BYTES, "big")
 
 
-# Ids of pages that are known but not wanted (``SEEN``) stand in the index with this on top, so that finding
-# one costs no look at its row: only if it is linked in earnest is it read.
-UNWANTED = 1 << 40
-
-
-def index_value(page_id: int, is_wanted: bool = True) -> bytes:
-    """The value of an index row: the id, and before it a one where the page is not wanted."""
-    return id_bytes(page_id) if is_wanted else b"\x01" + id_bytes(page_id)
-
-
-def index_id(value: bytes) -> int:
-    """The page id in the value of an index row."""
-    return int.from_bytes(value, "big") & MAX_ID
-
-
 def aside_key(page_id: int) -> bytes:
     return ASIDE + page_id.to_bytes(ID_BYTES, "big")
+
+
+def column_key(name: str, first: int) -> bytes:
+    return COLUMN + name.encode() + b"\0" + id_bytes(first)
+
+
+def content_key(page_id: int) -> bytes:
+    return CONTENT + id_bytes(page_id)
 
 
 def host_key(host: str) -> bytes:

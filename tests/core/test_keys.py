@@ -6,7 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import keys
+from scrapy_frontier.core import graph, keys
+from scrapy_frontier.core.cooldown import COOLDOWN
+from scrapy_frontier.core.orders import ORDERS
+from scrapy_frontier.core.robots_copy import ROBOTS
 
 PRIORITIES = st.integers(-keys.MAX_PRIORITY, keys.MAX_PRIORITY)
 BUCKETS = st.integers(0, 0xFFFF)
@@ -105,30 +108,39 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         (keys.page_key(258), "70 0000000102"),
         (keys.aside_key(258), "78 0000000102"),
         (keys.host_key("a.example"), "68 612e6578616d706c65"),
+        (keys.column_key("rank", 4096), "76 72616e6b 00 0000001000"),
+        (keys.content_key(258), "63 0000000102"),
+        (keys.index_value(258), "0000000102"),
+        (keys.index_value(258, is_seen=True), "0000000102 00"),
         (keys.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
         (keys.rank(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
         (keys.rank(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
         (keys.rank(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
         (keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
         (keys.pack_rank(keys.rank(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
-        (keys.index_value(258), "0000000102"),
-        (keys.index_value(258, is_wanted=False), "01 0000000102"),
     ],
     ids=[
-        *("page", "aside", "host", "queue", "rank", "better rank", "visit", "waiting", "waiting value"),
-        *("index value", "index value of a page not wanted"),
+        "page",
+        "aside",
+        "host",
+        "column",
+        "content",
+        "index",
+        "index of a page only seen",
+        "queue",
+        "rank",
+        "better rank",
+        "visit",
+        "waiting",
+        "waiting value",
     ],
 )
 def test_golden_bytes(key: bytes, golden: str) -> None:
     assert key.hex() == golden.replace(" ", "")
 
 
-@given(PAGE_IDS | VISIT_IDS, st.booleans())
-def test_an_index_value_tells_its_id_wanted_or_not(page_id: int, is_wanted: bool) -> None:
-    assert keys.index_id(keys.index_value(page_id, is_wanted)) == page_id
-
-
 def test_rows_of_different_kinds_never_mix() -> None:
     prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, b"m"]
+    prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, COOLDOWN]
     assert len(set(prefixes)) == len(prefixes)
     assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}

@@ -1,24 +1,30 @@
 """The frontier against a model in plain Python, with restarts, kills and the passing of time as moves.
 
 The model knows nothing of rows, heads or heaps: it keeps every queued page in one dictionary and searches
-all of it. A kill brings it back to what it was at the last commit.
+all of it. A kill brings it back to what it was at the last commit. A second machine does the same with a
+scorer that changes its mind all the time.
 """
 
 import copy
 import shutil
 import tempfile
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scrapy_frontier.core import keys, records
+from scrapy_frontier.core.adjacency import NOFOLLOW, Edge, decode_row
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
+from scrapy_frontier.core.graph import ROW, key_id
 from scrapy_frontier.core.hosts import SENDING, Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import FINISHED, Event, State
+from scrapy_frontier.core.scorer import NOTICED, Scorer, bucket
 from scrapy_frontier.core.store import Store
 
 NOW = 1_700_000_000.0
@@ -46,6 +52,27 @@ def fingerprint(name: str) -> bytes:
 def clamped(priority: int) -> int:
     """As a page row holds it."""
     return min(priority, keys.MAX_PRIORITY)
+
+
+class Doubling(Scorer):
+    """A link doubles the score of the page it leads to. Remembers nothing that the queue does not say."""
+
+    def __init__(self) -> None:
+        self.scores: defaultdict[int, float] = defaultdict(lambda: 1.0)
+
+    def opened(self, node):
+        return self.scores[node]
+
+    def parsed(self, node, outlinks, weights=None):
+        for target in outlinks:
+            self.scores[target] = min(self.scores[target] * 2, 2.0**20)
+        return [(target, self.scores[target]) for target in outlinks]
+
+    def told(self, nodes):
+        return np.array([self.scores[node] for node in nodes.tolist()])
+
+    def requeued(self, nodes, scores):
+        self.scores.update(zip(nodes.tolist(), scores.tolist(), strict=True))
 
 
 @dataclass
@@ -88,6 +115,34 @@ class Model:
     clocks: dict[str, Clock] = field(default_factory=lambda: {host: Clock() for host in HOSTS})
     next_page: int = 0
     attempts: int = 0
+    seen: dict[str, int] = field(default_factory=dict)
+    links: dict[int, list[int]] = field(default_factory=dict)
+    scores: dict[int, float] | None = None  # with a scorer
+
+    def place(self, page_id: int | None = None) -> int:
+        """The score bucket of a page that is queued (again)."""
+        return NEUTRAL if self.scores is None else bucket(self.scores.get(page_id, 1.0))
+
+    def standing(self, page_id: int) -> int:
+        """The score bucket for a further visit: that of the row the page has in its own turn."""
+        entry = self.entry(page_id)
+        if self.scores is None or entry is None or entry.due is not None or len(entry.rank) > 11:
+            return NEUTRAL if self.scores is None else bucket(1.0)
+        return bucket_of(entry.rank)
+
+    def entry(self, page_id: int) -> Entry | None:
+        leased = {entry.id: entry for entry, _ in self.leases.values()}
+        return self.queue.get(page_id) or leased.get(page_id)
+
+    def pay(self, targets: list[int]) -> None:
+        """The rows of the pages that were linked move, those in their own turn and not leased."""
+        assert self.scores is not None
+        for target in targets:
+            self.scores[target] = min(self.scores.get(target, 1.0) * 2, 2.0**20)
+        for target in targets:
+            entry = self.queue.get(target)
+            if entry is not None and entry.due is None and len(entry.rank) == 11:
+                entry.rank = moved(entry.rank, bucket(self.scores[target]))
 
     def stored(self) -> list[Entry]:
         """What has rows: queued, waiting, or leased."""
@@ -97,17 +152,14 @@ class Model:
     def states(self) -> list[int]:
         states = [0] * len(State)
         states[State.QUEUED] = len(self.stored())
+        states[State.SEEN] = len(self.seen)
         for ended in self.ended.values():
             states[ended] += 1
         return states
 
     def host_counts(self, host: str) -> tuple[int, int, int]:
         name_by_id = {page_id: name for name, page_id in self.ids.items()}
-        ended = [
-            state
-            for page_id, state in self.ended.items()
-            if name_by_id[page_id][0] == host and state is not State.SEEN
-        ]
+        ended = [state for page_id, state in self.ended.items() if name_by_id[page_id][0] == host]
         failed = sum(state in FAILED for state in ended)
         return sum(entry.host == host for entry in self.stored()), len(ended) - failed, failed
 
@@ -150,8 +202,9 @@ class Model:
         if delay:
             clock.ready_at = max(clock.ready_at, min(now, lease.leased_at + SENDING) + delay)
 
-    def release(self, lease_id: int, outcome: Outcome, now: float) -> State:
+    def release(self, lease_id: int, outcome: Outcome, now: float, links: list[int] | None = None) -> State:
         self.left(lease_id, now)
+        standing = self.standing(self.leases[lease_id][0].id)
         entry, _ = self.leases.pop(lease_id)
         counted = outcome.event is not Event.RETURNED
         entry.attempts += counted
@@ -162,7 +215,7 @@ class Model:
         if ended is None:
             if entry.stored and outcome.priority is not None and outcome.priority != entry.priority:
                 entry.priority = clamped(outcome.priority)
-                entry.rank = keys.rank(entry.priority, NEUTRAL, self.turn, entry.id)
+                entry.rank = keys.rank(entry.priority, standing, self.turn, entry.id)
             if outcome.delay > 0:
                 entry.due = now + outcome.delay
             self.queue[entry.id] = entry
@@ -173,7 +226,20 @@ class Model:
             self.next_page += 1
         elif not entry.is_visit:
             self.ended[entry.id] = ended
+        page_id = self.ids.get(entry.name)
+        if (
+            page_id in self.ended
+            and links is not None
+            and (not entry.is_visit or self.ended[page_id] is ended)
+        ):
+            self.read(page_id, ended, links)
         return ended
+
+    def read(self, page_id: int, ended: State, links: list[int]) -> None:
+        if ended in (State.DONE, State.REDIRECTED, State.GONE):
+            self.links[page_id] = sorted(set(links)) if ended is not State.GONE else []
+        if ended in (State.DONE, State.REDIRECTED) and self.scores is not None:
+            self.pay(sorted(set(links)))
 
     def restart(self, now: float, clean: bool) -> None:
         """Only what is stored is left; after a kill every known host counts as visited just now."""
@@ -183,6 +249,9 @@ class Model:
         self.on_wire.clear()
         self.ids = {name: page_id for name, page_id in self.ids.items() if page_id < keys.FIRST_VISIT}
         self.queue = {entry.id: entry for entry in self.queue.values() if entry.stored}
+        if self.scores is not None:
+            queued = [entry for entry in self.queue.values() if not entry.is_visit]
+            self.scores = {entry.id: 2 ** (bucket_of(entry.rank) / 1024 - 40) for entry in queued}
         for host, clock in self.clocks.items():
             if not clean:
                 clock.visited = now if any(self.host_counts(host)) else 0.0
@@ -191,18 +260,34 @@ class Model:
             clock.ready_at = clock.visited + delay if clock.visited and delay else 0.0
 
 
+def bucket_of(rank: bytes) -> int:
+    return 0xFFFF - int.from_bytes(rank[4:6], "big")
+
+
+def moved(rank: bytes, place: int) -> bytes:
+    return rank[:4] + (0xFFFF - place).to_bytes(2, "big") + rank[6:]
+
+
 class FrontierMachine(RuleBasedStateMachine):
+    scorer: type[Scorer] | None = None
+
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="frontier-model-"))
         self.now = NOW
-        self.model, self.durable = Model(), Model()
+        self.model = Model(scores=None if self.scorer is None else {})
+        self.durable = copy.deepcopy(self.model)
         self.open()
 
     def open(self) -> None:
         self.store = Store(self.directory)
         self.frontier = Frontier(
-            self.store, self.now, politeness=HOSTS, max_attempts=MAX_ATTEMPTS, lease_timeout=LEASE_TIMEOUT
+            self.store,
+            self.now,
+            politeness=HOSTS,
+            max_attempts=MAX_ATTEMPTS,
+            lease_timeout=LEASE_TIMEOUT,
+            scorer=None if self.scorer is None else self.scorer(),
         )
         while not self.frontier.load(self.now, limit=2):
             pass
@@ -235,54 +320,43 @@ class FrontierMachine(RuleBasedStateMachine):
         self.accept([link(f"a{number}", priority, again=again, stored=False)])
 
     @rule(found=st.lists(names, min_size=1, max_size=6))
-    def refuse(self, found: list[str]) -> None:
+    def see(self, found: list[str]) -> None:
         model = self.model
-        links = [link(name, 0)._replace(refused="nofollow") for name in found]
-        assert self.frontier.discover(links, self.now) == [None] * len(links)
-        for name in found:
-            if name not in model.ids:
-                model.ids[name] = model.next_page
-                model.ended[model.next_page] = State.SEEN
+        ids = self.frontier.see([link(name, 0) for name in found], self.now, "out of scope")
+        for name, page_id in zip(found, ids, strict=True):
+            if name not in model.ids and name not in model.seen:
+                model.seen[name] = model.next_page
                 model.next_page += 1
+            assert page_id == model.seen.get(name, model.ids.get(name))
 
     def accept(self, links: list[Link]) -> None:
-        if any(self.is_refused(found) for found in links):  # looking such a page up commits what was open
-            for found in links:
-                self.accept_each([found])
-                self.frontier.commit()
-                self.committed()
-        else:
-            self.accept_each(links)
-
-    def is_refused(self, found: Link) -> bool:
-        page_id = self.model.ids.get(found.url.rpartition("/")[2])
-        return page_id is not None and self.model.ended.get(page_id) is State.SEEN
-
-    def accept_each(self, links: list[Link]) -> None:
         model = self.model
         for found, page_id in zip(links, self.frontier.discover(links, self.now), strict=True):
             name = found.url.rpartition("/")[2]
-            known = name in model.ids
-            refused = self.is_refused(found)
-            if known and not found.again and not refused:
+            if name in model.seen and found.stored:
+                assert page_id == model.seen[name]
+                model.ids[name] = model.seen.pop(name)
+                rank = keys.rank(found.priority, model.place(page_id), model.turn, page_id)
+                model.queue[page_id] = Entry(page_id, name, rank, clamped(found.priority), True)
+                continue
+            known = name in model.ids or name in model.seen
+            if known and not found.again:
                 assert page_id is None
                 continue
             assert page_id is not None
-            if refused and found.stored:
-                turn = model.turn
-                assert page_id == model.ids[name]
-                del model.ended[page_id]
-            elif known or not found.stored:
-                turn = model.turn
+            if known or not found.stored:
+                turn, place = model.turn, model.place()
+                if known:
+                    place = model.standing(model.seen[name] if name in model.seen else model.ids[name])
                 assert page_id >= keys.FIRST_VISIT
                 assert page_id not in model.queue
             else:
-                turn = model.next_page
+                turn, place = model.next_page, model.place()
                 assert page_id == turn
                 model.next_page += 1
             if not known:
                 model.ids[name] = page_id
-            rank = keys.rank(found.priority, NEUTRAL, turn, page_id)
+            rank = keys.rank(found.priority, place, turn, page_id)
             model.queue[page_id] = Entry(page_id, name, rank, clamped(found.priority), found.stored)
 
     @rule(times=st.integers(1, 8))
@@ -329,12 +403,25 @@ class FrontierMachine(RuleBasedStateMachine):
         event=st.sampled_from([*ENDINGS, Event.RETRIED, Event.RETRIED, Event.RETURNED]),
         priority=st.none() | priorities,
         delay=st.sampled_from([0.0, 0.0, 1.0, 8.0]),
+        linked=st.none() | st.lists(st.integers(0, 1000), max_size=8),
     )
-    def release(self, data: st.DataObject, event: Event, priority: int | None, delay: float) -> None:
+    def release(
+        self,
+        data: st.DataObject,
+        event: Event,
+        priority: int | None,
+        delay: float,
+        linked: list[int] | None,
+    ) -> None:
         lease_id = data.draw(st.sampled_from(sorted(self.model.leases)))
         outcome = Outcome(event, 299, "reason", priority=priority, delay=delay * (event is Event.RETRIED))
-        assert self.frontier.release(lease_id, outcome, self.now) is self.model.release(
-            lease_id, outcome, self.now
+        model = self.model
+        targets = [number % model.next_page for number in linked or () if model.next_page]
+        edges = None
+        if linked is not None:
+            edges = [Edge(target) for target in targets] + [Edge(0, NOFOLLOW, 0)] * (0 in targets)
+        assert self.frontier.release(lease_id, outcome, self.now, edges) is model.release(
+            lease_id, outcome, self.now, None if linked is None else targets
         )
         self.committed()
         assert self.frontier.release(lease_id, outcome, self.now) is None
@@ -353,12 +440,15 @@ class FrontierMachine(RuleBasedStateMachine):
         page_id = data.draw(st.integers(0, model.next_page - 1))
         requeued = self.frontier.requeue(page_id, self.now, b"", priority)
         self.committed()  # looking the page up commits what was open
-        assert requeued == (model.ended.get(page_id) in (State.SEEN, *FINISHED))
+        known = {**model.seen, **model.ids}
+        (name,) = [name for name in known if known[name] == page_id] or ("",)
+        assert requeued == (model.ended.get(page_id) in FINISHED or name in model.seen)
         if requeued:
-            del model.ended[page_id]
-            (name,) = (name for name, known in model.ids.items() if known == page_id)
-            rank = keys.rank(priority, NEUTRAL, model.turn, page_id)
+            model.ended.pop(page_id, None)
+            model.ids[name] = model.seen.pop(name, page_id)
+            rank = keys.rank(priority, model.place(page_id), model.turn, page_id)
             model.queue[page_id] = Entry(page_id, name, rank, clamped(priority), stored=True)
+            self.committed()
 
     @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 4.0, 10.0, 60.0]))
     def time_passes(self, seconds: float) -> None:
@@ -404,16 +494,22 @@ class FrontierMachine(RuleBasedStateMachine):
         frontier.commit()
         self.committed()
         for name in NAMES:
-            assert frontier.find(fingerprint(name)) == model.ids.get(name)
+            assert frontier.find(fingerprint(name)) == model.ids.get(name, model.seen.get(name))
 
         stored = model.stored()
-        ids = {entry.id for entry in stored} | set(model.ended)
+        ids = {entry.id for entry in stored} | set(model.ended) | set(model.seen.values())
         rows = {keys.rank_id(key): records.decode_page(row) for key, row in self.store.scan(keys.PAGE)}
         assert set(rows) == ids
         for entry in stored:
             assert (rows[entry.id].state, rows[entry.id].attempts) == (State.QUEUED, entry.attempts)
         for page_id, state in model.ended.items():
             assert rows[page_id].state is state
+        for page_id in model.seen.values():
+            assert rows[page_id].state is State.SEEN
+        links = {key_id(key): row for key, row in self.store.scan(ROW)}
+        assert set(links) == set(model.links)
+        for page_id, row in links.items():
+            assert [edge.target for edge in decode_row(page_id, row)] == model.links[page_id]
 
         queued = {keys.queue_prefix(entry.host) + entry.rank for entry in stored if entry.due is None}
         assert {key for key, _ in self.store.scan(keys.QUEUE)} == queued
@@ -450,5 +546,29 @@ def link(name: str, priority: int, *, again: bool = False, stored: bool = True) 
     return Link(fingerprint(name), url, host, priority, again=again, stored=stored, kept_host=host)
 
 
+class ScoringMachine(FrontierMachine):
+    """Rows move whenever a page is parsed, and all of them after a ranking."""
+
+    scorer = Doubling
+
+    @rule(data=st.data(), limit=st.integers(1, 40))
+    def rank(self, data: st.DataObject, limit: int) -> None:
+        model, scorer = self.model, self.frontier.rescoring.scorer
+        for page_id in range(model.next_page):
+            new = data.draw(st.sampled_from([None, 0.5, 1.05, 4.0]))
+            if new is not None:
+                scorer.scores[page_id] = model.scores[page_id] = new
+        self.frontier.rescoring.begin_walk()
+        while not self.frontier.rescore(self.now, limit):
+            pass
+        for entry in model.queue.values():
+            place = model.place(entry.id)
+            if entry.stored and not entry.is_visit and abs(place - bucket_of(entry.rank)) > NOTICED:
+                entry.rank = moved(entry.rank, place)
+        self.committed()
+
+
 TestFrontier = FrontierMachine.TestCase
+TestScoring = ScoringMachine.TestCase
+TestScoring.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestFrontier.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -18,11 +18,18 @@ from scrapy.addons import AddonManager
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares import redirect as scrapy_redirect
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings, Settings
+from scrapy.utils.conf import build_component_list
 from scrapy.utils.misc import load_object
 
 import scrapy_frontier
-from scrapy_frontier import Addon, FrontierScheduler, FrontierSpiderMiddleware
+from scrapy_frontier import (
+    Addon,
+    FrontierRobotsTxtMiddleware,
+    FrontierScheduler,
+    FrontierSpiderMiddleware,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +115,38 @@ def test_other_middlewares_stay(given: Any) -> None:
     assert settings.getpriority("SPIDER_MIDDLEWARES") == 20
 
 
+STOCK = "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware"
+ROBOTS = "scrapy_frontier.FrontierRobotsTxtMiddleware"
+
+
+class OwnRobots(RobotsTxtMiddleware):
+    """A middleware for robots.txt of somebody's own."""
+
+
+@pytest.mark.parametrize(
+    ("given", "robots"),
+    [
+        ({}, [FrontierRobotsTxtMiddleware]),
+        ({STOCK: 100}, [FrontierRobotsTxtMiddleware]),
+        ({RobotsTxtMiddleware: 70}, [FrontierRobotsTxtMiddleware]),
+        ({STOCK: None}, []),
+        ({STOCK: None, OwnRobots: 100}, [OwnRobots]),
+        ({STOCK: None, ROBOTS: 90}, [FrontierRobotsTxtMiddleware]),
+        ({ROBOTS: 90}, [FrontierRobotsTxtMiddleware]),
+        ({ROBOTS: None}, [RobotsTxtMiddleware]),
+    ],
+)
+def test_robots_in_the_place_of_scrapys_unless_the_user_said_otherwise(
+    given: Any, robots: list[type]
+) -> None:
+    settings = settings_with(DOWNLOADER_MIDDLEWARES=given)
+    with_base = getattr(settings, "get_component_priority_dict_with_base", settings.getwithbase)  # 2.18+
+    found = build_component_list(with_base("DOWNLOADER_MIDDLEWARES"))
+    classes = [load_object(cls) for cls in found]
+    assert [cls for cls in classes if issubclass(cls, RobotsTxtMiddleware)] == robots
+    assert classes[:4].count(robots[0]) == 1 if robots else True
+
+
 REFRESH, REDIRECT = "MetaRefreshMiddleware", "RedirectMiddleware"
 
 
@@ -132,7 +171,7 @@ def test_takes_the_places_of_scrapys_redirect_middlewares() -> None:
     assert places(found, REFRESH) == {OUR_REDIRECT: 580}
     assert places(found, REDIRECT) == {OUR_REDIRECT: 600}
     orders = {cls.__name__: order for cls, order in found.items()}
-    assert orders["PrivateNetworkMiddleware"] < orders["RobotsTxtMiddleware"]
+    assert orders["PrivateNetworkMiddleware"] < orders["FrontierRobotsTxtMiddleware"]
     assert orders["DirectivesMiddleware"] < orders["RetryMiddleware"]
 
 
