@@ -5,10 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy.downloadermiddlewares import redirect, robotstxt
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
-from scrapy.utils.python import global_object_name
 
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
@@ -16,21 +14,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
-SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
 _OURS = "scrapy_frontier.downloadermiddlewares"
+_STOCK = "scrapy.downloadermiddlewares"
+# Ours, and the one of Scrapy in whose place it comes.
+REPLACED = {
+    "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
+    f"{_OURS}.redirect.MetaRefreshMiddleware": f"{_STOCK}.redirect.MetaRefreshMiddleware",
+    f"{_OURS}.redirect.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
+}
+SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
 DOWNLOADER_MIDDLEWARES = {
     f"{_OURS}.address.AddressMiddleware": 60,
     f"{_OURS}.private.PrivateNetworkMiddleware": 90,  # before robots.txt is asked for
     f"{_OURS}.directives.DirectivesMiddleware": 540,
     f"{_OURS}.cooldown.CooldownMiddleware": 610,
 }
-# Scrapy's own, by what takes their place and where that is.
-REPLACED: dict[type, tuple[str, int]] = {
-    robotstxt.RobotsTxtMiddleware: ("scrapy_frontier.FrontierRobotsTxtMiddleware", 100),
-    redirect.MetaRefreshMiddleware: (f"{_OURS}.redirect.MetaRefreshMiddleware", 580),
-    redirect.RedirectMiddleware: (f"{_OURS}.redirect.RedirectMiddleware", 600),
-}
-_NAME = "DOWNLOADER_MIDDLEWARES"
 
 
 class Addon:
@@ -51,27 +49,28 @@ class Addon:
                 f"SCHEDULER is set to {chosen!r} in your settings, which an add-on cannot override: remove "
                 f"that line, or set SCHEDULER = {SCHEDULER!r}"
             )
+        for path, stock in REPLACED.items():
+            _replace(settings, load_object(stock), load_object(path))
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
         for path, order in DOWNLOADER_MIDDLEWARES.items():
-            settings.setdefault_in_component_priority_dict(_NAME, load_object(path), order)
-        for theirs, (path, order) in REPLACED.items():
-            _replace(settings, theirs, load_object(path), order)
+            settings.setdefault_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", load_object(path), order)
 
 
-def _replace(settings: BaseSettings, theirs: type, ours: type, order: int) -> None:
-    """Put *ours* in the place of *theirs*, unless the project says anything of either: None switches a
-    middleware off, or makes room for the project's own; an order of *theirs* is taken over."""
-    components = settings.getdict(_NAME)
-    chosen = {load_object(path): place for path, place in components.items()}
-    place = chosen.get(ours, chosen.get(theirs, order))
-    if place is None:
+def _replace(settings: BaseSettings, stock: type, ours: type) -> None:
+    """Put *ours* in the place of *stock*, unless the user gave either a place, or none."""
+    name = "DOWNLOADER_MIDDLEWARES"
+    base = {load_object(path): (path, order) for path, order in settings.getdict(f"{name}_BASE").items()}
+    chosen = {load_object(path): order for path, order in settings.getdict(name).items()}
+    path, order = base.get(stock, (stock, None))
+    order = chosen.get(stock, order)
+    if order is None:
         return
-    kept = {path: each for path, each in components.items() if load_object(path) not in (theirs, ours)}
-    # By its path: Scrapy before 2.15 does not see that a class is the same as a path in its own settings.
-    settings.set(
-        _NAME, {**kept, global_object_name(theirs): None, ours: place}, settings.getpriority(_NAME) or 0
-    )
+    settings.setdefault_in_component_priority_dict(name, ours, order)
+    if chosen.get(ours, order) is not None:
+        kept = {key: value for key, value in settings.getdict(name).items() if load_object(key) is not stock}
+        kept[path] = None  # under the name it has in the base, or older versions of Scrapy run both
+        settings.set(name, kept, settings.getpriority(name) or 0)
 
 
 def _is_ours(scheduler: object, ours: type) -> bool:

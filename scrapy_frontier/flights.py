@@ -100,14 +100,14 @@ class Flights:
     def __contains__(self, request: Request) -> bool:
         return id(request) in self._by_request
 
+    def find(self, request: Request | None) -> Flight | None:
+        """The flight of *request*; None for one that the scheduler did not hand out, or that has ended."""
+        return self._by_request.get(id(request))
+
     def lease_of(self, request: Request) -> Lease | None:
         """The lease of a request under way; None for one that we did not hand out."""
         flight = self._by_request.get(id(request))
         return flight.lease if flight is not None else None
-
-    def find(self, request: Request | None) -> Flight | None:
-        """The flight of *request*; None for one that the scheduler did not hand out, or that has ended."""
-        return self._by_request.get(id(request))
 
     def watch(self) -> bool:
         """Watch the engine; false where it does not let itself be watched.

@@ -107,11 +107,13 @@ class Intake:
         return True
 
     def _refuse(self, request: Request, runtime: Runtime) -> bool:
-        """Make the page of *request* known without queueing it, unless it is known already; always False."""
-        reason = str(request.meta.pop(REFUSED))
-        link = self._link(request, self._fingerprint(request, runtime), False, None, reason)
+        """Make the page of *request* known without queueing it; always False."""
+        url_host = host_of(request.url)
+        host = self._host_key(request, url_host)
+        link = Link(self._fingerprint(request, runtime), request.url, host, request.priority)
         self._recent.discard(request.url)  # a link to it that is meant must be heard
-        runtime.frontier.discover((link,), runtime.clock())
+        kept = link._replace(kept_host="" if host == url_host else host)
+        runtime.frontier.see((kept,), runtime.clock(), str(request.meta.pop(REFUSED)))
         return False
 
     def _fingerprint(self, request: Request, runtime: Runtime) -> bytes:
@@ -133,20 +135,10 @@ class Intake:
     def _discover(
         self, request: Request, fingerprint: bytes, again: bool, parent: int | None, runtime: Runtime
     ) -> int | None:
-        link = self._link(request, fingerprint, again, parent)
-        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
-        if page_id is not None:
-            self._keep(page_id, request, link.stored)
-        return page_id
-
-    def _link(
-        self, request: Request, fingerprint: bytes, again: bool, parent: int | None, refused: str = ""
-    ) -> Link:
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
         payload, stored = self._payload(request)
-        kept_host = "" if host == url_host else host
-        return Link(
+        link = Link(
             fingerprint,
             request.url,
             host,
@@ -156,9 +148,12 @@ class Intake:
             NEUTRAL,
             again,
             stored,
-            kept_host,
-            refused=refused,
+            "" if host == url_host else host,
         )
+        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
+        if page_id is not None:
+            self._keep(page_id, request, stored)
+        return page_id
 
     def _payload(self, request: Request) -> tuple[bytes, bool]:
         try:

@@ -33,15 +33,11 @@ SLOT = "download_slot"  # meta: Scrapy's own
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
-POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
-ERRAND = compat.ERRAND
-MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
 NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
 DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
 CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
 FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
-_NOT_KEPT = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES))
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
@@ -49,6 +45,10 @@ NOT_INHERITED = frozenset(
         *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     )
 )
+POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
+ERRAND = compat.ERRAND
+MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
+_OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES))
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -165,7 +165,7 @@ class Codec:
             meta = request.meta
             if not meta:
                 return head
-            if not _NOT_KEPT.isdisjoint(meta):
+            if not _OURS.isdisjoint(meta):
                 meta = _without_ours(meta)
             tail = '"meta":' + _dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
@@ -320,7 +320,9 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
 
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
     """*meta* without what is ours and not the user's, the download slot included."""
-    ours = _NOT_KEPT | {SLOT} if meta.get(SLOT) == meta.get(AUTO_SLOT) else _NOT_KEPT
+    ours = _OURS
+    if AUTO_SLOT in meta and meta.get(SLOT) == meta[AUTO_SLOT]:
+        ours |= {SLOT}
     return {key: item for key, item in meta.items() if key not in ours}
 
 

@@ -41,10 +41,6 @@ def runtime_of(crawler: Crawler) -> Runtime | None:
     return _runtimes.get(crawler)
 
 
-def _no_lease(request: Request) -> None:
-    return None
-
-
 def flight_of(crawler: Crawler, request: Request | None) -> Flight | None:
     """The flight of a request that the scheduler of *crawler* handed out.
 
@@ -53,6 +49,10 @@ def flight_of(crawler: Crawler, request: Request | None) -> Flight | None:
     """
     runtime = _runtimes.get(crawler)
     return runtime.flights.find(request) if runtime is not None and runtime.flights is not None else None
+
+
+def _no_lease(request: Request) -> None:
+    return None
 
 
 def steady_clock() -> Callable[[], float]:

@@ -129,16 +129,6 @@ def _number(settings: BaseSettings, name: str, default: float, kind: type, least
     return number
 
 
-def _cooldown(settings: BaseSettings) -> Rule:
-    first = _number(settings, "FRONTIER_COOLDOWN", Rule().first, float)
-    longest = _number(settings, "FRONTIER_COOLDOWN_MAX", max(first, Rule().longest), float)
-    if longest < first:
-        raise FrontierSetting(
-            f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
-        )
-    return Rule(first, longest)
-
-
 def _switch(settings: BaseSettings, name: str, default: bool) -> bool:
     try:
         return settings.getbool(name, default)
@@ -162,6 +152,16 @@ def _words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> froze
     if not isinstance(words, (list, tuple, set, frozenset)) or not all(type(word) is str for word in words):
         raise FrontierSetting(f"{name} = {value!r}: set a list of words")
     return frozenset(word.lower() for word in words)
+
+
+def _cooldown(settings: BaseSettings) -> Rule:
+    first = _number(settings, "FRONTIER_COOLDOWN", Rule().first, float)
+    longest = _number(settings, "FRONTIER_COOLDOWN_MAX", max(first, Rule().longest), float)
+    if longest < first:
+        raise FrontierSetting(
+            f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
+        )
+    return Rule(first, longest)
 
 
 def _directory(settings: BaseSettings) -> str | None:

@@ -52,6 +52,7 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
         "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
         "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
+        "FRONTIER_REDIRECT_MAX_HOSTS": f"{defaults.redirects.most_hosts}",
         "FRONTIER_ROBOTS_TIMEOUT": f"{defaults.robots_timeout:g}",
         "FRONTIER_ROBOTS_PATIENCE": f"{defaults.robots_patience:g}",
         "FRONTIER_CRAWL_DELAY_MAX": f"{defaults.crawl_delay_max:g}",
@@ -62,7 +63,6 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_DOMAIN_RATE": f"{defaults.domain_rate:g}",
         "FRONTIER_DOMAIN_RATE_MAX": f"{defaults.domain_rate_max:g}",
         "FRONTIER_DELAY_MAX": f"{defaults.pace.longest:g}",
-        "FRONTIER_REDIRECT_MAX_HOSTS": f"{defaults.redirects.most_hosts}",
     }
 
 
@@ -94,13 +94,12 @@ def test_every_reason_to_close_is_named() -> None:
 def test_what_the_addon_changes_is_listed() -> None:
     text = section("Use it in your project")
     assert addon.SCHEDULER in text
-    for path, order in addon.SPIDER_MIDDLEWARES.items():
+    for path, stock in addon.REPLACED.items():
+        assert path in text
+        assert f"`{stock.rpartition('.')[2]}`" in text
+    for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.DOWNLOADER_MIDDLEWARES}.items():
         assert path in text
         assert f"at {order}" in text
-    for path, order in addon.DOWNLOADER_MIDDLEWARES.items():
-        assert f"`{path.rpartition('.')[2]}` at {order}" in text
-    for path, _ in addon.REPLACED.values():
-        assert f"`{path.rpartition('.')[2]}`" in text
 
 
 def test_the_refusals_of_redirects_are_listed() -> None:

@@ -56,8 +56,6 @@ class Link(NamedTuple):
     ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own.
     ``again`` asks for a visit even of a known page (``dont_filter``). A link that is not ``stored`` lives
     in memory and does not survive a restart. ``bucket`` is its place among equals where no scorer gives one.
-    A link with a ``refused`` reason makes its page known, but does not have it fetched; a later one without
-    queues it.
     """
 
     fingerprint: bytes
@@ -71,7 +69,6 @@ class Link(NamedTuple):
     stored: bool = True
     kept_host: str = ""
     link_score: float = 1.0
-    refused: str = ""
 
 
 class Resting(NamedTuple):
@@ -304,14 +301,14 @@ class Frontier:
 
     def _discover(self, link: Link, now: float) -> int | None:
         known = self._find(link.fingerprint)
+        again = link.again
         if known is not None and known < 0:
-            if not link.refused and self._is_only_seen(~known, link.fingerprint):
-                return self._admit(~known, link, now)
+            if link.fingerprint in self._journal.fresh or self._is_only_seen(~known):
+                if link.stored:
+                    return self._admit(~known, link, now)
+                again = True  # in memory alone it is a further visit
             known = ~known
-        if known is not None and (not link.again or link.refused):
-            return None
-        if link.refused:
-            self._see(link, now, link.refused)
+        if known is not None and not again:
             return None
         host = self._hosts.by_name.get(link.host) or self._host(link.host)
         journal, rescoring, place = self._journal, self.rescoring, link.bucket
@@ -338,34 +335,20 @@ class Frontier:
             self._hosts.put(host, now)
         return page_id
 
-    def _is_only_seen(self, page_id: int, fingerprint: bytes) -> bool:
-        """Whether a page that the index calls seen is no more than that; the operator may have queued it."""
-        if fingerprint in self._journal.fresh:
-            return True
+    def _is_only_seen(self, page_id: int) -> bool:
         try:
             page = records.decode_page(self._store.get(keys.page_key(page_id)) or b"")
         except UnreadableRecord:
             return False
-        if page.state is State.SEEN:
-            return True
-        self._journal.index(fingerprint, page_id)
-        return False
+        return page.state is State.SEEN
 
     def _admit(self, page_id: int, link: Link, now: float) -> int:
-        """Queue a page that was only seen so far; in memory alone as a further visit of it."""
+        """Queue a page that was only seen so far."""
         host = self._host(link.host)
-        if link.stored:
-            self._journal.admit(link.fingerprint, page_id)
-            self._journal.put(keys.page_key(page_id), _encode(link, now))
-            self._queue(host, self._again(page_id, link.priority), now)
-            return page_id
-        visit = self._journal.new_visit()
-        self._unstored[visit] = _page(link, now), None
-        self._journal.withheld += host.is_blocked
-        place = NEUTRAL if self.rescoring is None else self.rescoring.standing(page_id)
-        host.add(keys.rank(link.priority, place, self._journal.turn, visit), stored=False)
-        self._hosts.put(host, now)
-        return visit
+        self._journal.admit(link.fingerprint, page_id)
+        self._journal.put(keys.page_key(page_id), _encode(link, now))
+        self._queue(host, self._again(page_id, link.priority), now)
+        return page_id
 
     def _again(self, page_id: int, priority: int) -> bytes:
         """The rank of a page that is queued later than it was discovered."""
@@ -385,7 +368,7 @@ class Frontier:
         if known is not None:
             return known
         page_id = self._journal.new_seen_page(link.fingerprint)
-        page = _page(link, now)._replace(state=State.SEEN, changed=int(now), reason=reason)
+        page = _page(link, now)._replace(state=State.SEEN, payload=b"", changed=int(now), reason=reason)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
         if self.rescoring is not None:
             self.rescoring.closed(page_id)

@@ -73,13 +73,9 @@ class Journal:
 
     def admit(self, fingerprint: bytes, page_id: int) -> None:
         """A page that was only seen is about to be queued."""
-        self.index(fingerprint, page_id)
-        self.counts.states[State.SEEN] -= 1
-
-    def index(self, fingerprint: bytes, page_id: int) -> None:
-        """Have the index row of a page say no more that it is only seen."""
         self.fresh[fingerprint] = page_id
         self.put(keys.INDEX + fingerprint, keys.index_value(page_id))
+        self.counts.states[State.SEEN] -= 1
         self.is_open = True
 
     @property

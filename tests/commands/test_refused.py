@@ -21,7 +21,8 @@ INDEX_ROW = keys.INDEX + fingerprint(BAD)
 def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
     """One page that is refused, one that is queued."""
     found = start(tmp_path / "old")
-    found.discover([link(BAD, refused="nofollow"), link(GOOD)], NOW)
+    found.see([link(BAD)], NOW, "nofollow")
+    found.discover([link(GOOD)], NOW)
     found.close()
     return Frontiers(tmp_path / "old", capsys)
 
@@ -56,7 +57,23 @@ def test_requeue_wants_it(frontier: Frontiers) -> None:
     assert found.discover([link(BAD)], NOW) == [None]
     assert {fetch(found), fetch(found)} == {BAD, GOOD}
     found.close()
-    assert rows(frontier.directory)[INDEX_ROW] == keys.index_value(0)
+
+
+def test_requeue_and_a_link_in_one_batch_queue_it_once(frontier: Frontiers) -> None:
+    found = start(frontier.directory)
+    assert found.requeue(0, NOW, b"", 0)
+    assert found.discover([link(BAD)], NOW) == [None]
+    assert {fetch(found), fetch(found)} == {BAD, GOOD}
+    assert found.lease(NOW) is None
+    found.close()
+    assert check(frontier.directory) == []
+
+
+def test_a_request_that_lives_in_memory_is_fetched(frontier: Frontiers) -> None:
+    found = start(frontier.directory)
+    assert found.discover([link(BAD, stored=False)], NOW) != [None]
+    assert {fetch(found), fetch(found)} == {BAD, GOOD}
+    found.close()
 
 
 def test_forget_leaves_nothing_of_it(frontier: Frontiers) -> None:

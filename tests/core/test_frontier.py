@@ -165,65 +165,6 @@ def test_what_was_not_committed_is_discovered_anew_after_a_kill(tmp_path: Path) 
     frontier.close()
 
 
-# -- pages that are known and not wanted -------------------------------------------------------------------
-
-
-def test_a_refused_page_is_known_with_its_reason_and_not_queued(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    assert frontier.discover([page("bad", refused="nofollow"), page("good")], NOW) == [None, 1]
-    assert frontier.find(fingerprint("bad")) == 0
-    assert frontier.page(0) == Page(
-        "http://a.example/bad", State.SEEN, 0, 0, int(NOW), changed=int(NOW), reason="nofollow"
-    )
-    assert drain(frontier) == ["good"]
-    assert frontier.counts.states[State.SEEN] == 1
-    assert frontier.discover([page("bad", refused="nofollow", again=True)], NOW) == [None]
-    frontier.close()
-
-
-@pytest.mark.parametrize("how", ["at once", "later", "after a restart", "after a kill", "again"])
-def test_a_refused_page_is_queued_when_it_is_linked_in_earnest(tmp_path: Path, how: str) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("bad", refused="nofollow"), page("known")], NOW)
-    if how != "at once":
-        frontier.commit()
-    if how == "after a restart":
-        frontier.close()
-    if how == "after a kill":
-        kill(frontier)
-    if how.startswith("after"):
-        frontier = start(tmp_path)
-    link = page("bad", priority=3, payload=b"{}", again=how == "again")
-    assert frontier.discover([link, page("known")], NOW + 9) == [0, None]
-    assert frontier.page(0) == Page("http://a.example/bad", State.QUEUED, 0, 3, int(NOW + 9), payload=b"{}")
-    assert frontier.counts.states[State.SEEN] == 0
-    assert drain(frontier, NOW + 9) == ["bad", "known"]
-    assert frontier.discover([page("bad"), page("bad", refused="nofollow")], NOW) == [None, None]
-    assert frontier.counts.next_page == 2
-    frontier.close()
-
-
-def test_a_refused_page_that_the_operator_queued_is_known_to_all(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("bad", refused="nofollow")], NOW)
-    assert frontier.requeue(0, NOW, b"", 0)
-    assert frontier.discover([page("bad")], NOW) == [None]
-    assert drain(frontier) == ["bad"]
-    assert frontier.counts.states[State.SEEN] == 0
-    frontier.close()
-
-
-def test_a_request_in_memory_for_a_refused_page_is_fetched(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("bad", refused="nofollow")], NOW)
-    (visit,) = frontier.discover([page("bad", stored=False)], NOW)
-    assert visit is not None
-    assert visit >= keys.FIRST_VISIT
-    assert drain(frontier) == ["bad"]
-    assert state(frontier, 0) is State.SEEN
-    frontier.close()
-
-
 # -- further visits --------------------------------------------------------------------------------------
 
 

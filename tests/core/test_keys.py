@@ -139,11 +139,6 @@ def test_golden_bytes(key: bytes, golden: str) -> None:
     assert key.hex() == golden.replace(" ", "")
 
 
-@given(PAGE_IDS | VISIT_IDS, st.booleans())
-def test_an_index_value_tells_its_id_seen_or_not(page_id: int, is_seen: bool) -> None:
-    assert keys.index_id(keys.index_value(page_id, is_seen)) == page_id
-
-
 def test_rows_of_different_kinds_never_mix() -> None:
     prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, b"m"]
     prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, COOLDOWN]

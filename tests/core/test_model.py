@@ -167,11 +167,7 @@ class Model:
 
     def host_counts(self, host: str) -> tuple[int, int, int]:
         name_by_id = {page_id: name for name, page_id in self.ids.items()}
-        ended = [
-            state
-            for page_id, state in self.ended.items()
-            if name_by_id[page_id][0] == host and state is not State.SEEN
-        ]
+        ended = [state for page_id, state in self.ended.items() if name_by_id[page_id][0] == host]
         failed = sum(state in FAILED for state in ended)
         return sum(entry.host == host for entry in self.stored()), len(ended) - failed, failed
 
@@ -370,16 +366,6 @@ class FrontierMachine(RuleBasedStateMachine):
                 model.next_page += 1
             assert page_id == model.seen.get(name, model.ids.get(name))
 
-    @rule(found=st.lists(names, min_size=1, max_size=5))
-    def refuse(self, found: list[str]) -> None:
-        model = self.model
-        links = [link(name, 0)._replace(refused="nofollow") for name in found]
-        assert self.frontier.discover(links, self.now) == [None] * len(links)
-        for name in found:
-            if name not in model.ids and name not in model.seen:
-                model.seen[name] = model.next_page
-                model.next_page += 1
-
     def accept(self, links: list[Link]) -> None:
         model = self.model
         for found, page_id in zip(links, self.frontier.discover(links, self.now), strict=True):
@@ -391,7 +377,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 model.queue[page_id] = Entry(page_id, name, rank, clamped(found.priority), True)
                 continue
             known = name in model.ids or name in model.seen
-            if name in model.ids and not found.again:
+            if known and not found.again:
                 assert page_id is None
                 continue
             assert page_id is not None

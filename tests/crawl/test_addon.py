@@ -144,7 +144,7 @@ def test_robots_in_the_place_of_scrapys_unless_the_user_said_otherwise(
     found = build_component_list(with_base("DOWNLOADER_MIDDLEWARES"))
     classes = [load_object(cls) for cls in found]
     assert [cls for cls in classes if issubclass(cls, RobotsTxtMiddleware)] == robots
-    assert classes[:2].count(robots[0]) == 1 if robots else True
+    assert classes[:4].count(robots[0]) == 1 if robots else True
 
 
 REFRESH, REDIRECT = "MetaRefreshMiddleware", "RedirectMiddleware"
@@ -171,7 +171,7 @@ def test_takes_the_places_of_scrapys_redirect_middlewares() -> None:
     assert places(found, REFRESH) == {OUR_REDIRECT: 580}
     assert places(found, REDIRECT) == {OUR_REDIRECT: 600}
     orders = {cls.__name__: order for cls, order in found.items()}
-    assert orders["PrivateNetworkMiddleware"] < orders["RobotsTxtMiddleware"]
+    assert orders["PrivateNetworkMiddleware"] < orders["FrontierRobotsTxtMiddleware"]
     assert orders["DirectivesMiddleware"] < orders["RetryMiddleware"]
 
 

@@ -218,29 +218,18 @@ def test_a_name_is_looked_up_before_a_public_page_leads_to_it(
     web: Web, run: Callable[..., Crawl], pages: Any
 ) -> None:
     """Not even robots.txt of the private host is asked for. (The mark is what a public page leaves.)"""
-    url = web.url("/").replace(web.name(), "localhost.localdomain")
+    url = web.url("/").replace(web.name(), "localhost")
     crawl = run(
-        ResolvingSpider,
+        RedirectSpider,
         {"ROBOTSTXT_OBEY": True},
         start_urls=[url],
-        meta={"frontier_from_public": "localhost.localdomain"},
+        meta={"frontier_from_public": "localhost"},
     )
     assert web.paths() == []
     assert refused(crawl) == {"private"}
     kept = pages()[url]
     assert kept.state is State.EXCLUDED
-    assert kept.reason == "a public page led to it, and its address is private (127.0.0.2)"
-
-
-class ResolvingSpider(RedirectSpider):
-    """Runs where every name means the first host of the tests."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        import socket
-
-        ask = socket.getaddrinfo
-        socket.getaddrinfo = lambda host, *rest, **more: ask("127.0.0.2", *rest, **more)  # type: ignore[assignment]
-        super().__init__(*args, **kwargs)
+    assert kept.reason.startswith("a public page led to it, and its address is private (")
 
 
 # -- refreshes -------------------------------------------------------------------------------------------
