@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from .links import PageLinks
+
 _LONGEST_REASON = 200  # characters
 _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
@@ -34,6 +36,7 @@ class Flight:
         "error",
         "is_fetched",
         "lease",
+        "links",
         "request",
         "spider_error",
         "status",
@@ -48,6 +51,7 @@ class Flight:
         self.spider_error: BaseException | None = None
         self.child: Request | None = None
         self.child_outcome: Outcome | None = None
+        self.links: PageLinks | None = None
 
     def fetched(self, result: Any) -> None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure."""
@@ -71,6 +75,7 @@ class Flights:
         self._on_end = on_end
         self._by_request: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
         self.by_child: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
+        self.by_link: dict[int, Flight] = {}  # by id of a request that a callback yielded: its page's flight
 
     def __len__(self) -> int:
         return len(self._by_request)
@@ -80,6 +85,10 @@ class Flights:
 
     def __contains__(self, request: Request) -> bool:
         return id(request) in self._by_request
+
+    def of(self, request: Request | None) -> Flight | None:
+        """The flight of a request that is under way."""
+        return self._by_request.get(id(request))
 
     def watch(self) -> bool:
         """Watch the engine; false where it does not let itself be watched.
@@ -116,6 +125,9 @@ class Flights:
             if flight.child is not None:
                 self.by_child.pop(id(flight.child), None)
             self._on_end(flight)
+            if flight.links is not None:
+                for link in flight.links.pending:
+                    self.by_link.pop(link, None)
 
     def sweep(self) -> int:
         """End what has left the engine unseen; how many."""

@@ -16,7 +16,7 @@ from scrapy.utils.request import RequestFingerprinter
 from . import compat, requests
 from .core.frontier import Frontier
 from .core.store import Store
-from .settings import FrontierSettings, default_politeness, slot_politeness
+from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,8 +24,13 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
+    from .core.scorer import Scorer
+    from .links import Links
+
 logger = logging.getLogger(__name__)
 
+
+RECORDER = "FrontierSpiderMiddleware"  # records the links of pages
 
 _runtimes: WeakKeyDictionary[Crawler, Runtime] = WeakKeyDictionary()
 
@@ -33,6 +38,19 @@ _runtimes: WeakKeyDictionary[Crawler, Runtime] = WeakKeyDictionary()
 def runtime_of(crawler: Crawler) -> Runtime | None:
     """The open frontier of *crawler*; None before and after, and with another scheduler."""
     return _runtimes.get(crawler)
+
+
+def _scorer(crawler: Crawler, name: str, has_links: bool) -> Scorer | None:
+    """The scorer of `FRONTIER_SCORER`; None for first in, first out, and where it would see no link."""
+    if name == "fifo" or (name in NEED_LINKS and not has_links):
+        if name != "fifo":
+            logger.info("FRONTIER_SCORER = %r needs links, and none are recorded: first in, first out", name)
+        return None
+    from .core.mixed import SCORERS  # loads NumPy and SciPy
+
+    if name in SCORERS:
+        return SCORERS[name]()
+    return load_scorer(name, crawler)
 
 
 def steady_clock() -> Callable[[], float]:
@@ -60,6 +78,8 @@ class Runtime:
         self.is_temporary = directory is None
         self.directory = directory or tempfile.mkdtemp(prefix="frontier-")
         name = f"{type(fingerprinter).__module__}.{type(fingerprinter).__qualname__}"
+        self.records_links = settings.links != "none" and compat.has_spider_middleware(crawler, RECORDER)
+        self.links: Links | None = None
         politeness = default_politeness(crawler.settings, spider)
         try:
             self._store = Store(self.directory, requests.key_scheme(self.fingerprint, name))
@@ -70,6 +90,7 @@ class Runtime:
                 politeness=slot_politeness(crawler.settings, politeness),
                 max_attempts=settings.max_attempts,
                 lease_timeout=settings.lease_timeout,
+                scorer=_scorer(crawler, settings.scorer, self.records_links),
             )
         except BaseException:
             self._remove_temporary()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.misc import load_object
+from scrapy.utils.misc import build_from_crawler, load_object
 
 from .core.errors import FrontierError
 from .core.hosts import Politeness
@@ -16,8 +16,14 @@ from .core.hosts import Politeness
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from .core.scorer import Scorer
+
+NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
+SCORERS = (*NEED_LINKS, "link", "fifo", "lifo")
+LINKS = ("spider", "all", "none")
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 
 
@@ -37,6 +43,9 @@ class FrontierSettings:
     retry_delay: float  # seconds before the first retry; doubles with each
     retry_delay_max: float  # seconds
     sync_interval: float  # seconds between two syncs to the disk; 0: never
+    scorer: str  # a name of `SCORERS`, or the path of a class
+    links: str  # of `LINKS`
+    rank_interval: float  # seconds between two rankings at most; 0: never by time
     clock: Callable[[], float] | None
 
     @classmethod
@@ -49,6 +58,9 @@ class FrontierSettings:
             retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
             retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
             sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
+            scorer=_scorer(settings),
+            links=_choice(settings, "FRONTIER_LINKS", LINKS),
+            rank_interval=_number(settings, "FRONTIER_RANK_INTERVAL", 3600.0, float),
             clock=_clock(settings),
         )
 
@@ -69,6 +81,41 @@ def _number(settings: BaseSettings, name: str, default: float, kind: type, least
         noun = "a whole number" if kind is int else "a number"
         raise FrontierSetting(f"{name} = {value!r}: set {noun} of at least {least:g}")
     return number
+
+
+def _choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
+    value = settings.get(name)
+    if value is None:
+        return choices[0]
+    if value not in choices:
+        raise FrontierSetting(f"{name} = {value!r}: set one of {', '.join(map(repr, choices))}")
+    return str(value)
+
+
+def _scorer(settings: BaseSettings) -> str:
+    value = settings.get("FRONTIER_SCORER") or "fifo"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if not isinstance(value, str) or (value not in SCORERS and "." not in value):
+        raise FrontierSetting(
+            f"FRONTIER_SCORER = {value!r}: set one of {', '.join(map(repr, SCORERS))}, or the path of a class"
+        )
+    return value
+
+
+def load_scorer(path: str, crawler: Crawler) -> Scorer:
+    """A scorer of the user's own; raises `FrontierSetting` for a path that leads to none."""
+    from .core.scorer import Scorer  # loads NumPy and SciPy
+
+    try:
+        cls = load_object(path)
+    except (ImportError, NameError, ValueError) as error:
+        raise FrontierSetting(f"FRONTIER_SCORER = {path!r} cannot be imported ({error})") from error
+    if not (isinstance(cls, type) and issubclass(cls, Scorer)):
+        raise FrontierSetting(
+            f"FRONTIER_SCORER = {path!r}: set a subclass of scrapy_frontier.core.scorer.Scorer"
+        )
+    return build_from_crawler(cls, crawler)
 
 
 def _directory(settings: BaseSettings) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scrapy_frontier import addon, requests
+from scrapy_frontier import addon, links, requests
 from scrapy_frontier.core.lifecycle import State
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -46,6 +46,7 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
         "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
         "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
+        "FRONTIER_RANK_INTERVAL": f"{defaults.rank_interval:g}",
     }
 
 
@@ -61,7 +62,8 @@ def test_every_stat_is_in_the_table() -> None:
 
 
 def test_every_meta_key_is_in_the_table() -> None:
-    assert first_cells(section("Meta keys")) == {requests.AUTO_SLOT, "download_slot"}
+    ours = {requests.AUTO_SLOT, links.LINK_SCORE, links.NOFOLLOWED, links.CONTENT_SCORE}
+    assert first_cells(section("Meta keys")) == ours | {"download_slot"}
 
 
 def test_every_reason_to_close_is_named() -> None:
@@ -74,6 +76,8 @@ def test_every_reason_to_close_is_named() -> None:
 def test_what_the_addon_changes_is_listed() -> None:
     text = section("Use it in your project")
     assert addon.SCHEDULER in text
+    for name, value in addon.SETTINGS.items():
+        assert f"| `{name}` | `{value}` |" in text
     for path, order in addon.SPIDER_MIDDLEWARES.items():
         assert path in text
         assert f"at {order}" in text

@@ -19,6 +19,7 @@ from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.records import Page, encode_page
 from scrapy_frontier.flights import Flight, verdict
+from scrapy_frontier.links import OUT_OF_SCOPE
 
 URL = "http://a.example/page"
 WHEN = "2023-11-14 22:13:20 UTC"
@@ -254,6 +255,10 @@ def test_a_page_that_cannot_be_read(frontier: Frontiers) -> None:
     assert "cannot be read and was set aside" in said(frontier)
 
 
+DROPPED = (
+    "It is known but not queued: pages link to it, but the spider follows none of these links, or a filter "
+    "drops them (allowed domains, a depth limit, a middleware)."
+)
 LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier check --repair` mends it."
 
 
@@ -261,6 +266,10 @@ LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier
     ("page", "sentence"),
     [
         (Page(URL, State.SEEN, reason="over budget", changed=1), "It is known but not queued: over budget."),
+        (
+            Page(URL, State.SEEN, reason=OUT_OF_SCOPE, changed=1),
+            DROPPED,
+        ),
         (Page(URL, State.SEEN), "It is known but not queued: no reason was kept."),
         (
             Page(URL, State.LEASED),

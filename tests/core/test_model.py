@@ -444,11 +444,13 @@ class FrontierMachine(RuleBasedStateMachine):
         (name,) = [name for name in known if known[name] == page_id] or ("",)
         assert requeued == (model.ended.get(page_id) in FINISHED or name in model.seen)
         if requeued:
+            was_seen = name in model.seen
             model.ended.pop(page_id, None)
             model.ids[name] = model.seen.pop(name, page_id)
             rank = keys.rank(priority, model.place(page_id), model.turn, page_id)
             model.queue[page_id] = Entry(page_id, name, rank, clamped(priority), stored=True)
-            self.committed()
+            if was_seen:
+                self.committed()
 
     @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 4.0, 10.0, 60.0]))
     def time_passes(self, seconds: float) -> None:
