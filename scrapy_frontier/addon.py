@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
+EXTENSIONS = {"scrapy_frontier.extensions.ranking.RankingExtension": 0}
 SETTINGS = {"FRONTIER_SCORER": "mixed"}
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
 
@@ -38,6 +39,8 @@ class Addon:
             )
         for name, value in SETTINGS.items():
             settings.set(name, value, "addon")
+        for path, order in EXTENSIONS.items():
+            settings.setdefault_in_component_priority_dict("EXTENSIONS", load_object(path), order)
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
 

@@ -80,6 +80,7 @@ class Runtime:
         name = f"{type(fingerprinter).__module__}.{type(fingerprinter).__qualname__}"
         self.records_links = settings.links != "none" and compat.has_spider_middleware(crawler, RECORDER)
         self.links: Links | None = None
+        self.before_close: list[Callable[[], None]] = []  # of those who read the store beside the crawl
         politeness = default_politeness(crawler.settings, spider)
         try:
             self._store = Store(self.directory, requests.key_scheme(self.fingerprint, name))
@@ -122,6 +123,8 @@ class Runtime:
     def close(self) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
         gc.unfreeze()
+        for let_go in self.before_close:
+            let_go()
         _runtimes.pop(self._crawler, None)
         if self._syncing is not None:
             self._syncing.join()

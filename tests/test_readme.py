@@ -19,7 +19,9 @@ def section(title: str) -> str:
 
 
 def first_cells(text: str) -> set[str]:
-    return set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+    """All names in the first cells of tables."""
+    cells = re.findall(r"^\| (`[^|]+`) \|", text, re.MULTILINE)
+    return {name for cell in cells for name in re.findall("`([^`]+)`", cell)}
 
 
 def test_it_is_short_and_narrow() -> None:
@@ -78,7 +80,7 @@ def test_what_the_addon_changes_is_listed() -> None:
     assert addon.SCHEDULER in text
     for name, value in addon.SETTINGS.items():
         assert f"| `{name}` | `{value}` |" in text
-    for path, order in addon.SPIDER_MIDDLEWARES.items():
+    for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.EXTENSIONS}.items():
         assert path in text
         assert f"at {order}" in text
 
