@@ -24,7 +24,8 @@ from scrapy_frontier.core.graph import ROW, key_id
 from scrapy_frontier.core.hosts import SENDING, Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import FINISHED, Event, State
-from scrapy_frontier.core.scorer import NOTICED, Scorer, bucket
+from scrapy_frontier.core.rescoring import WORTH_MOVING
+from scrapy_frontier.core.scorer import Scorer, bucket
 from scrapy_frontier.core.store import Store
 
 NOW = 1_700_000_000.0
@@ -565,7 +566,7 @@ class ScoringMachine(FrontierMachine):
             pass
         for entry in model.queue.values():
             place = model.place(entry.id)
-            if entry.stored and not entry.is_visit and abs(place - bucket_of(entry.rank)) > NOTICED:
+            if entry.stored and not entry.is_visit and abs(place - bucket_of(entry.rank)) > WORTH_MOVING:
                 entry.rank = moved(entry.rank, place)
         self.committed()
 
