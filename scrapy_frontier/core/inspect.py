@@ -5,7 +5,8 @@ Everything that lists is an iterator over a scan; memory does not grow with the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import keys, records
 from .errors import UnreadableRecord
@@ -28,7 +29,7 @@ OPERATOR = "operator"
 
 
 class Summary(NamedTuple):
-    """The kept counters. ``known`` counts every page that was ever given an id."""
+    """The kept counters, and the last ranking. ``known`` counts every page that was ever given an id."""
 
     states: dict[str, int]
     known: int
@@ -36,6 +37,7 @@ class Summary(NamedTuple):
     hosts: int
     bytes: int
     is_clean: bool
+    ranking: dict[str, Any] | None
 
 
 class HostView(NamedTuple):
@@ -78,7 +80,9 @@ def summary(store: Store) -> Summary:
     states = {state.name.lower(): counts.states[state] for state in State if state is not State.LEASED}
     hosts = sum(1 for _ in store.scan(keys.HOST))
     is_clean = store.get(keys.CLEAN) is not None
-    return Summary(states, counts.next_page, counts.attempts, hosts, store.size(), is_clean)
+    return Summary(
+        states, counts.next_page, counts.attempts, hosts, store.size(), is_clean, last_ranking(store)
+    )
 
 
 def host_view(name: str, row: HostRow, orders: Orders, delay_of: DelayOf) -> HostView:
@@ -107,6 +111,15 @@ def hosts(store: Store, delay_of: DelayOf) -> Iterator[HostView]:
     for key, value in store.scan(keys.HOST):
         name = key[1:].decode(errors="replace")
         yield host_view(name, host_row(value), read_orders(store, name), delay_of)
+
+
+def last_ranking(store: Store) -> dict[str, Any] | None:
+    """What is kept of the last ranking; None if there was none, or none that can be read."""
+    try:
+        found = json.loads(store.get(keys.RANKING) or b"null")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 # -- pages -------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from . import keys, records
 from .adjacency import NOFOLLOW
 from .errors import UnreadableRecord
 from .hosts import host_of
+from .inspect import last_ranking
 from .scorer import bucket, buckets, scores_of
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Rescoring:
         )
         self._walk: _Steps | None = None
         self.rows_moved = 0  # by the last walk
-        self.last_ranking = read_ranking(store) or {}
+        self.last_ranking = last_ranking(store) or {}
         self._ranked_at: float | None = None  # or when we were first asked
         if not pages:
             self._loading = None
@@ -364,15 +365,6 @@ class _Steps:
         if cursor is None:
             del self._tasks[0]
         return not self._tasks
-
-
-def read_ranking(store: Store) -> dict[str, Any] | None:
-    """What is kept of the last ranking; None if there was none, or none that can be read."""
-    try:
-        found = json.loads(store.get(keys.RANKING) or b"null")
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def _bucket(score: float) -> int:
