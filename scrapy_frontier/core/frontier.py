@@ -598,6 +598,7 @@ class Frontier:
         for host in moved:
             if host.more and host.needs_ranks():
                 self._fill(host)
+        for host in moved:  # only now: giving one a place may look at the heads of all
             self._hosts.put(host, now)
 
     def _after(self, page: Page, outcome: Outcome, now: float) -> Page:
