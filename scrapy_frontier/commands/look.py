@@ -76,6 +76,7 @@ def stats(call: Call) -> int:
             *((state, f"{count:,}") for state, count in found.states.items()),
             ("known pages", f"{found.known:,}"),
             ("hosts", f"{found.hosts:,}"),
+            ("links", _links(found.links)),
             ("attempts", f"{found.attempts:,}"),
             ("on disk", size(found.bytes)),
             ("last stop", "clean" if found.is_clean else "killed, or never run"),
@@ -85,11 +86,18 @@ def stats(call: Call) -> int:
     return 0
 
 
+def _links(found: object) -> str:
+    return f"{found:,} at the last ranking" if isinstance(found, int) else "not counted: nothing was ranked"
+
+
 def _ranking(found: dict[str, Any] | None) -> str:
     if found is None:
         return "none"
     try:
-        return f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links"
+        scorer = str(found.get("scorer", "")).lower()
+        return f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links, {scorer}".rstrip(
+            ", "
+        )
     except (KeyError, TypeError, ValueError):
         return "unreadable"
 

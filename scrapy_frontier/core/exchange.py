@@ -314,13 +314,13 @@ class Importer:
             row = HostRow(queued, done, failed, self._visited.get(name, 0.0))
             self._put(keys.host_key(name), records.encode_host(row))
         self._counts.states[:] = self._tally.states
+        self._counts.hosts = len({**hosts, **self._visited})
         self._put(keys.COUNTS, records.encode_counts(self._counts))
         if header.get("is_clean"):
             self._put(keys.CLEAN, b"")
         self._flush()
         pages = sum(self._counts.states)
-        host_rows = len({**hosts, **self._visited})
-        return Imported(pages, host_rows, len(self._merged), self._not_rebuilt, self._unknown)
+        return Imported(pages, self._counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
 
 
 def _number(record: Record, name: str) -> int:

@@ -92,6 +92,7 @@ class Host:
         "in_flight",
         "is_blocked",
         "is_doubted",
+        "is_kept",
         "jitter",
         "leased",
         "more",
@@ -127,6 +128,7 @@ class Host:
         self.cursor = b""
         self.in_flight = 0
         self.is_blocked = False
+        self.is_kept = True  # has a row on disk, or in the open batch
         self.place = Place.IDLE
 
     def __repr__(self) -> str:

@@ -30,6 +30,7 @@ class Journal:
         self._store = store
         self._batch = store.batch()
         self._touched: set[Host] = set()
+        self._new_hosts: set[str] = set()  # whose first row is in the open batch
         self._failure: FrontierError | None = None
         self.is_open = False
         self.withheld = 0  # queued pages of blocked hosts in memory
@@ -133,7 +134,16 @@ class Journal:
         """Put the row of a host that is about to be forgotten into the open batch."""
         if host in self._touched:
             self._touched.remove(host)
+            self._count_host(host)
             self.put(keys.host_key(host.name), records.encode_host(host.row()))
+
+    def _count_host(self, host: Host) -> None:
+        """Count the row of a host that has none yet; it may have been forgotten since that was found out."""
+        if not host.is_kept:
+            host.is_kept = True
+            if host.name not in self._new_hosts:
+                self._new_hosts.add(host.name)
+                self.counts.hosts += 1
 
     def commit(self) -> None:
         """Write the open batch atomically; does nothing when nothing is open.
@@ -145,6 +155,8 @@ class Journal:
         self.check()
         put = self.put
         for host in self._touched:
+            if not host.is_kept:
+                self._count_host(host)
             row = records.pack_host(host.queued, host.done, host.failed, host.visited)
             put(keys.HOST + host.prefix[1:-1], row)
         put(keys.COUNTS, records.encode_counts(self.counts))
@@ -155,6 +167,7 @@ class Journal:
             raise
         self._batch.clear()
         self._touched.clear()
+        self._new_hosts.clear()
         self.fresh.clear()
         self.is_open = False
 

@@ -61,8 +61,9 @@ class Steering:
     def _host(self, name: str) -> Host:
         host = self._hosts.get(name)
         if host is None:
-            row = inspect.host_row(self._store.get(keys.host_key(name)))
-            host = self._hosts[name] = Host(name, row, _NO_DELAY)
+            stored = self._store.get(keys.host_key(name))
+            host = self._hosts[name] = Host(name, inspect.host_row(stored), _NO_DELAY)
+            host.is_kept = stored is not None
         return host
 
     # -- queue again -----------------------------------------------------------------------------------
@@ -117,11 +118,12 @@ class Steering:
                 yield count
         self._forget_by_index(without_index)
         self.commit()
-        row = inspect.host_row(self._store.get(keys.host_key(name)))
-        if row == HostRow():  # never visited: nothing worth keeping
-            batch = self._store.batch()
-            batch.delete(keys.host_key(name))
-            self._store.write(batch)
+        stored = self._store.get(keys.host_key(name))
+        if stored is not None and inspect.host_row(stored) == HostRow():  # never visited: not worth keeping
+            self._journal.delete(keys.host_key(name))
+            self._journal.counts.hosts -= 1
+            self._journal.is_open = True
+            self.commit()
         yield count + len(without_index)
 
     def _pages_of(self, name: str) -> Iterator[_Doomed]:

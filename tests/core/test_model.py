@@ -577,6 +577,10 @@ class FrontierMachine(RuleBasedStateMachine):
         for host in HOSTS:
             row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(20))
             assert row[:3] == model.host_counts(host)
+        kept = records.decode_counts(
+            self.store.get(keys.COUNTS) or records.encode_counts(records.Counts.none())
+        )
+        assert kept.hosts == sum(1 for _ in self.store.scan(keys.HOST))
 
     # -- what is always true -------------------------------------------------------------------------------
 
