@@ -38,6 +38,7 @@ COMMANDS: dict[str, Spec] = {
     "find": Spec("look", "pages whose URL matches", "REGEXP", 1, 1, ("limit",), streams=True),
     "page": Spec("look", "all that is known of a page", "URL", 1, 1),
     "why": Spec("look", "why a page is where it is, in a sentence", "URL", 1, 1),
+    "links": Spec("web", "links of a page and to it", "URL", 1, 1, ("in", "out", "limit"), streams=True),
     "dump": Spec("look", "everything, for other programs", options=("what", "format"), streams=True),
     "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file")),
     "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match")),
@@ -54,13 +55,15 @@ COMMANDS: dict[str, Spec] = {
 
 # Options that not every command takes: how argparse is to read each.
 OPTIONS: dict[str, dict[str, object]] = {
-    "limit": {"type": int, "metavar": "N", "help": "at most N lines; 0: all (default: 20; find: all)"},
+    "limit": {"type": int, "metavar": "N", "help": "at most N lines; 0: all (default: 20; find, links: all)"},
     "host": {"metavar": "HOST", "help": "only pages of this host"},
     "state": {"metavar": "STATE[,STATE]", "help": "only pages in these states (default: failed)"},
     "match": {"metavar": "REGEXP", "help": "only pages whose URL matches"},
     "priority": {"type": int, "metavar": "N", "help": "priority of the pages (default: 0)"},
     "file": {"metavar": "FILE", "help": "read URLs from FILE, one a line; -: standard input"},
-    "what": {"choices": ["pages", "queue"], "help": "what to dump (default: pages)"},
+    "in": {"action": "store_true", "default": None, "help": "only the links to it"},
+    "out": {"action": "store_true", "default": None, "help": "only the links on it: no pass over the graph"},
+    "what": {"choices": ["pages", "queue", "links"], "help": "what to dump (default: pages)"},
     "format": {"choices": ["jsonl", "csv"], "help": "how to dump it (default: jsonl)"},
     "repair": {"action": "store_true", "default": None, "help": "mend what is wrong"},
     "yes": {"action": "store_true", "default": None, "help": "do not ask"},

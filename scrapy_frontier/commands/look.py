@@ -20,7 +20,7 @@ from .output import Column, progress
 from .project import host_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..core.inspect import HostView
     from ..core.preview import Turn
@@ -189,10 +189,10 @@ def dump(call: Call) -> int:
     what = call.options.what or "pages"
     as_csv = call.options.format == "csv" and not call.output.as_json
     with call.project.open() as store:
-        total = inspect.read_counts(store).next_page
-        records = progress(_queued(store) if what == "queue" else _described(store), "dumped", total)
+        total = None if what == "links" else inspect.read_counts(store).next_page
+        names, rows = _DUMPS[what]
+        records = progress(rows(store), "dumped", total)
         if as_csv:
-            names = _PLACE_NAMES if what == "queue" else _PAGE_NAMES
             writer = csv.DictWriter(call.output.raw(), names, lineterminator="\n")
             writer.writeheader()
             writer.writerows({name: _cell(value) for name, value in record.items()} for record in records)
@@ -207,8 +207,19 @@ def _described(store: Store) -> Iterator[dict[str, object]]:
         yield inspect.describe(page_id, page)
 
 
+def _linked(store: Store) -> Iterator[dict[str, object]]:
+    """Every link, pages as ids; 3 us each."""
+    from ..core.walk import every_link, flag_names  # loads NumPy and SciPy
+
+    for links in every_link(store):
+        for source, target, flags, weight in zip(*(part.tolist() for part in links), strict=True):
+            yield {"source": source, "target": target, "flags": flag_names(flags), "weight": weight}
+
+
 def _cell(value: object) -> object:
     """*value* as it can be written in any encoding."""
+    if isinstance(value, list):
+        return " ".join(value)
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     return value
@@ -230,17 +241,23 @@ def _queued(store: Store) -> Iterator[dict[str, object]]:
             yield {"id": page_id, "url": url, "host": place.host, **rank, "due": place.due}
 
 
+_DUMPS: dict[str, tuple[tuple[str, ...], Callable[[Store], Iterator[dict[str, object]]]]] = {
+    "pages": (_PAGE_NAMES, _described),
+    "queue": (_PLACE_NAMES, _queued),
+    "links": (("source", "target", "flags", "weight"), _linked),
+}
+
+
 # -- one page ----------------------------------------------------------------------------------------------
 
 
 def page(call: Call) -> int:
     project, output = call.project, call.output
-    request = project.request(call.arguments[0])
     with project.open(identified=True) as store:
-        page_id = inspect.find_page(store, project.fingerprint(request))
-        found = None if page_id is None else inspect.read_page(store, page_id)
-        if page_id is None or found is None:
-            return _unknown(call, store, request.url)
+        known = find_or_say(call, store)
+        if known is None:
+            return _MISSING
+        page_id, found = known
         path = inspect.path_to(store, found)
         redirects = inspect.redirects_of(store, found)
         facts = _facts(project, store, page_id, found)
@@ -257,6 +274,17 @@ def page(call: Call) -> int:
     else:
         output.record(_page_lines(answer, found))
     return 0
+
+
+def find_or_say(call: Call, store: Store) -> tuple[int, Page] | None:
+    """The page that the first argument names; None after having said that it is not known."""
+    request = call.project.request(call.arguments[0])
+    page_id = inspect.find_page(store, call.project.fingerprint(request))
+    found = None if page_id is None else inspect.read_page(store, page_id)
+    if page_id is None or found is None:
+        _unknown(call, store, request.url)
+        return None
+    return page_id, found
 
 
 def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, object]]:
