@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
 
 from ..core import inspect
+from ..core import top as tops
 from ..core.errors import UnreadableRecord
+from ..core.reranking import Reranking
 from ..core.walk import flag_names, links_out, links_to
-from .look import find_or_say, limit_of
-from .output import Column
+from .look import LINES, find_or_say, limit_of
+from .output import Column, progress
+from .project import host_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..core.adjacency import Edge
     from ..core.records import Page
+    from ..core.scorer import Floats
     from ..core.store import Store
+    from ..core.top import Leader
     from .call import Call
 
 _MISSING = 1  # exit code for a page that is not known
 
+_TOP_COLUMNS = [Column("SCORE", 8, True), Column("STATE", 10), Column("URL", 0)]
 _LINK_COLUMNS = [Column("STATE", 10), Column("FLAGS", 18), Column("WEIGHT", 6, True), Column("URL", 0)]
 
 
@@ -96,3 +105,75 @@ def _counted(count: int, noun: str) -> str:
 
 def _unless_read(page: Page, count: int) -> str:
     return "" if count or page.status else ": it was not read yet"
+
+
+# -- what matters most -------------------------------------------------------------------------------------
+
+
+def top(call: Call) -> int:
+    by = call.options.by or "score"
+    host = None if call.options.host is None else host_name(call.options.host)
+    with call.project.open() as store:
+        found = tops.scores(store, by, time.perf_counter)
+        leaders = islice(tops.leaders(store, found.values, host), limit_of(call, LINES))
+        if call.output.as_json:
+            for leader in leaders:
+                about = inspect.describe(leader.page_id, leader.page)
+                call.output.document({"score": leader.score, **about})
+        else:
+            call.output.table(_TOP_COLUMNS, map(_top_row, leaders))
+            call.output.text(_how(by, found))
+    return 0
+
+
+def _top_row(leader: Leader) -> tuple[object, ...]:
+    return f"{leader.score:.4g}", leader.page.state.name.lower(), leader.page.url
+
+
+def _how(by: str, found: tops.Scores) -> str:
+    """What the scores are, in a sentence."""
+    if found.ranking is None:
+        kept = f"handed on by {found.links:,} links" if found.links else "as the crawl kept it"
+        return f"{by}, {kept}; 1 is an average page or a seed's cash."
+    ranking, pages = found.ranking, len(found.values)
+    return (
+        f"{by} of {pages:,} pages by {found.links:,} links, times the average: {ranking.iterations} "
+        f"iterations, error at most {ranking.error_bound:.1e}, {ranking.seconds:.2f} s."
+    )
+
+
+def rank(call: Call) -> int:
+    scorer = call.project.scorer(call.options.scorer)
+    if not scorer.needs_ranking:
+        raise UsageError(
+            "this scorer needs no ranking: write --scorer mixed, pagerank or hits to rank all the same"
+        )
+    with call.project.open() as store:
+        reranking = Reranking(store, scorer)
+        for _ in progress(reranking.run(call.project.now, time.perf_counter), "steps"):
+            pass
+        best = list(islice(tops.leaders(store, _scores_of(reranking), None), 10))
+    if call.output.as_json:
+        leaders = [{"score": each.score, **inspect.describe(each.page_id, each.page)} for each in best]
+        call.output.document({**reranking.about, "top": leaders})
+        return 0
+    call.output.record(_about_lines(reranking.about))
+    call.output.line()
+    call.output.table(_TOP_COLUMNS, map(_top_row, best))
+    return 0
+
+
+def _scores_of(reranking: Reranking) -> Floats:
+    assert reranking.scores is not None
+    return reranking.scores
+
+
+def _about_lines(about: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    yield "scorer", about["scorer"].lower()
+    for name in ("pages", "links", "iterations"):
+        yield name, f"{about[name]:,}"
+    error = about["error_bound"]
+    yield "error bound", "not known" if error is None else f"{error:.1e}"
+    yield "converged", "yes" if about["converged"] else "no"
+    yield "seconds", f"{about['seconds']:.2f}"
+    yield "rows moved", f"{about['moved']:,}"

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
-from stores import Frontiers, change, crawl, crawl_web, pages, rows, web_url
+from scrapy.exceptions import UsageError
+from stores import Frontiers, change, check, crawl, crawl_web, order, pages, rows, web_url
 
-from scrapy_frontier.core import graph
-from scrapy_frontier.core.adjacency import Edge
+from scrapy_frontier.core import graph, keys
+from scrapy_frontier.core.adjacency import NOFOLLOW, Edge
+from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
+from scrapy_frontier.core.scorer import bucket
 from scrapy_frontier.core.walk import flag_names
 
 if TYPE_CHECKING:
@@ -121,3 +127,168 @@ def test_looking_at_links_changes_nothing(frontier: Frontiers) -> None:
     frontier("links", web_url(0))
     frontier("dump", "--what", "links")
     assert rows(frontier.directory) == before
+
+
+# -- what matters most -------------------------------------------------------------------------------------
+
+
+def followed(written: Written) -> list[tuple[int, int, float]]:
+    """Links that count, in the order of pages."""
+    return [
+        (source, edge.target, edge.weight)
+        for source in sorted(written)
+        for edge in written[source]
+        if not edge.flags & NOFOLLOW
+    ]
+
+
+def expected_top(written: Written, kept: int, by: str) -> list[tuple[int, float]]:
+    """Ids and scores, best first, from the links as they were written."""
+    found = followed(written)
+    indptr, indices = from_pairs([each[0] for each in found], [each[1] for each in found], kept)
+    weights = np.array([weight for _, _, weight in found], np.float32)
+    opinions = np.ones(kept)
+    opinions[list(written)[::7]] = 2  # every seventh page read
+    if by == "pagerank":
+        scores = pagerank(indptr, indices, weights=weights, preference=opinions, tolerance=1e-9).scores
+    else:
+        ranking = hits(indptr, indices, weights=weights, content=opinions, tolerance=1e-7)
+        scores = ranking.scores if by == "authority" else ranking.hubs
+        assert scores is not None
+    return [(page_id, scores[page_id] * kept) for page_id in np.argsort(-scores)[:20].tolist()]
+
+
+@pytest.mark.parametrize("by", ["pagerank", "authority", "hub"])
+def test_top_is_computed_from_the_links(frontier: Frontiers, written: Written, by: str) -> None:
+    told = frontier("top", "--by", by, "--json").lines
+    expected = expected_top(written, len(pages(frontier.directory)), by)
+    assert [each["score"] for each in told] == pytest.approx([score for _, score in expected], rel=1e-2)
+    assert {each["id"] for each in told[:5]} == {page_id for page_id, _ in expected[:5]}
+    text = frontier("top", "--by", by, "--limit", "3").out
+    assert max(map(len, text.splitlines())) <= 80
+    assert "iterations, error at most" in " ".join(text.split())
+
+
+def test_top_of_cash_hands_it_on_in_the_order_of_reading(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The crawl kept cash beside other scores; without them it is computed again, to nearly the same."""
+    written = crawl_web(tmp_path)
+    frontier = Frontiers(tmp_path, capsys)
+    cash = {0: 1.0}
+    for number, (source, edges) in enumerate(written.items()):
+        paid = [edge for edge in edges if not edge.flags & NOFOLLOW]
+        total = sum(edge.weight for edge in paid) or 1
+        gives = 0.85 * cash.get(source, 0.0) * (2 if number % 7 == 0 else 1)
+        for edge in paid:
+            cash[edge.target] = cash.get(edge.target, 0.0) + gives * edge.weight / total
+    kept = [key for key in rows(tmp_path) if key[:1] == keys.COLUMN]
+    assert keys.column_key("cash", 0) in kept
+    was_kept = frontier("top", "--by", "cash", "--limit", "0", "--json").lines
+    change(tmp_path, delete=(keys.column_key("cash", 0),))
+    told = frontier("top", "--by", "cash", "--limit", "0", "--json").lines
+    assert {each["id"]: each["score"] for each in told} == pytest.approx(cash, rel=2e-3)
+    assert {each["id"] for each in was_kept} == {each["id"] for each in told}
+    assert "links" in frontier("top", "--by", "cash").out
+
+
+def test_top_by_score_is_what_the_crawl_kept(frontier: Frontiers) -> None:
+    told = frontier("top", "--json").lines
+    assert [each["score"] for each in told] == sorted((each["score"] for each in told), reverse=True)
+    codes = np.frombuffer(rows(frontier.directory)[keys.column_key("score", 0)], ">u2")
+    assert [bucket(each["score"]) for each in told] == sorted(codes.tolist(), reverse=True)[:20]
+    assert "as the crawl kept it" in " ".join(frontier("top").out.split())
+
+
+@pytest.mark.parametrize("scorer", [None, "mixed"])
+def test_without_kept_scores_the_queue_says_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], scorer: str | None
+) -> None:
+    crawl_web(tmp_path, scorer=scorer)
+    change(tmp_path, delete=tuple(key for key in rows(tmp_path) if key[:1] == keys.COLUMN))
+    told = Frontiers(tmp_path, capsys)("top", "--limit", "0", "--json").lines
+    queued = {page_id for page_id, page in pages(tmp_path).items() if page.state is State.QUEUED}
+    assert {each["id"] for each in told} == queued
+
+
+def test_top_of_one_host(frontier: Frontiers) -> None:
+    everything = frontier("top", "--by", "pagerank", "--limit", "0", "--json").lines
+    told = frontier("top", "--by", "pagerank", "--host", "h2.example", "--limit", "0", "--json").lines
+    assert told == [each for each in everything if each["host"] == "h2.example"]
+
+
+# -- rank --------------------------------------------------------------------------------------------------
+
+
+def queue_by_id(directory: Path) -> dict[int, int]:
+    """The score bucket of each queued page."""
+    queued = (key.partition(b"\0")[2] for key in rows(directory) if key[:1] == keys.QUEUE)
+    return {keys.rank_id(rank): 0xFFFF - int.from_bytes(rank[4:6], "big") for rank in queued}
+
+
+@pytest.mark.parametrize("scorer", ["pagerank", "hits", "mixed"])
+def test_rank_puts_the_queue_in_order_and_keeps_the_ranking(
+    frontier: Frontiers, written: Written, scorer: str
+) -> None:
+    before = set(queue_by_id(frontier.directory))
+    told = frontier("rank", "--scorer", scorer, "--json").json
+    assert told["scorer"].lower() == scorer
+    assert (told["pages"], told["links"]) == (len(pages(frontier.directory)), sum(map(len, written.values())))
+    assert len(told["top"]) == 10
+    assert frontier("stats", "--json").json["ranking"] == {
+        name: value for name, value in told.items() if name != "top"
+    }
+    assert check(frontier.directory) == []
+    queued = queue_by_id(frontier.directory)
+    assert set(queued) == before
+    scores = {each["id"]: each["score"] for each in frontier("top", "--limit", "0", "--json").lines}
+    assert all(abs(place - bucket(scores.get(page_id, 0))) <= 97 for page_id, place in queued.items())
+    again = frontier("rank", "--scorer", scorer)
+    assert "rows moved    0\n" in again.out or scorer == "mixed"
+    assert max(map(len, again.out.splitlines())) <= 80
+
+
+def test_a_ranked_queue_is_handed_out_in_that_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crawl_web(tmp_path, scorer=None)
+    frontier = Frontiers(tmp_path, capsys)
+    by_rank = [each["url"] for each in frontier("top", "--by", "pagerank", "--limit", "0", "--json").lines]
+    queued = {page.url for page in pages(tmp_path).values() if page.state is State.QUEUED}
+    frontier("rank", "--scorer", "pagerank")
+    expected = [url for url in by_rank if url in queued]
+    handed_out = order(tmp_path, len(queued), delay=0)
+    assert set(handed_out) == queued
+    assert handed_out[:5] == expected[:5]
+
+
+def test_rank_takes_the_scorer_of_the_crawl(frontier: Frontiers, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError, match="needs no ranking"):
+        frontier("rank")
+    for settings in ({"ADDONS": {"scrapy_frontier.Addon": 500}}, {"FRONTIER_SCORER": "mixed"}):
+        told = Frontiers(frontier.directory, capsys, **settings)("rank", "--json").json
+        assert told["scorer"] == "Mixed"
+    said = frontier("rank", "--scorer", "nothing.like.it")
+    assert (said.code, "cannot be imported" in said.err) == (1, True)
+
+
+def test_rank_leaves_the_clean_mark_as_it_was(frontier: Frontiers) -> None:
+    frontier("rank", "--scorer", "pagerank")
+    assert keys.CLEAN in rows(frontier.directory)
+    change(frontier.directory, delete=(keys.CLEAN,))
+    frontier("rank", "--scorer", "pagerank")
+    assert keys.CLEAN not in rows(frontier.directory)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_the_smallest_frontiers_can_be_ranked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int
+) -> None:
+    frontier = Frontiers(tmp_path, capsys)
+    frontier("add", "http://a.example/")
+    if not count:
+        frontier("forget", "http://a.example/")
+    assert frontier("rank", "--scorer", "hits").code == 0
+    for by in ("pagerank", "authority", "hub", "cash", "score"):
+        assert len(frontier("top", "--by", by, "--json").lines) == count
+    assert json.loads(rows(tmp_path)[keys.RANKING])["links"] == 0
