@@ -42,6 +42,7 @@ COMMANDS: dict[str, Spec] = {
     "dump": Spec("look", "everything, for other programs", options=("what", "format"), streams=True),
     "top": Spec("web", "pages with the best scores", options=("by", "host", "limit"), streams=True),
     "rank": Spec("web", "rank all pages, and order the queue by that", options=("scorer",)),
+    "graph": Spec("web", "the link graph: .graphml .txt .tsv .csv .npz", "FILE", 1, 1),
     "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file")),
     "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match")),
     "forget": Spec("steer", "remove all that is known of a page", "[URL]", 0, 1, ("host",)),

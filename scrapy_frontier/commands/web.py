@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
@@ -13,8 +14,9 @@ from ..core import top as tops
 from ..core.errors import UnreadableRecord
 from ..core.reranking import Reranking
 from ..core.walk import flag_names, links_out, links_to
-from .look import LINES, find_or_say, limit_of
-from .output import Column, progress
+from .graphfiles import WRITERS, write_graphml, write_urls
+from .look import LINES, find_or_say, limit_of, size
+from .output import Column, progress, replacing
 from .project import host_name
 
 if TYPE_CHECKING:
@@ -177,3 +179,30 @@ def _about_lines(about: dict[str, Any]) -> Iterator[tuple[str, object]]:
     yield "converged", "yes" if about["converged"] else "no"
     yield "seconds", f"{about['seconds']:.2f}"
     yield "rows moved", f"{about['moved']:,}"
+
+
+# -- the graph for other programs --------------------------------------------------------------------------
+
+
+def graph(call: Call) -> int:
+    target = Path(call.arguments[0])
+    write = WRITERS.get(target.suffix.lower())
+    if write is None:
+        raise UsageError(f"which format is {target.name}? Write FILE with one of {', '.join(WRITERS)}")
+    beside = target.with_name(f"{target.name}.urls.gz")
+    with call.project.open() as store:
+        if write is not write_graphml:
+            with replacing(beside) as partial:
+                write_urls(store, partial)
+        with replacing(target) as partial:
+            done = write(store, partial)
+    written = target.stat().st_size
+    if call.output.as_json:
+        urls = None if write is write_graphml else str(beside)
+        call.output.document({"file": str(target), "urls": urls, **done._asdict(), "bytes": written})
+        return 0
+    urls = "" if write is write_graphml else f", their URLs to {beside.name}"
+    call.output.text(
+        f"Wrote {done.links:,} links of {done.pages:,} pages to {target} ({size(written)}){urls}."
+    )
+    return 0

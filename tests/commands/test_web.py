@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 import json
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scrapy.exceptions import UsageError
 from stores import Frontiers, change, check, crawl, crawl_web, order, pages, rows, web_url
 
@@ -16,6 +19,7 @@ from scrapy_frontier.core import graph, keys
 from scrapy_frontier.core.adjacency import NOFOLLOW, Edge
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
+from scrapy_frontier.core.records import encode_page
 from scrapy_frontier.core.scorer import bucket
 from scrapy_frontier.core.walk import flag_names
 
@@ -292,3 +296,87 @@ def test_the_smallest_frontiers_can_be_ranked(
     for by in ("pagerank", "authority", "hub", "cash", "score"):
         assert len(frontier("top", "--by", by, "--json").lines) == count
     assert json.loads(rows(tmp_path)[keys.RANKING])["links"] == 0
+
+
+# -- files for other programs ------------------------------------------------------------------------------
+
+
+def every(written: Written) -> list[tuple[int, int, int, float]]:
+    return [(source, *edge) for source in sorted(written) for edge in written[source]]
+
+
+def urls_beside(file: Path) -> list[str]:
+    with gzip.open(file.with_name(f"{file.name}.urls.gz"), "rt", encoding="utf-8") as lines:
+        return lines.read().splitlines()
+
+
+def test_graphml_has_every_page_and_link(frontier: Frontiers, written: Written, tmp_path: Path) -> None:
+    kept = pages(frontier.directory)
+    odd = "http://h1.example/?a=1&b=<2>\x1b\ud800"
+    change(frontier.directory, {keys.page_key(9): encode_page(kept[9]._replace(url=odd))})
+    frontier("forget", kept[len(kept) - 1].url)
+    said = frontier("graph", tmp_path / "web.graphml")
+    assert (said.code, f"{len(every(written)):,} links of {len(kept)} pages" in said.out) == (0, True)
+    space = "{http://graphml.graphdrawing.org/xmlns}"
+    root = ElementTree.parse(tmp_path / "web.graphml").getroot()
+    nodes = root.findall(f"{space}graph/{space}node")
+    assert [node.get("id") for node in nodes] == [f"n{page_id}" for page_id in kept]
+    about = [{data.get("key"): data.text for data in node} for node in nodes]
+    assert about[0] == {"url": kept[0].url, "state": "done"}
+    assert about[9]["url"] == "http://h1.example/?a=1&b=<2>\\x1b\\ud800"
+    assert about[-1] == {}, "it was forgotten, and pages may still link to it"
+    found = []
+    for edge in root.findall(f"{space}graph/{space}edge"):
+        data = {each.get("key"): each.text for each in edge}
+        ends = (int(str(edge.get(end))[1:]) for end in ("source", "target"))
+        found.append((*ends, data.get("flags") or "", float(data.get("weight") or 1)))
+    assert found == [(s, t, " ".join(flag_names(flags)), w) for s, t, flags, w in every(written)]
+
+
+def test_edge_lists_have_every_link(frontier: Frontiers, written: Written, tmp_path: Path) -> None:
+    kept = pages(frontier.directory)
+    for name, delimiter in (("web.csv", ","), ("web.TSV", "\t")):
+        frontier("graph", tmp_path / name)
+        with (tmp_path / name).open() as file:
+            found = list(csv.DictReader(file, delimiter=delimiter))
+        assert [
+            (int(row["source"]), int(row["target"]), row["flags"], float(row["weight"])) for row in found
+        ] == [(s, t, " ".join(flag_names(flags)), w) for s, t, flags, w in every(written)]
+    told = frontier("graph", tmp_path / "web.txt", "--json").json
+    pairs = np.loadtxt(tmp_path / "web.txt", int)
+    assert [tuple(pair) for pair in pairs.tolist()] == [each[:2] for each in every(written)]
+    assert (told["pages"], told["links"]) == (len(kept), len(pairs))
+    assert urls_beside(tmp_path / "web.txt") == [page.url for page in kept.values()]
+
+
+def test_npz_is_a_matrix(frontier: Frontiers, written: Written, tmp_path: Path) -> None:
+    kept = pages(frontier.directory)
+    frontier("graph", tmp_path / "web.npz")
+    matrix = sparse.load_npz(tmp_path / "web.npz").tocoo()
+    assert matrix.shape == (len(kept), len(kept))
+    assert list(zip(matrix.row.tolist(), matrix.col.tolist(), matrix.data.tolist(), strict=True)) == [
+        (source, target, weight) for source, target, _, weight in every(written)
+    ]
+    with np.load(tmp_path / "web.npz") as arrays:
+        assert arrays["flags"].tolist() == [flags for *_, flags, _ in every(written)]
+        assert arrays["indices"].dtype == arrays["indptr"].dtype == np.int32
+    assert urls_beside(tmp_path / "web.npz")[5] == kept[5].url
+
+
+def test_a_file_appears_whole_or_not_at_all(frontier: Frontiers, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="which format is web"):
+        frontier("graph", tmp_path / "web.png")
+    (tmp_path / "web.txt").write_text("from before")
+    change(frontier.directory, {graph.row_key(250): b"\xff"})
+    assert frontier("graph", tmp_path / "web.txt").code == 1
+    assert (tmp_path / "web.txt").read_text() == "from before"
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.mark.parametrize("ending", ["graphml", "txt", "tsv", "csv", "npz"])
+def test_a_frontier_without_links_makes_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    crawl(tmp_path)
+    told = Frontiers(tmp_path, capsys)("graph", tmp_path / f"web.{ending}", "--json").json
+    assert (told["pages"], told["links"]) == (60, 0)
