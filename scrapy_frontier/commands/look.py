@@ -1,4 +1,4 @@
-"""Commands that look: stats, hosts, queue, find, page, why, dump."""
+"""Commands that look: stats, hosts, queue, find, dump, page, why."""
 
 from __future__ import annotations
 
@@ -261,7 +261,9 @@ def page(call: Call) -> int:
         path = inspect.path_to(store, found)
         redirects = inspect.redirects_of(store, found)
         facts = _facts(project, store, page_id, found)
+        score, links = _weight(store, page_id)
     answer = inspect.describe(page_id, found)
+    answer |= {"score": score, "links": links}
     answer["request"] = found.payload.decode(errors="backslashreplace") or None
     answer["path"] = [step.page.url if step.page else None for step in path]
     answer["redirects"] = [step.page.url if step.page else None for step in redirects]
@@ -290,6 +292,10 @@ def find_or_say(call: Call, store: Store) -> tuple[int, Page] | None:
 def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, object]]:
     for name in ("url", "state", "why", "id", "host", "priority", "attempts"):
         yield name, answer[name]
+    score, links = answer["score"], answer["links"]
+    yield "score", None if score is None else f"{score:.4g} at the last ranking or clean stop"
+    if links is None or links or page.status:
+        yield "links on it", "unreadable" if links is None else f"{links:,}"
     yield "HTTP", page.status or None
     yield "reason", page.reason or None
     yield "discovered", moment(page.discovered)
@@ -307,6 +313,18 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
     if len(path) > 1:
         for number, url in enumerate(path):
             yield ("path" if not number else ""), f"{number}: {url or 'a page that was forgotten'}"
+
+
+def _weight(store: Store, page_id: int) -> tuple[float | None, int | None]:
+    """The score that is kept of a page, and how many links are on it; None where they cannot be read."""
+    from ..core.top import kept_score  # loads NumPy and SciPy
+    from ..core.walk import links_out
+
+    try:
+        links = len(links_out(store, page_id))
+    except UnreadableRecord:
+        links = None
+    return kept_score(store, page_id), links
 
 
 def why(call: Call) -> int:

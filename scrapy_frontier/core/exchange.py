@@ -7,6 +7,7 @@ not grow with the number of pages (about 300 bytes a host while reading in).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from base64 import b64decode, b64encode
@@ -15,12 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import inspect, keys, records
 from .cooldown import COOLDOWN, Cooldown, cooldown_key, encode_cooldown, read_cooldown
 from .errors import FrontierError, UnreadableRecord
+from .exchange_graph import GRAPH_KINDS, GraphImporter, graph_records
 from .findings import salvage
 from .ledger import Tally
 from .lifecycle import State
 from .orders import Orders, all_orders, encode_orders, orders_key
 from .places import split_queue_key, standing, waiting_places
 from .records import Counts, HostRow, Page
+from .robots import Verdict
+from .robots_copy import ROBOTS, Copy, copy_key, decode_copy, encode_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -47,7 +51,8 @@ class BadExport(FrontierError):
 def export_records(store: Store, now: float) -> Iterator[Record]:
     """Every record of the frontier, the header first and the number of records last."""
     count = 0
-    for part in (_header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)):
+    parts = (_header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store))
+    for part in (*parts, graph_records(store)):
         for record in part:
             count += 1
             yield record
@@ -136,12 +141,17 @@ def _hosts(store: Store) -> Iterator[Record]:
         cooldown = read_cooldown(store, host)
         if cooldown is not None:
             yield {"cooldown": host, **cooldown._asdict()}
+    for key, value in store.scan(ROBOTS):
+        with contextlib.suppress(UnreadableRecord):
+            copy = decode_copy(value)._asdict()
+            body, verdict = b64encode(copy.pop("body")).decode(), copy.pop("verdict").name.lower()
+            yield {"robots": key[1:].decode(errors="replace"), "verdict": verdict, **copy, "body": body}
 
 
 def _aside(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.ASIDE):
-        if len(key) != len(keys.aside_key(0)):  # of the link graph, which does not travel
-            continue
+        if len(key) != len(keys.aside_key(0)):
+            continue  # of the link graph, and travels with it
         yield {"aside": int.from_bytes(key[1:], "big"), "bytes": b64encode(value).decode()}
 
 
@@ -174,7 +184,8 @@ class Importer:
         self._tally = Tally()
         self._visited: dict[str, float] = {}
         self._counts = Counts.none()
-        self._merged: set[int] = set()
+        self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
+        self._graph = GraphImporter(self._put, self._merged)
         self._not_rebuilt = 0
         self._unknown = 0
         self._to_place = 0  # queued pages less the rows that lead to them
@@ -238,7 +249,6 @@ class Importer:
     def _page(self, record: Record) -> None:
         page_id, page = _number(record, "page"), _page_of(record)
         if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
-            self._merged.add(page_id)
             return
         self._put(keys.page_key(page_id), records.encode_page(page))
         self._tally.count(inspect.host_of_page(page), page.state)
@@ -251,7 +261,11 @@ class Importer:
             self._not_rebuilt += 1
             text = page.url.encode("utf-8", "surrogatepass") + page.payload + keys.id_bytes(page_id)
             fingerprint = hashlib.sha256(text).digest()[:20]  # nobody asks for it again, but it is kept
-        if fingerprint in self._fresh or self._store.get(keys.INDEX + fingerprint) is not None:
+        twin = self._fresh.get(fingerprint)
+        if twin is None and (stored := self._store.get(keys.INDEX + fingerprint)) is not None:
+            twin = keys.index_id(stored)
+        if twin is not None:
+            self._merged[page_id] = twin
             return False
         self._fresh[fingerprint] = page_id
         self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen=page.state is State.SEEN))
@@ -294,6 +308,22 @@ class Importer:
         cooldown = Cooldown(until, _number(record, "strikes"), since, _text(record, "reason"))
         self._put(cooldown_key(_text(record, "cooldown")), encode_cooldown(cooldown))
 
+    def _robots(self, record: Record) -> None:
+        fetched, ask_at, since = (float(str(record[name])) for name in ("fetched", "ask_at", "failing_since"))
+        copy = Copy(
+            Verdict[_text(record, "verdict").upper()],
+            _number(record, "status"),
+            fetched,
+            ask_at,
+            since,
+            _number(record, "failures"),
+            b64decode(_text(record, "body"), validate=True),
+        )
+        self._put(copy_key(_text(record, "robots")), encode_copy(copy))
+
+    def _links(self, record: Record) -> None:
+        self._graph.take(record)
+
     def _aside(self, record: Record) -> None:
         self._put(keys.aside_key(_number(record, "aside")), b64decode(_text(record, "bytes"), validate=True))
 
@@ -303,11 +333,14 @@ class Importer:
         "waiting": _waiting,
         "orders": _orders,
         "cooldown": _cooldown,
+        "robots": _robots,
         "aside": _aside,
+        **dict.fromkeys(GRAPH_KINDS, _links),
         "host": _host,
     }
 
     def _finish(self, header: Record) -> Imported:
+        self._graph.finish()
         hosts = self._tally.hosts
         for name in {**hosts, **self._visited}:
             queued, done, failed = hosts.get(name, (0, 0, 0))

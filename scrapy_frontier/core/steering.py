@@ -45,6 +45,7 @@ class Steering:
         self._fingerprint_of = fingerprint_of
         self._journal = Journal(store)
         self._hosts: dict[str, Host] = {}
+        self._packed: dict[bytes, bool] = {}  # segments of the link graph: is there one?
         self._steps = 0
 
     def commit(self) -> None:
@@ -164,6 +165,8 @@ class Steering:
         host = self._host(inspect.host_of_page(page) if place is None else place.host)
         journal.delete(keys.page_key(page_id))
         journal.delete(keys.aside_key(page_id))
+        if page_id < keys.FIRST_VISIT:
+            self._forget_links(page_id)
         if fingerprint is not None:
             journal.delete(keys.INDEX + fingerprint)
         if place is not None:
@@ -172,6 +175,19 @@ class Steering:
         elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
             self._uncount(host, page.state)
         self._step()
+
+    def _forget_links(self, page_id: int) -> None:
+        """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
+        from . import graph  # loads NumPy and SciPy
+
+        segment = graph.segment_key(page_id)
+        if segment not in self._packed:
+            self._packed[segment] = self._store.get(segment) is not None
+        if self._packed[segment]:  # an empty row counts before it, and goes when it is packed anew
+            self._journal.put(graph.row_key(page_id), b"")
+        else:
+            self._journal.delete(graph.row_key(page_id))
+        self._journal.delete(keys.content_key(page_id))
 
     def _uncount(self, host: Host, state: State) -> None:
         """Count one page less in *state*; counters that were wrong before do not fall below zero."""

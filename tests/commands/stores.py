@@ -160,6 +160,24 @@ def crawl_web(
     return written
 
 
+def crawl_on(directory: Path, count: int, scorer: str, pages: int = 300) -> list[str]:
+    """The next *count* URLs that a crawl with *scorer* reads, each of which links two pages and is ranked
+    half-way; nothing is kept clean."""
+    frontier = start(directory, scorer=make(scorer))
+    found: list[str] = []
+    for number in range(count):
+        lease = frontier.lease(NOW + 1000 + number)
+        if lease is None:
+            break
+        found.append(lease.page.url)
+        urls = [web_url((lease.page_id * factor + 3) % pages) for factor in (5, 11)]
+        frontier.discover([link(url, parent=lease.page_id) for url in urls], NOW)
+        edges = [Edge(page_id) for url in urls if (page_id := frontier.find(fingerprint(url))) is not None]
+        frontier.release(lease.id, FETCHED, NOW + 1000 + number, edges)
+    frontier.close()
+    return found
+
+
 def web_url(number: int) -> str:
     return f"http://h{number % 5}.example/{number}"
 

@@ -380,3 +380,37 @@ def test_a_frontier_without_links_makes_a_file(
     crawl(tmp_path)
     told = Frontiers(tmp_path, capsys)("graph", tmp_path / f"web.{ending}", "--json").json
     assert (told["pages"], told["links"]) == (60, 0)
+
+
+# -- the links of pages that are forgotten -------------------------------------------------------------------
+
+
+def test_forgetting_a_page_forgets_the_links_on_it(frontier: Frontiers, written: Written) -> None:
+    kept = pages(frontier.directory)
+    to_seed = sources_of(written, 0) - {3, 4}
+    frontier("forget", kept[3].url)
+    frontier("forget", kept[4].url)
+    told = {each["source"] for each in frontier("dump", "--what", "links").lines}
+    assert told == set(written) - {3, 4}
+    assert {each["id"] for each in frontier("links", web_url(0), "--in", "--json").lines} == to_seed
+    frontier("rank", "--scorer", "pagerank")
+    assert {each["source"] for each in frontier("dump", "--what", "links").lines} == told
+    assert check(frontier.directory) == []
+
+
+def test_forgetting_a_host_forgets_its_links(frontier: Frontiers, written: Written) -> None:
+    of_host = {page_id for page_id, page in pages(frontier.directory).items() if "//h1." in page.url}
+    frontier("forget", "--host", "h1.example")
+    told = frontier("dump", "--what", "links").lines
+    assert {each["source"] for each in told} == set(written) - of_host
+    assert check(frontier.directory) == []
+
+
+def test_page_tells_its_score_and_how_many_links_are_on_it(frontier: Frontiers, written: Written) -> None:
+    told = frontier("page", web_url(0), "--json").json
+    scores = {each["id"]: each["score"] for each in frontier("top", "--limit", "0", "--json").lines}
+    assert told["score"] == pytest.approx(scores[0])
+    assert told["links"] == len(written[0])
+    assert f"links on it   {len(written[0])}\n" in frontier("page", web_url(0)).out
+    change(frontier.directory, {graph.row_key(0): b"\xff"})
+    assert "links on it   unreadable" in frontier("page", web_url(0)).out
