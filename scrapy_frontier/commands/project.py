@@ -161,21 +161,25 @@ class Project:
             return ""
         return str(settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"] or "")
 
-    def scorer(self, name: str | None = None) -> Scorer:
-        """A new scorer: *name*, or the crawl's own. Raises `FrontierSetting` for a name that is none."""
+    def scorer(self, name: str | None, kept: str) -> Scorer:
+        """A new scorer: *name*, or that of the settings, or the one of the last ranking, *kept*.
+
+        Raises `FrontierSetting` for a name that is none.
+        """
         from ..core.mixed import SCORERS  # loads NumPy and SciPy
 
-        name = name or self._scorer_name
+        name = name or self._scorer_name or (kept if kept in SCORERS else "fifo")
         if name in SCORERS:
             return SCORERS[name]()
         return load_scorer(name, Crawler(self.spider, self.settings))  # type: ignore[arg-type]
 
     @property
-    def _scorer_name(self) -> str:
-        """What the settings say; add-ons are not run for a command, so what ours would set is set here."""
-        if not self.settings.get("FRONTIER_SCORER") and _ADDONS & set(self.settings.getdict("ADDONS")):
-            return addon.SETTINGS["FRONTIER_SCORER"]
-        return self.frontier_settings.scorer
+    def _scorer_name(self) -> str | None:
+        """What the settings say; add-ons are not run for a command, so what ours would set is said here."""
+        if self.settings.get("FRONTIER_SCORER"):
+            return self.frontier_settings.scorer
+        has_addon = _ADDONS & set(self.settings.getdict("ADDONS"))
+        return addon.SETTINGS["FRONTIER_SCORER"] if has_addon else None
 
     def delays(self, store: Store) -> DelayOf:
         """The delay of a host by the settings or by its robots.txt in *store*, and who asks for it."""

@@ -136,7 +136,7 @@ def _how(by: str, found: tops.Scores) -> str:
     """What the scores are, in a sentence."""
     if found.ranking is None:
         kept = f"handed on by {found.links:,} links" if found.links else "as the crawl kept it"
-        return f"{by}, {kept}; 1 is an average page or a seed's cash."
+        return f"{by}, {kept}; 1 is {'what a seed begins with' if by == 'cash' else 'an average page'}."
     ranking, pages = found.ranking, len(found.values)
     return (
         f"{by} of {pages:,} pages by {found.links:,} links, times the average: {ranking.iterations} "
@@ -145,12 +145,11 @@ def _how(by: str, found: tops.Scores) -> str:
 
 
 def rank(call: Call) -> int:
-    scorer = call.project.scorer(call.options.scorer)
-    if not scorer.needs_ranking:
-        raise UsageError(
-            "this scorer needs no ranking: write --scorer mixed, pagerank or hits to rank all the same"
-        )
     with call.project.open() as store:
+        kept = str((inspect.last_ranking(store) or {}).get("scorer", "")).lower()
+        scorer = call.project.scorer(call.options.scorer, kept)
+        if not scorer.needs_ranking:
+            raise UsageError("this scorer needs no ranking: write --scorer mixed, pagerank or hits")
         reranking = Reranking(store, scorer)
         for _ in progress(reranking.run(call.project.now, time.perf_counter), "steps"):
             pass

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scrapy.exceptions import UsageError
-from stores import Frontiers, change, check, crawl, crawl_web, order, pages, rows, web_url
+from stores import Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
 from scrapy_frontier.core import graph, keys
 from scrapy_frontier.core.adjacency import NOFOLLOW, Edge
@@ -272,6 +272,8 @@ def test_rank_takes_the_scorer_of_the_crawl(frontier: Frontiers, capsys: pytest.
     for settings in ({"ADDONS": {"scrapy_frontier.Addon": 500}}, {"FRONTIER_SCORER": "mixed"}):
         told = Frontiers(frontier.directory, capsys, **settings)("rank", "--json").json
         assert told["scorer"] == "Mixed"
+    frontier("rank", "--scorer", "hits")
+    assert frontier("rank", "--json").json["scorer"] == "Hits", "that of the last ranking"
     said = frontier("rank", "--scorer", "nothing.like.it")
     assert (said.code, "cannot be imported" in said.err) == (1, True)
 
@@ -284,15 +286,18 @@ def test_rank_leaves_the_clean_mark_as_it_was(frontier: Frontiers) -> None:
     assert keys.CLEAN not in rows(frontier.directory)
 
 
-@pytest.mark.parametrize("count", [0, 1])
+@pytest.mark.parametrize("scorer", ["mixed", "pagerank", "hits"])
+@pytest.mark.parametrize(("added", "count"), [(0, 0), (1, 0), (1, 1)], ids=["none", "forgotten", "one"])
 def test_the_smallest_frontiers_can_be_ranked(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], added: int, count: int, scorer: str
 ) -> None:
+    start(tmp_path).close()
     frontier = Frontiers(tmp_path, capsys)
-    frontier("add", "http://a.example/")
-    if not count:
+    if added:
+        frontier("add", "http://a.example/")
+    if added and not count:
         frontier("forget", "http://a.example/")
-    assert frontier("rank", "--scorer", "hits").code == 0
+    assert frontier("rank", "--scorer", scorer).code == 0
     for by in ("pagerank", "authority", "hub", "cash", "score"):
         assert len(frontier("top", "--by", by, "--json").lines) == count
     assert json.loads(rows(tmp_path)[keys.RANKING])["links"] == 0
