@@ -13,14 +13,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scrapy.exceptions import UsageError
-from stores import Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
+from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
-from scrapy_frontier.core import graph, keys
+from scrapy_frontier.core import graph, keys, reranking
 from scrapy_frontier.core.adjacency import NOFOLLOW, Edge
 from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
 from scrapy_frontier.core.records import encode_page
 from scrapy_frontier.core.scorer import bucket
+from scrapy_frontier.core.store import Store
 from scrapy_frontier.core.walk import flag_names
 
 if TYPE_CHECKING:
@@ -284,6 +286,32 @@ def test_rank_leaves_the_clean_mark_as_it_was(frontier: Frontiers) -> None:
     change(frontier.directory, delete=(keys.CLEAN,))
     frontier("rank", "--scorer", "pagerank")
     assert keys.CLEAN not in rows(frontier.directory)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 4])
+def test_a_ranking_that_is_interrupted_leaves_a_sound_frontier(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    monkeypatch.setattr(reranking, "ROWS", 10)
+    crawl_web(tmp_path, scorer=None)
+    before = queue_by_id(tmp_path)
+    store = Store(tmp_path)
+    interrupted = reranking.Reranking(store, make("pagerank"))
+    ranking = interrupted.run(NOW, lambda: 0.0)
+    while not interrupted._rescoring.rows_moved:
+        next(ranking)
+    for _ in range(steps):
+        next(ranking)
+    store.close()
+    halfway = queue_by_id(tmp_path)
+    assert set(halfway) == set(before)
+    assert check(tmp_path) == []
+    store = Store(tmp_path)
+    for _ in reranking.Reranking(store, make("pagerank")).run(NOW, lambda: 0.0):
+        pass
+    store.close()
+    after = queue_by_id(tmp_path)
+    assert halfway not in (before, after), "it was really interrupted in the middle"
 
 
 @pytest.mark.parametrize("scorer", ["mixed", "pagerank", "hits"])
