@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
+SETTINGS = {"FRONTIER_SESSION_IDS": "strip"}
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
 
 
@@ -35,6 +36,8 @@ class Addon:
                 f"SCHEDULER is set to {chosen!r} in your settings, which an add-on cannot override: remove "
                 f"that line, or set SCHEDULER = {SCHEDULER!r}"
             )
+        for name, value in SETTINGS.items():
+            settings.set(name, value, "addon")
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
 

@@ -14,16 +14,25 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
+from .core.urls import without_session
 from .requests import AUTO_SLOT, POSTPONED, START, Codec, Unstorable
 
 if TYPE_CHECKING:
+    from collections import deque
+
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from .core.frontier import Refusal
     from .flights import Flight, Flights
     from .notes import Notes
     from .runtime import Runtime
 
+_MOST_SAID = 100  # hosts whose traps are told one by one
+_REFUSALS = {
+    "deferred": "Keeping %s for later: %s",
+    "over-budget": "Counted but not kept: %s: %s, and enough is kept for later",
+}
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
 LIVE = 25  # requests kept as they were in each of two generations; more would busy the garbage collector
 _SLOT = "download_slot"
@@ -42,6 +51,9 @@ class Intake:
         self._tally = notes.tally
         self._recent: set[str] = set()
         self._recent_before: set[str] = set()
+        self._traps_said: set[str] = set()
+        self._strips = runtime.settings.strips_sessions
+        self._has_depth = bool(runtime.settings.limits.depth)
         self._live: dict[int, Request] = {}
         self._live_before: dict[int, Request] = {}
         self._unstored: dict[int, Request] = {}
@@ -75,6 +87,8 @@ class Intake:
         """Queue *request*, or note what became of the one it follows from; False for a known page."""
         runtime = self._runtime
         flight = self._flights.leading_to(request)
+        if self._strips and flight is None:
+            request = self._without_session(request)
         if flight is not None and POSTPONED in request.meta:
             return self._postponed(flight, request)
         if flight is not None and _times(request, "retry_times") > _times(flight.request, "retry_times"):
@@ -97,9 +111,8 @@ class Intake:
         if again and self._filters and _is_seed(request):
             known = runtime.frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
-        page_id = self._discover(request, fingerprint, again, parent, runtime)
+        page_id = self._discover(request, fingerprint, again, parent, runtime, flight)
         if page_id is None:
-            self._filtered(request)
             return False
         if flight is not None and flight.child_outcome is not None:
             flight.child_outcome = flight.child_outcome._replace(target=page_id)
@@ -122,7 +135,13 @@ class Intake:
         return requests.plain_fingerprint(url) or runtime.fingerprint(request)
 
     def _discover(
-        self, request: Request, fingerprint: bytes, again: bool, parent: int | None, runtime: Runtime
+        self,
+        request: Request,
+        fingerprint: bytes,
+        again: bool,
+        parent: int | None,
+        runtime: Runtime,
+        flight: Flight | None,
     ) -> int | None:
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
@@ -138,11 +157,48 @@ class Intake:
             again,
             stored,
             "" if host == url_host else host,
+            _times(request, "depth") if self._has_depth else 0,
+            flight is None and _is_seed(request),
         )
-        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
-        if page_id is not None:
+        frontier = runtime.frontier
+        page_id = frontier.discover((link,), runtime.clock())[0]
+        if frontier.refusals:
+            self._refused(frontier.refusals, request)
+        elif page_id is not None:
             self._keep(page_id, request, stored)
+        else:
+            self._filtered(request)
         return page_id
+
+    def _refused(self, refusals: deque[Refusal], request: Request) -> None:
+        """Say why a link is not queued: each kind once for a host, and of every seed."""
+        while refusals:
+            refusal = refusals.popleft()
+            if refusal.kind == "over-budget":  # it may be linked again when there is room
+                self._recent.discard(refusal.url)
+            words = _REFUSALS.get(refusal.kind, "Refused %s, which looks like a trap (%s)")
+            if refusal.page_id is None and _is_seed(request):
+                self._notes.log(logging.WARNING, f"{words}; it comes from a seed", request, refusal.reason)
+                continue
+            key = f"{refusal.kind} {refusal.host}"
+            if key not in self._traps_said and len(self._traps_said) < _MOST_SAID:
+                self._traps_said.add(key)
+                rest = f"said once for {refusal.host}; see the stats frontier/traps and frontier/deferred"
+                self._notes.log(logging.INFO, f"{words}; {rest}", request, refusal.reason)
+
+    def _without_session(self, request: Request) -> Request:
+        """*request* without the session identifiers in its URL, if it is an ordinary link."""
+        url = request.url
+        if "=" not in url and "(" not in url:
+            return request
+        if request.method != "GET" or request.body or request.dont_filter or _is_seed(request):
+            return request
+        clean = without_session(url)
+        if clean == url:
+            return request
+        self._recent.add(url)
+        self._tally["frontier/traps/session"] += 1
+        return request.replace(url=clean)
 
     def _payload(self, request: Request) -> tuple[bytes, bool]:
         try:

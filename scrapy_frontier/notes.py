@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from .core.frontier import Frontier
 
 
+REFUSED = {  # the stat of each kind of refusal
+    "length": "frontier/traps/length",
+    "depth": "frontier/traps/depth",
+    "repeated-segments": "frontier/traps/repeated_segments",
+    "deferred": "frontier/deferred",
+    "over-budget": "frontier/over_budget",
+}
+
+
 class Notes:
     """``tally`` counts this run; `report` brings the stats up to date.
 
@@ -43,6 +52,8 @@ class Notes:
         for name in ("scheduler/enqueued", "scheduler/dequeued"):
             if total := self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"]:
                 stats.set_value(name, total)
+        for kind, value in frontier.refused.items():
+            stats.set_value(REFUSED[kind], value)
         stats.set_value("frontier/pending", frontier.pending)
         stats.set_value("frontier/hosts", frontier.hosts)
         stats.set_value("frontier/attempts", frontier.counts.attempts)

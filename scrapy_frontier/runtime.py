@@ -16,6 +16,7 @@ from scrapy.utils.request import RequestFingerprinter
 from . import compat, requests
 from .core.frontier import Frontier
 from .core.store import Store
+from .domains import registered_domain
 from .settings import FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ class Runtime:
                 politeness=slot_politeness(crawler.settings, politeness),
                 max_attempts=settings.max_attempts,
                 lease_timeout=settings.lease_timeout,
+                traps=settings.traps,
+                limits=settings.limits,
+                domain_of=registered_domain,
             )
         except BaseException:
             self._remove_temporary()

@@ -102,7 +102,8 @@ class FrontierScheduler(BaseScheduler):
     def has_pending_requests(self) -> bool:
         if self.runtime is None:
             return self._error is not None  # until the spider is closed for it
-        return self.runtime.frontier.pending > 0
+        frontier = self.runtime.frontier
+        return frontier.pending > 0 or frontier.is_refilling
 
     def close(self, reason: str) -> None:
         """Write what is open and close the frontier; requests under way are fetched by the next run."""

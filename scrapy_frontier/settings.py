@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
+from .core.budgets import Limits
 from .core.errors import FrontierError
 from .core.hosts import Politeness
+from .core.urls import TrapLimits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +40,10 @@ class FrontierSettings:
     retry_delay_max: float  # seconds
     sync_interval: float  # seconds between two syncs to the disk; 0: never
     clock: Callable[[], float] | None
+    traps: TrapLimits
+    strips_sessions: bool
+    limits: Limits
+    stops_duplicates: bool
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> FrontierSettings:
@@ -50,6 +56,20 @@ class FrontierSettings:
             retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
             sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
             clock=_clock(settings),
+            traps=TrapLimits(
+                length=settings.getint("URLLENGTH_LIMIT"),
+                depth=_number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int),
+                repeats=_number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int),
+            ),
+            strips_sessions=_choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip",
+            limits=Limits(
+                host_pages=_number(settings, "FRONTIER_HOST_PAGES", 0, int),
+                host_pending=_number(settings, "FRONTIER_HOST_PENDING", 0, int),
+                domain_pages=_number(settings, "FRONTIER_DOMAIN_PAGES", 0, int),
+                domain_pending=_number(settings, "FRONTIER_DOMAIN_PENDING", 0, int),
+                depth=_number(settings, "FRONTIER_DEPTH", 0, int),
+            ),
+            stops_duplicates=_choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop",
         )
 
     def backoff(self, attempts: int) -> float:
@@ -69,6 +89,16 @@ def _number(settings: BaseSettings, name: str, default: float, kind: type, least
         noun = "a whole number" if kind is int else "a number"
         raise FrontierSetting(f"{name} = {value!r}: set {noun} of at least {least:g}")
     return number
+
+
+def _choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
+    """One of *choices*; the first where nothing is set."""
+    value = settings.get(name)
+    if value is None:
+        return choices[0]
+    if value not in choices:
+        raise FrontierSetting(f"{name} = {value!r}: set {' or '.join(map(repr, choices))}")
+    return str(value)
 
 
 def _directory(settings: BaseSettings) -> str | None:

@@ -19,7 +19,8 @@ def section(title: str) -> str:
 
 
 def first_cells(text: str) -> set[str]:
-    return set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+    cells = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", text, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
 def test_it_is_short_and_narrow() -> None:
@@ -46,6 +47,11 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
         "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
         "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
+        "FRONTIER_HOST_PAGES": f"{defaults.limits.host_pages}",
+        "FRONTIER_HOST_PENDING": f"{defaults.limits.host_pending}",
+        "FRONTIER_DEPTH": f"{defaults.limits.depth}",
+        "FRONTIER_PATH_DEPTH": f"{defaults.traps.depth}",
+        "FRONTIER_REPEATED_SEGMENTS": f"{defaults.traps.repeats}",
     }
 
 
@@ -74,6 +80,8 @@ def test_every_reason_to_close_is_named() -> None:
 def test_what_the_addon_changes_is_listed() -> None:
     text = section("Use it in your project")
     assert addon.SCHEDULER in text
+    for name, value in addon.SETTINGS.items():
+        assert f"| `{name}` | `{value}` |" in text
     for path, order in addon.SPIDER_MIDDLEWARES.items():
         assert path in text
         assert f"at {order}" in text

@@ -16,6 +16,7 @@ from ..core.errors import UnreadableRecord
 from ..core.explain import moment, span
 from ..core.places import queued_places, standing, waiting_places
 from ..core.records import Page
+from ..core.urls import trap, without_session
 from .output import Column, progress
 from .project import host_name
 
@@ -115,7 +116,8 @@ def _host_row(view: HostView, now: float) -> tuple[object, ...]:
         visit = f"in {span(view.ready_at - now)}"
     delay = f"{view.delay:.4g}s"
     source = view.delay_from.removeprefix("DOWNLOAD_").lower()
-    return view.host, view.queued, view.done, view.failed, delay, source, visit
+    queued = f"{view.queued}+{view.deferred}" if view.deferred else view.queued
+    return view.host, queued, view.done, view.failed, delay, source, visit
 
 
 # -- lists of pages ----------------------------------------------------------------------------------------
@@ -268,6 +270,11 @@ def why(call: Call) -> int:
     request = project.request(call.arguments[0])
     with project.open(identified=True) as store:
         page_id = inspect.find_page(store, project.fingerprint(request))
+        about = ""
+        clean = without_session(request.url)
+        if page_id is None and clean != request.url:
+            page_id = inspect.find_page(store, project.fingerprint(project.request(clean)))
+            about = f"Without its session identifier it is {clean}. "
         if page_id is None:
             return _unknown(call, store, request.url)
         state = "unreadable"
@@ -282,7 +289,7 @@ def why(call: Call) -> int:
         except UnreadableRecord:
             is_aside = store.get(keys.aside_key(page_id)) is not None
             sentence = explain.why_unreadable(page_id, is_aside)
-    _say_why(call, request.url, state, sentence)
+    _say_why(call, request.url, state, about + sentence)
     return 0
 
 
@@ -294,6 +301,11 @@ def _say_why(call: Call, url: str, state: str | None, sentence: str) -> None:
 
 
 def _unknown(call: Call, store: Store, url: str) -> int:
+    limits = call.project.frontier_settings.traps
+    kind = trap(url, limits)
+    if kind is not None:
+        _say_why(call, url, None, explain.why_trap(kind, limits))
+        return _MISSING
     similar = next((other for other in _similar(url) if _is_known(call.project, store, other)), "")
     _say_why(call, url, None, explain.why_unknown(similar))
     return _MISSING

@@ -12,7 +12,7 @@ import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect, keys, records
+from . import inspect, keys, records, varint
 from .errors import FrontierError, UnreadableRecord
 from .findings import salvage
 from .ledger import Tally
@@ -123,6 +123,11 @@ def _queues(store: Store) -> Iterator[Record]:
     for place in waiting_places(store):
         head = {"waiting": keys.rank_id(place.rank), "due": place.due, "host": place.host}
         yield {**head, **standing(place.rank)._asdict()}
+    for key, value in store.scan(keys.DEFERRED):
+        deferred = keys.split_deferred_key(key)
+        if deferred is not None:
+            record: Record = {"deferred": deferred[1], "unit": deferred[0]}
+            yield {**record, "depth": varint.decode(value, 0)[0]} if value else record
 
 
 def _hosts(store: Store) -> Iterator[Record]:
@@ -169,7 +174,7 @@ class Importer:
         self._merged: set[int] = set()
         self._not_rebuilt = 0
         self._unknown = 0
-        self._to_place = 0  # queued pages less the rows that lead to them
+        self._to_place = 0  # queued and deferred pages less the rows that lead to them
 
     def run(self, lines: Iterable[Record]) -> Imported:
         read = 0
@@ -234,7 +239,7 @@ class Importer:
             return
         self._put(keys.page_key(page_id), records.encode_page(page))
         self._tally.count(inspect.host_of_page(page), page.state)
-        self._to_place += page.state is State.QUEUED
+        self._to_place += page.state is State.QUEUED or page.state is State.SEEN
 
     def _enter(self, page_id: int, page: Page) -> bool:
         """Write the index row of a page; false if the same page is there already."""
@@ -271,6 +276,13 @@ class Importer:
             key = keys.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
             self._put(key, keys.pack_rank(rank, _text(record, "host")))
 
+    def _deferred(self, record: Record) -> None:
+        page_id = _number(record, "deferred")
+        if page_id not in self._merged:
+            self._to_place -= 1
+            value = varint.encode(_number(record, "depth")) if "depth" in record else b""
+            self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
+
     def _host(self, record: Record) -> None:
         self._visited[_text(record, "host")] = float(str(record["visited"]))
 
@@ -288,6 +300,7 @@ class Importer:
         "page": _page,
         "queued": _queued,
         "waiting": _waiting,
+        "deferred": _deferred,
         "orders": _orders,
         "aside": _aside,
         "host": _host,
@@ -296,8 +309,8 @@ class Importer:
     def _finish(self, header: Record) -> Imported:
         hosts = self._tally.hosts
         for name in {**hosts, **self._visited}:
-            queued, done, failed = hosts.get(name, (0, 0, 0))
-            row = HostRow(queued, done, failed, self._visited.get(name, 0.0))
+            queued, done, failed, deferred, excluded = hosts.get(name, (0,) * 5)
+            row = HostRow(queued, done, failed, self._visited.get(name, 0.0), deferred, excluded)
             self._put(keys.host_key(name), records.encode_host(row))
         self._counts.states[:] = self._tally.states
         self._put(keys.COUNTS, records.encode_counts(self._counts))

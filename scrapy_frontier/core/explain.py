@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from .inspect import DelayOf, HostView, Step
     from .records import Page
     from .store import Store
+    from .urls import TrapLimits
 
 _GIVEN_UP = re.compile(r"(.*) \((\d+) attempts\)", re.DOTALL).fullmatch
 _HTTP = re.compile(r"HTTP (\d+)").fullmatch
+_BUDGET = re.compile(r"over the budget of [\d,]+ |behind others that wait |more than [\d,]+ links? ").match
 _CALLBACK = "callback raised "
 _UNREADABLE = "unreadable record: "
 _DROPPED = "led to a request that was dropped"
@@ -57,6 +59,17 @@ def why_unknown(similar: str = "") -> str:
     """One sentence on a URL that was never seen; *similar* is a known one that looks like it."""
     sentence = "It was never seen: no link to it was accepted, and it was no seed"
     return f"{sentence}, but {similar} is known." if similar else f"{sentence}."
+
+
+def why_trap(kind: str, limits: TrapLimits) -> str:
+    """One sentence on a URL that is not known and that no link to would be accepted: it is a trap."""
+    said = {
+        "length": f"it is longer than URLLENGTH_LIMIT = {limits.length}",
+        "depth": f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
+        "repeated-segments": "its path repeats itself as often as FRONTIER_REPEATED_SEGMENTS = "
+        f"{limits.repeats}",
+    }
+    return f"It is not known, and links to it are refused, because it looks like a trap: {said[kind]}."
 
 
 def why_unreadable(page_id: int, is_aside: bool) -> str:
@@ -191,7 +204,11 @@ def _excluded(facts: Facts) -> str:
 
 
 def _seen(facts: Facts) -> str:
-    return f"It is known but not queued: {facts.page.reason or 'no reason was kept'}."
+    reason = facts.page.reason or "no reason was kept"
+    if _BUDGET(reason):
+        since = f" since {moment(facts.page.changed)}" if facts.page.changed else ""
+        return f"It waits{since} and is not queued: {reason}; it is queued as soon as there is room."
+    return f"It is known but not queued: {reason}."
 
 
 def _leased(facts: Facts) -> str:

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import keys, records
+from .budgets import NO_LIMITS, Budgets, Limits, Over
+from .deferral import AT_A_TIME, Deferral
 from .errors import UnreadableRecord
 from .hosts import HEADS, SENDING, Host, Hosts, Place, Politeness, host_of
 from .journal import Journal
@@ -22,17 +25,20 @@ from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
 from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
+from .urls import trap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from .store import Store
+    from .urls import TrapLimits
 
 UNLIMITED = Politeness(0.0, 8)
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 _NO_ORDERS = Orders()
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
 _WAKE_LIMIT = 64  # waiting pages that one lease puts back into their queues, to keep it short
+_MOST_REFUSALS = 100
 
 
 class Link(NamedTuple):
@@ -40,7 +46,8 @@ class Link(NamedTuple):
 
     ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own.
     ``again`` asks for a visit even of a known page (``dont_filter``). A link that is not ``stored`` lives
-    in memory and does not survive a restart.
+    in memory and does not survive a restart, and no budget holds for it. ``depth`` counts links from a seed.
+    What the user ``named`` is no trap, whatever it looks like, and is always kept.
     """
 
     fingerprint: bytes
@@ -53,13 +60,32 @@ class Link(NamedTuple):
     again: bool = False
     stored: bool = True
     kept_host: str = ""
+    depth: int = 0
+    is_named: bool = False
+
+
+class Refusal(NamedTuple):
+    """A link that was not queued: a trap (its ``kind``), ``deferred`` until a budget has room, or beyond
+    what is kept for later (``over-budget``). Only a deferred one is known, by its id."""
+
+    url: str
+    host: str
+    kind: str
+    reason: str
+    page_id: int | None = None
+
+
+def _itself(host: str) -> str:
+    return host
 
 
 class Frontier:
     """The pages of *store* and their order.
 
     *politeness* maps hosts to limits of their own, *default_politeness* holds for all others. A page is
-    given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds.
+    given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Links that
+    are *traps* leave no trace; what is over one of the *limits* waits on the disk. *domain_of* gives the
+    registered domain of a host.
     """
 
     def __init__(
@@ -72,6 +98,9 @@ class Frontier:
         max_attempts: int = 10,
         lease_timeout: float = 3600.0,
         chance: random.Random | None = None,
+        traps: TrapLimits | None = None,
+        limits: Limits = NO_LIMITS,
+        domain_of: Callable[[str], str] = _itself,
     ) -> None:
         self._store = store
         self._journal = Journal(store)
@@ -80,6 +109,11 @@ class Frontier:
         self._default_politeness = default_politeness
         self._politeness = politeness or {}
         self._orders = dict(all_orders(store))
+        self._traps = traps if traps is not None else None
+        self._budgets = Budgets(limits, domain_of)
+        self._deferral = Deferral(store, self._journal, self._budgets, self._host, self._queue)
+        self.refusals: deque[Refusal] = deque(maxlen=_MOST_REFUSALS)  # since somebody last looked
+        self.refused: Counter[str] = Counter()  # links in this run, by kind
         self._max_attempts = max_attempts
         self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
         self._unstored: dict[int, tuple[Page, bytes | None]] = {}
@@ -90,6 +124,7 @@ class Frontier:
         self.first_page_of_run = self.counts.next_page
         self._opened_at = now
         self._to_load: bytes | None = b""
+        self._is_spilling = False
         first = next(store.scan(keys.WAITING, limit=1), None)
         self._next_waiting = keys.waiting_time(first[0]) if first else None
         self._waiting_cursor = b""
@@ -123,7 +158,12 @@ class Frontier:
     @property
     def is_loaded(self) -> bool:
         """Whether every host with queued pages is in memory; see `load`."""
-        return self._to_load is None
+        return self._to_load is None and self._deferral.is_loaded
+
+    @property
+    def is_refilling(self) -> bool:
+        """Whether deferred pages may be about to come back into their queues."""
+        return bool(self._budgets.due) or not self.is_loaded
 
     def find(self, fingerprint: bytes) -> int | None:
         """The id of the page with *fingerprint*, or None; one lookup."""
@@ -150,17 +190,28 @@ class Frontier:
         loaded wait their turn.
         """
         if self._to_load is None:
-            return True
+            return self._deferral.load(limit, self._host_of_unit)
         self.commit()
         rows = list(self._store.scan(keys.HOST, after=self._to_load, limit=limit))
         for key, value in rows:
             name = key[1:].decode()
-            if name not in self._hosts.by_name:
+            is_there = name in self._hosts.by_name
+            if not is_there or self._budgets.is_counting:
                 row = self._host_row(name, value)
-                if row.queued:
+                self._budgets.count(name, row)
+                if row.queued and not is_there:
                     self._hosts.put(self._load_host(name, row), now)
-        self._to_load = rows[-1][0][1:] if len(rows) == limit else None
-        return self._to_load is None
+        if len(rows) == limit:
+            self._to_load = rows[-1][0][1:]
+            return False
+        self._to_load = None
+        self._budgets.counted()
+        return self._deferral.load(limit, self._host_of_unit)
+
+    def _host_of_unit(self, unit: str) -> Host | HostRow | None:
+        host = self._hosts.by_name.get(unit)
+        stored = self._store.get(keys.host_key(unit)) if host is None else None
+        return host if stored is None else self._host_row(unit, stored)
 
     def _host(self, name: str) -> Host:
         """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
@@ -188,6 +239,7 @@ class Frontier:
         if orders.delay is not None:
             politeness = politeness._replace(delay=orders.delay)
         host = Host(name, row, politeness)
+        self._budgets.enter(host, row)
         if orders.blocked is not None:
             host.is_blocked = True
             self._journal.withheld += row.queued
@@ -221,7 +273,15 @@ class Frontier:
         known = self.find(link.fingerprint)
         if known is not None and not link.again:
             return None
+        if self._traps is not None and known is None and not link.is_named:
+            kind = trap(link.url, self._traps)
+            if kind is not None:
+                return self._refuse(link, kind, kind)
         host = self._hosts.by_name.get(link.host) or self._host(link.host)
+        if self._budgets.is_limited and known is None and link.stored:
+            over = self._budgets.over(host, link.depth)
+            if over is not None:
+                return self._defer_new(link, host, over, now)
         journal = self._journal
         if known is None and link.stored:
             page_id = turn = journal.new_page(link.fingerprint)
@@ -231,6 +291,7 @@ class Frontier:
         if link.stored:
             journal.put(keys.page_key(page_id), _encode(link, now))
             journal.queue(host, rank)
+            self._budgets.note(host)
         else:
             fingerprint = link.fingerprint if known is None else None
             self._unstored[page_id] = _page(link, now), fingerprint
@@ -250,6 +311,8 @@ class Frontier:
             return False
         host = self._host(page.host or host_of(page.url))
         self._journal.count_ended(host, page.state, -1)
+        if page.state is State.SEEN:
+            self._deferral.remove(page_id, host.name)
         page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
         self._queue(host, keys.rank(priority, NEUTRAL, self._journal.turn, page_id), now)
@@ -259,6 +322,40 @@ class Frontier:
         self._journal.queue(host, rank)
         host.add(rank)
         self._hosts.put(host, now)
+        self._budgets.note(host)
+
+    # -- budgets ---------------------------------------------------------------------------------------
+
+    def _refuse(self, link: Link, kind: str, reason: str, page_id: int | None = None) -> int | None:
+        self.refused[kind] += 1
+        self.refusals.append(Refusal(link.url, link.host, kind, reason, page_id))
+        return page_id
+
+    def _defer_new(self, link: Link, host: Host, over: Over, now: float) -> int | None:
+        """Keep a new page for later, or only count it where enough are kept."""
+        if not over.is_kept and not link.is_named:
+            return self._refuse(link, "over-budget", over.reason)
+        page_id = self._journal.new_page(link.fingerprint)
+        self._deferral.put(page_id, _page(link, now), host, over, now, link.depth)
+        return self._refuse(link, "deferred", over.reason, page_id)
+
+    def _spill(self, host: Host, now: float) -> bool:
+        """Defer the head of a host whose budget of pages is used up; false where it may be fetched."""
+        over = self._budgets.spent(host)
+        head = host.heads[0]
+        page_id = keys.rank_id(head)
+        if over is None or page_id >= keys.FIRST_VISIT or head in host.unstored:
+            return False
+        rank = host.take()
+        page, _ = self._read(host, rank, page_id)
+        if page is not None:
+            self._journal.unqueue(host, rank)
+            self._deferral.put(page_id, page, host, over, now)
+        if host.more and host.needs_ranks():
+            self._fill(host)
+        self._hosts.put(host, now)
+        self._forget_if_idle(host, now)
+        return True
 
     # -- pages out -------------------------------------------------------------------------------------
 
@@ -275,10 +372,24 @@ class Frontier:
             self._wake_unstored(now)
         for lease_id in self._leases.expired(now):
             self.release(lease_id, Outcome(Event.EXPIRED, reason="not released in time"), now)
+        if self._budgets.is_counting:  # until then nobody knows what a domain has left
+            return None
+        if self._budgets.due:
+            self._deferral.take_back(now)
+            self.commit()
+        spilled = 0
         while (host := self._hosts.best(now)) is not None:
+            if self._budgets.is_limited and self._spill(host, now):
+                spilled += 1
+                if spilled == AT_A_TIME:
+                    break
+                continue
             lease = self._take(host, now)
             if lease is not None:
                 return lease
+        self._is_spilling = spilled == AT_A_TIME
+        if spilled:
+            self.commit()
         return None
 
     def _take(self, host: Host, now: float) -> Lease | None:
@@ -296,6 +407,7 @@ class Frontier:
         if host.more and host.needs_ranks():
             self._fill(host)
         self._hosts.put(host, now)
+        self._budgets.note(host)
         if lease is None:
             self._forget_if_idle(host, now)
         return lease
@@ -350,6 +462,7 @@ class Frontier:
             self._queue_again(lease, page, host, now + outcome.delay, now)
         elif lease.is_stored or lease.fingerprint is not None:
             self._write_ending(lease, page, host)
+        self._budgets.freed(host)
         self._forget_if_idle(host, now)
         self.counts.attempts += outcome.event is not Event.RETURNED
         self.commit()
@@ -453,6 +566,8 @@ class Frontier:
 
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
+        if self._budgets.due or self._is_spilling:
+            return 0.0
         unstored = self._unstored_waiting[0][0] if self._unstored_waiting else None
         times = (self._hosts.next_ready(), self._next_waiting, unstored, self._leases.next_deadline())
         return min((when for when in times if when is not None), default=None)

@@ -58,19 +58,34 @@ class Politeness(NamedTuple):
     jitter: float = 0.0
 
 
+class Tally:
+    """What all hosts of a registered domain count together."""
+
+    __slots__ = ("deferred", "domain", "fetched", "leased", "queued")
+
+    def __init__(self, domain: str) -> None:
+        self.domain = domain
+        self.queued = self.fetched = self.deferred = self.leased = 0
+
+
 class Host:
     """A host with queued pages or requests under way, and its clock.
 
     ``heads`` holds the ranks of its best queued pages, sorted; where ``more`` is true, those behind
     ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends,
     ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease.
+    ``deferred`` counts pages that wait for room in a budget, ``excluded`` those of the done ones that were
+    never fetched; ``tally`` is the count of its registered domain, where a budget holds for that, and
+    ``tallied`` what this host has added to it.
     """
 
     __slots__ = (
         "concurrency",
         "cursor",
+        "deferred",
         "delay",
         "done",
+        "excluded",
         "failed",
         "heads",
         "in_flight",
@@ -83,6 +98,8 @@ class Host:
         "prefix",
         "queued",
         "ready_at",
+        "tallied",
+        "tally",
         "unstored",
         "visited",
     )
@@ -90,7 +107,7 @@ class Host:
     def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
         self.name = name
         self.prefix = keys.queue_prefix(name)
-        self.queued, self.done, self.failed, self.visited = row
+        self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded = row
         self.delay, self.concurrency, self.jitter = politeness
         self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
         self.heads: list[bytes] = []
@@ -101,13 +118,20 @@ class Host:
         self.in_flight = 0
         self.is_blocked = False
         self.place = Place.IDLE
+        self.tally: Tally | None = None
+        self.tallied = (0, 0, 0, 0)
 
     def __repr__(self) -> str:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
         return f"<Host {self.name} {self.place.value}, {heads}, {self.in_flight} in flight>"
 
     def row(self) -> HostRow:
-        return HostRow(self.queued, self.done, self.failed, self.visited)
+        return HostRow(self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded)
+
+    @property
+    def fetched(self) -> int:
+        """Pages that count against a budget of pages."""
+        return self.done + self.failed - self.excluded
 
     def add(self, rank: bytes, stored: bool = True) -> bool:
         """Take in the rank of a page, whose row is written if *stored*; true when it is the new head."""

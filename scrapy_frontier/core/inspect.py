@@ -43,6 +43,7 @@ class HostView(NamedTuple):
 
     ``delay`` in seconds and who set it; ``visited`` and ``ready_at`` (POSIX seconds) are the last lease and
     when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None.
+    ``deferred`` pages wait for room in a budget; those ``fetched`` count against one.
     """
 
     host: str
@@ -54,6 +55,8 @@ class HostView(NamedTuple):
     delay_from: str
     ready_at: float
     blocked: int | None
+    deferred: int = 0
+    fetched: int = 0
 
 
 class Step(NamedTuple):
@@ -85,7 +88,17 @@ def host_view(name: str, row: HostRow, orders: Orders, delay_of: DelayOf) -> Hos
     delay, source = (orders.delay, OPERATOR) if orders.delay is not None else delay_of(name)
     ready_at = row.visited + delay if row.visited else 0.0
     return HostView(
-        name, row.queued, row.done, row.failed, row.visited, delay, source, ready_at, orders.blocked
+        name,
+        row.queued,
+        row.done,
+        row.failed,
+        row.visited,
+        delay,
+        source,
+        ready_at,
+        orders.blocked,
+        row.deferred,
+        row.fetched,
     )
 
 

@@ -93,8 +93,12 @@ class Journal:
         self.counts.states[state] += change
         if state in (State.FAILED, State.GONE):
             host.failed += change
+        elif state is State.SEEN:
+            host.deferred += change
         else:
             host.done += change
+            if state is State.EXCLUDED:
+                host.excluded += change
         self.touch(host)
 
     def touch(self, host: Host) -> None:
@@ -118,7 +122,9 @@ class Journal:
         self.check()
         put = self.put
         for host in self._touched:
-            row = records.pack_host(host.queued, host.done, host.failed, host.visited)
+            row = records.pack_host(
+                host.queued, host.done, host.failed, host.visited, host.deferred, host.excluded
+            )
             put(keys.HOST + host.prefix[1:-1], row)
         put(keys.COUNTS, records.encode_counts(self.counts))
         try:

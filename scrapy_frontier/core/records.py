@@ -118,17 +118,25 @@ def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
     return data[offset:end].decode(), end
 
 
-_HOST = struct.Struct(">IIId")
+_HOST = struct.Struct(">IIIdII")
 pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
 
 
 class HostRow(NamedTuple):
-    """What is kept of a host: pages queued, done and failed, and when it was last visited (POSIX s)."""
+    """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
+    wait for room in a budget, and how many of those done are excluded ones, which nobody fetched."""
 
     queued: int = 0
     done: int = 0
     failed: int = 0
     visited: float = 0.0
+    deferred: int = 0
+    excluded: int = 0
+
+    @property
+    def fetched(self) -> int:
+        """Pages that count against a budget of pages."""
+        return self.done + self.failed - self.excluded
 
 
 def encode_host(row: HostRow) -> bytes:

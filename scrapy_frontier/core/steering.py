@@ -73,6 +73,7 @@ class Steering:
             return False
         journal, host = self._journal, self._host(inspect.host_of_page(page))
         self._uncount(host, page.state)
+        self._undefer(page_id, page)
         again = Page(
             page.url,
             State.QUEUED,
@@ -162,6 +163,7 @@ class Steering:
         host = self._host(inspect.host_of_page(page) if place is None else place.host)
         journal.delete(keys.page_key(page_id))
         journal.delete(keys.aside_key(page_id))
+        self._undefer(page_id, page)
         if fingerprint is not None:
             journal.delete(keys.INDEX + fingerprint)
         if place is not None:
@@ -171,6 +173,12 @@ class Steering:
             self._uncount(host, page.state)
         self._step()
 
+    def _undefer(self, page_id: int, page: Page) -> None:
+        """Remove the row of a page that waited for a budget, under whatever unit it is."""
+        if page.state is State.SEEN:
+            for unit in keys.deferred_units(inspect.host_of_page(page)):
+                self._journal.delete(keys.deferred_key(unit, page_id))
+
     def _uncount(self, host: Host, state: State) -> None:
         """Count one page less in *state*; counters that were wrong before do not fall below zero."""
         states = self._journal.counts.states
@@ -179,4 +187,5 @@ class Steering:
         else:
             self._journal.count_ended(host, state, -1)
         states[state] = max(states[state], 0)
-        host.queued, host.done, host.failed = (max(n, 0) for n in (host.queued, host.done, host.failed))
+        for name in ("queued", "done", "failed", "deferred", "excluded"):
+            setattr(host, name, max(getattr(host, name), 0))

@@ -232,7 +232,9 @@ def test_damage_is_found_and_healed_and_no_page_is_lost(tmp_path: Path, damage: 
 
 
 def test_every_kind_of_finding_is_one_that_a_damage_shows() -> None:
-    assert {kind for damage in DAMAGES for kind in damage.kinds} == set(KINDS)
+    shown = {kind for damage in DAMAGES for kind in damage.kinds}
+    deferred = {kind for kind in KINDS if kind.startswith("deferred")}  # test_deferred.py shows these
+    assert shown | deferred == set(KINDS)
 
 
 def test_the_page_that_is_kept_of_two_is_in_the_index(tmp_path: Path) -> None:

@@ -254,6 +254,7 @@ def test_a_page_that_cannot_be_read(frontier: Frontiers) -> None:
     assert "cannot be read and was set aside" in said(frontier)
 
 
+OVER = "over the budget of 1,000 pages for host a.example"
 LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier check --repair` mends it."
 
 
@@ -261,6 +262,10 @@ LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier
     ("page", "sentence"),
     [
         (Page(URL, State.SEEN, reason="over budget", changed=1), "It is known but not queued: over budget."),
+        (
+            Page(URL, State.SEEN, reason=OVER, changed=int(NOW)),
+            f"It waits since {WHEN} and is not queued: {OVER}; it is queued as soon as there is room.",
+        ),
         (Page(URL, State.SEEN), "It is known but not queued: no reason was kept."),
         (
             Page(URL, State.LEASED),

@@ -388,7 +388,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
-            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(20))
+            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(28))
             assert row[:3] == model.host_counts(host)
 
     # -- what is always true -------------------------------------------------------------------------------

@@ -78,7 +78,8 @@ def test_golden_bytes_of_pages(page: Page, golden: str) -> None:
 
 
 def test_golden_bytes_of_hosts() -> None:
-    row, golden = HostRow(3, 2, 1, 1_700_000_000.25), "00000003 00000002 00000001 41d954fc40100000"
+    row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 1)
+    golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000001"
     assert records.encode_host(row).hex() == golden.replace(" ", "")
     assert records.decode_host(bytes.fromhex(golden)) == row
 
@@ -144,9 +145,8 @@ def test_a_reason_with_half_a_character_is_kept_without_it() -> None:
     assert records.decode_page(records.encode_page(page)).reason == "bad ? byte"
 
 
-@given(U32, U32, U32, st.floats(allow_nan=False))
-def test_a_host_row_comes_back_whole(queued: int, done: int, failed: int, visited: float) -> None:
-    row = HostRow(queued, done, failed, visited)
+@given(st.builds(HostRow, U32, U32, U32, st.floats(allow_nan=False), U32, U32))
+def test_a_host_row_comes_back_whole(row: HostRow) -> None:
     assert records.decode_host(records.encode_host(row)) == row
 
 

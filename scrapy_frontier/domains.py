@@ -1,0 +1,25 @@
+"""Registered domains: what one can buy below a public suffix, ``example.co.uk`` of ``www.example.co.uk``."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+
+@cache
+def _extractor() -> Any:
+    """The public suffix list that comes with tldextract; the newest one would be asked of the internet."""
+    import tldextract  # with Scrapy, which uses it for cookies
+
+    return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
+
+
+def registered_domain(host: str) -> str:
+    """The registered domain of *host*; an address, a suffix or a name of any other kind is its own.
+
+    3 us. Sub-domains of hosting services (``user.github.io``) belong to the service: who spawns them without
+    end must not be many.
+    """
+    found = _extractor().extract_str(host)
+    domain = f"{found.domain}.{found.suffix}" if found.domain and found.suffix else ""
+    return domain if domain and f".{host}".endswith(f".{domain}") else host

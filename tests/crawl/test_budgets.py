@@ -1,0 +1,172 @@
+"""Sites without end: the crawl ends by itself, and a larger budget fetches exactly what had to wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse, Response
+from server import Answer, Web, links
+
+from scrapy_frontier.core.lifecycle import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import Crawl
+
+    from scrapy_frontier.core.records import Page
+
+ADDON = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "LOG_LEVEL": "INFO"}
+
+
+class LinkSpider(Spider):
+    """Fetches *start_urls* and whatever they link."""
+
+    name = "links"
+
+    def parse(self, response: Response) -> Any:
+        if isinstance(response, HtmlResponse):
+            for link in response.css("a::attr(href)").getall():
+                yield Request(response.urljoin(link))
+
+
+class Endless(Web):
+    """Sites without end: a calendar, a path that repeats itself, one that grows, and session identifiers."""
+
+    def _next(self, host: int, path: str) -> Answer:
+        kind, _, rest = path.strip("/").partition("/")
+        if kind == "calendar":
+            day = int(rest or 0)
+            return Answer(body=links(f"/calendar/{day + 1}", f"/calendar/{day + 2}"))
+        if kind == "loop":
+            return Answer(body=links(f"{path.rstrip('/')}/again", "/loop"))
+        if kind == "deep":
+            return Answer(body=links(f"{path.rstrip('/')}/{len(path)}"))
+        if kind.partition("?")[0] == "session":
+            number = len(self.visits)
+            return Answer(body=links(f"/session?page={number % 5}&sid={number:016x}"))
+        return super()._next(host, path)
+
+
+@pytest.fixture
+def endless() -> Iterator[Endless]:
+    web = Endless(hosts=2)
+    yield web
+    web.close()
+
+
+def test_paths_that_grow_or_repeat_and_sessions_end_by_themselves(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    seeds = [endless.url(path) for path in ("/loop", "/deep", "/session?page=0")]
+    crawl = run(LinkSpider, ADDON, start_urls=seeds)
+    assert crawl.reason == "finished"
+    assert crawl.stats["frontier/traps/repeated_segments"] == 1
+    assert crawl.stats["frontier/traps/depth"] == 1
+    assert crawl.stats["frontier/traps/session"] >= 1
+    assert [path for path in endless.paths() if path.startswith("/loop")] == [
+        "/loop",
+        "/loop/again",
+        "/loop/again/again",
+    ]
+    assert max(path.count("/") for path in endless.paths()) == 20
+    sessions = sorted(path for path in endless.paths() if path.startswith("/session"))
+    assert sessions == sorted({f"/session?page={number}" for number in range(5)} & set(sessions))
+    assert all("again/again/again" not in url for url in pages()), "a trap leaves no row"
+    assert crawl.log.count("said once for") == 2
+
+
+def test_without_the_addon_no_url_is_changed(endless: Endless, run: Callable[..., Crawl]) -> None:
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 10}, start_urls=[endless.url("/session?page=0")])
+    assert crawl.reason == "finished"
+    assert len(endless.visits) == 10
+    assert all("&sid=" in path for path in endless.paths()[1:])
+
+
+def test_a_larger_budget_fetches_exactly_what_had_to_wait(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    endless.link("/shop", *(f"/item/{number}" for number in range(70)))
+    seeds = [endless.url("/shop"), endless.url("/calendar/0", host=1)]
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 30}, start_urls=seeds)
+    assert crawl.reason == "finished"
+    assert len(endless.paths(0)) == len(endless.paths(1)) == 30
+    known = pages()
+    waiting = [url for url, page in known.items() if page.state is State.SEEN]
+    assert crawl.stats["frontier/pages/seen"] == crawl.stats["frontier/deferred"] == len(waiting)
+    assert len(waiting) >= 41
+    assert f"over the budget of 30 pages for host {endless.name(0)}" in {known[url].reason for url in waiting}
+
+    before = len(endless.visits)
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 50}, start_urls=seeds)
+    assert crawl.reason == "finished"
+    assert len(endless.paths(0)) == len(endless.paths(1)) == 50
+    later = [endless.url(visit.path, visit.host) for visit in endless.visits[before:]]
+    assert len(set(later)) == len(later) == 40
+    of_shop = [url for url in waiting if "/item/" in url]
+    assert [url for url in later if "/item/" in url] != []
+    assert sorted(url for url in later if "/item/" in url) == sorted(of_shop[:20]), "oldest first"
+
+
+def test_the_same_budget_again_fetches_nothing(endless: Endless, run: Callable[..., Crawl]) -> None:
+    for _ in range(2):
+        crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 8}, start_urls=[endless.url("/calendar/0")])
+        assert crawl.reason == "finished"
+        assert len(endless.visits) == 8
+
+
+def test_a_short_queue_is_filled_up_until_all_is_fetched(endless: Endless, run: Callable[..., Crawl]) -> None:
+    endless.link("/shop", *(f"/item/{number}" for number in range(60)))
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PENDING": 10}, start_urls=[endless.url("/shop")])
+    assert crawl.reason == "finished"
+    assert len(set(endless.paths())) == len(endless.paths()) == 61
+    assert crawl.stats["frontier/deferred"] >= 50
+    assert crawl.stats["frontier/pages/seen"] == 0
+
+
+def test_seeds_are_kept_beyond_the_budget_and_fetched_whatever_they_look_like(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    seeds = [endless.url(f"/seed/{number}") for number in range(40)]
+    odd = endless.url("/x/x/x/x", host=1)
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 2}, start_urls=[*seeds, odd])
+    assert len(endless.paths(0)) == 2
+    assert endless.paths(1) == ["/x/x/x/x"]
+    assert set(pages()) == {*seeds, odd}
+    assert crawl.stats["frontier/pages/seen"] == 38
+
+
+def test_a_seed_that_leads_into_a_trap_is_named_in_the_log(
+    endless: Endless, run: Callable[..., Crawl]
+) -> None:
+    seed = endless.on("/seed", status=301, headers={"Location": "/y/y/y"})
+    crawl = run(LinkSpider, start_urls=[seed])
+    assert endless.paths() == ["/seed"]
+    assert crawl.reason == "finished"
+    assert "WARNING: Refused <GET" in crawl.log
+    assert "comes from a seed" in crawl.log
+
+
+def test_a_depth_that_grows_brings_back_what_lay_deeper(endless: Endless, run: Callable[..., Crawl]) -> None:
+    seed = endless.url("/deep")
+    run(LinkSpider, {"FRONTIER_DEPTH": 2}, start_urls=[seed])
+    assert len(endless.visits) == 3
+    run(LinkSpider, {"FRONTIER_DEPTH": 5}, start_urls=[seed])
+    assert len(endless.visits) == len(set(endless.paths())) == 6
+
+
+def test_a_killed_crawl_keeps_to_its_budget(endless: Endless, start: Callable[..., Crawl]) -> None:
+    endless.default = Answer(delay=0.03)
+    endless.on("/shop", Answer(body=links(*(f"/item/{number}" for number in range(90)))))
+    settings = {"FRONTIER_HOST_PAGES": 40, "CONCURRENT_REQUESTS": 4}
+    for count in (10, 25):
+        crawl = start(LinkSpider, settings, start_urls=[endless.url("/shop")])
+        endless.wait(count)
+        crawl.kill()
+    crawl = start(LinkSpider, settings, start_urls=[endless.url("/shop")]).wait()
+    assert crawl.reason == "finished"
+    assert len(set(endless.paths())) == 40
+    assert len(endless.visits) <= 40 + 2 * 4, "only what was under way came again"
+    assert crawl.stats["frontier/pages/seen"] == 51
