@@ -15,7 +15,10 @@ logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
 SETTINGS = {"FRONTIER_SESSION_IDS": "strip"}
-SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
+SPIDER_MIDDLEWARES = {
+    "scrapy_frontier.FrontierSpiderMiddleware": 950,
+    "scrapy_frontier.duplicates.DuplicatesMiddleware": 960,
+}
 
 
 class Addon:

@@ -15,6 +15,7 @@ from scrapy.http import Response
 from . import compat
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
+from .requests import DUPLICATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -173,6 +174,9 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
         return Outcome(_FINAL_EVENTS[flight.status], flight.status, f"HTTP {flight.status}")
     if flight.status >= 400:
         return Outcome(Event.FAILED, flight.status, f"HTTP {flight.status}")
+    other = flight.request.meta.get(DUPLICATE)
+    if other is not None:
+        return Outcome(Event.FETCHED, flight.status, f"same content as {other}"[:_LONGEST_REASON])
     return Outcome(Event.FETCHED, flight.status)
 
 

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
+DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
+
+_OURS = (AUTO_SLOT, POSTPONED, DUPLICATE)  # said of one visit, and not stored
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -147,8 +150,8 @@ class Codec:
             meta = request.meta
             if not meta:
                 return head
-            if AUTO_SLOT in meta or POSTPONED in meta:
-                meta = {key: item for key, item in meta.items() if key not in (AUTO_SLOT, POSTPONED)}
+            if AUTO_SLOT in meta or POSTPONED in meta or DUPLICATE in meta:
+                meta = {key: item for key, item in meta.items() if key not in _OURS}
             tail = '"meta":' + _dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
         except RecursionError:

@@ -67,7 +67,7 @@ def test_every_stat_is_in_the_table() -> None:
 
 
 def test_every_meta_key_is_in_the_table() -> None:
-    assert first_cells(section("Meta keys")) == {requests.AUTO_SLOT, "download_slot"}
+    assert first_cells(section("Meta keys")) == {requests.AUTO_SLOT, requests.DUPLICATE, "download_slot"}
 
 
 def test_every_reason_to_close_is_named() -> None:

@@ -46,7 +46,8 @@ class BadExport(FrontierError):
 def export_records(store: Store, now: float) -> Iterator[Record]:
     """Every record of the frontier, the header first and the number of records last."""
     count = 0
-    for part in (_header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)):
+    parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
+    for part in (*parts, _contents(store)):
         for record in part:
             count += 1
             yield record
@@ -135,6 +136,13 @@ def _hosts(store: Store) -> Iterator[Record]:
         yield {"host": key[1:].decode(errors="replace"), "visited": inspect.host_row(value).visited}
     for host, orders in all_orders(store):
         yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
+
+
+def _contents(store: Store) -> Iterator[Record]:
+    for key, value in store.scan(keys.CONTENT):
+        host, _, digest = key[1:].partition(b"\0")
+        page_id = int.from_bytes(value, "big")
+        yield {"content": page_id, "host": host.decode(errors="replace"), "digest": digest.hex()}
 
 
 def _aside(store: Store) -> Iterator[Record]:
@@ -283,6 +291,10 @@ class Importer:
             value = varint.encode(_number(record, "depth")) if "depth" in record else b""
             self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
 
+    def _content(self, record: Record) -> None:
+        key = keys.content_key(_text(record, "host"), bytes.fromhex(_text(record, "digest")))
+        self._put(key, keys.id_bytes(_number(record, "content")))
+
     def _host(self, record: Record) -> None:
         self._visited[_text(record, "host")] = float(str(record["visited"]))
 
@@ -303,6 +315,7 @@ class Importer:
         "deferred": _deferred,
         "orders": _orders,
         "aside": _aside,
+        "content": _content,
         "host": _host,
     }
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _GIVEN_UP = re.compile(r"(.*) \((\d+) attempts\)", re.DOTALL).fullmatch
 _HTTP = re.compile(r"HTTP (\d+)").fullmatch
 _BUDGET = re.compile(r"over the budget of [\d,]+ |behind others that wait |more than [\d,]+ links? ").match
+_SAME = "same content as "
 _CALLBACK = "callback raised "
 _UNREADABLE = "unreadable record: "
 _DROPPED = "led to a request that was dropped"
@@ -145,7 +146,10 @@ def _after_last(page: Page) -> str:
 def _done(facts: Facts) -> str:
     page = facts.page
     status = f" with HTTP {page.status}" if page.status else ""
-    return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}."
+    same = ""
+    if page.reason.startswith(_SAME):
+        same = f"; it has the {page.reason}, so its links were not followed"
+    return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{same}."
 
 
 def _redirected(facts: Facts) -> str:

@@ -439,6 +439,25 @@ class Frontier:
             host.ready_at = max(host.ready_at, sent + host.delay)
         self._hosts.put(host, now)
 
+    def same_content(self, page_id: int, host: str, digest: bytes) -> Page | None:
+        """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
+
+        A page that failed does not count: nobody followed its links. One lookup, two for a duplicate.
+        """
+        self.commit()
+        key = keys.content_key(host, digest)
+        stored = self._store.get(key)
+        first = page_id if stored is None else int.from_bytes(stored, "big")
+        try:
+            page = self.page(first) if first != page_id else None
+        except UnreadableRecord:
+            page = None
+        if page is not None and page.state in (State.DONE, State.QUEUED):
+            return page
+        if stored is None or first != page_id:
+            self._journal.add(key, keys.id_bytes(page_id))
+        return None
+
     # -- leases end ------------------------------------------------------------------------------------
 
     def release(self, lease_id: int, outcome: Outcome, now: float) -> State | None:

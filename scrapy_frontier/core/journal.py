@@ -57,6 +57,11 @@ class Journal:
         self.put(keys.INDEX + fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
         return page_id
 
+    def add(self, key: bytes, value: bytes) -> None:
+        """Have the next batch hold a row that no count depends on."""
+        self.put(key, value)
+        self.is_open = True
+
     @property
     def turn(self) -> int:
         """Whose turn comes now among equals: that of the page discovered last."""

@@ -82,9 +82,12 @@ def test_forgetting_leaves_no_row_behind(frontier: Frontiers) -> None:
     assert all("www0" in url for url in waiting(frontier.directory))
 
 
-def test_an_export_carries_what_waits(
+def test_an_export_carries_what_waits_and_what_pages_held(
     frontier: Frontiers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    found = begin(tmp_path)
+    assert found.same_content(0, "www0.shop.example", b"d" * 16) is None
+    found.close()
     frontier("export", tmp_path / "x.gz")
     new = Frontiers(tmp_path / "new", capsys)
     assert new("import", tmp_path / "x.gz").code == 0

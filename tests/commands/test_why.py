@@ -19,6 +19,7 @@ from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.records import Page, encode_page
 from scrapy_frontier.flights import Flight, verdict
+from scrapy_frontier.requests import DUPLICATE
 
 URL = "http://a.example/page"
 WHEN = "2023-11-14 22:13:20 UTC"
@@ -48,6 +49,14 @@ STORIES = {
         verdict(flight(is_fetched=True, status=200)),
         "",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt.",
+    ),
+    "duplicate": Story(
+        verdict(
+            flight(is_fetched=True, status=200, request=Request(URL, meta={DUPLICATE: "http://a.example/"}))
+        ),
+        "same content as http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; it has the same content as "
+        "http://a.example/, so its links were not followed.",
     ),
     "gone": Story(
         verdict(flight(is_fetched=True, status=404)),
@@ -305,6 +314,7 @@ PREFIXES = {story.reason for story in STORIES.values()} | {
     "callback raised ",
     "led to ",
     "unreadable record: ",
+    "same content as ",
     DAMAGED,
 }
 

@@ -170,3 +170,67 @@ def test_a_killed_crawl_keeps_to_its_budget(endless: Endless, start: Callable[..
     assert len(set(endless.paths())) == 40
     assert len(endless.visits) <= 40 + 2 * 4, "only what was under way came again"
     assert crawl.stats["frontier/pages/seen"] == 51
+
+
+# -- the same content ------------------------------------------------------------------------------------
+
+
+class ItemSpider(LinkSpider):
+    """An item for every page, beside its links."""
+
+    name = "items"
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url, "same": response.meta.get("frontier_duplicate")}
+        yield from super().parse(response)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_branch_of_the_same_page_under_new_addresses_can_be_stopped(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], stops: bool
+) -> None:
+    """Every address below /copies gives the same page, which links two of them by relative addresses."""
+    same = links("1/", "2/")
+    for path in ("/", "/1/", "/2/", "/1/1/", "/1/2/", "/2/1/", "/2/2/"):
+        endless.on(path, body=same)
+    endless.on("/1/1/1/", body="the end")
+    endless.on("/", body=same, host=1)
+    settings = {**ADDON, "FRONTIER_DUPLICATES": "stop" if stops else None}
+    crawl = run(ItemSpider, settings, start_urls=[endless.url("/"), endless.url("/", 1)])
+    assert crawl.reason == "finished"
+    if not stops:
+        assert len(endless.paths(0)) > 7
+        assert "frontier/duplicates" not in crawl.stats
+        return
+    assert sorted(endless.paths(0)) == ["/", "/1/", "/2/"]
+    assert crawl.stats["frontier/duplicates"] == 2
+    assert crawl.stats["item_scraped_count"] == len(endless.visits), "the spider gets every page"
+    copy = pages()[endless.url("/1/")]
+    assert (copy.state, copy.reason) == (State.DONE, f"same content as {endless.url('/')}")
+    assert pages()[endless.url("/", 1)].reason == "", "another host may hold the same"
+
+
+def test_duplicates_are_known_over_runs_and_a_page_is_no_duplicate_of_itself(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    endless.on("/one", body=links("/deeper"))
+    endless.on("/two", body=links("/deeper/still"))
+    endless.on("/copy", body=links("/deeper/still"))
+    settings = {**ADDON, "FRONTIER_DUPLICATES": "stop"}
+    run(LinkSpider, settings, start_urls=[endless.url("/one"), endless.url("/two")])
+    crawl = run(LinkSpider, settings, start_urls=[endless.url("/copy")])
+    assert crawl.stats["frontier/duplicates"] == 1
+    assert pages()[endless.url("/copy")].reason == f"same content as {endless.url('/two')}"
+    run(AgainSpider, settings, start_urls=[endless.url("/one")])
+    assert endless.paths().count("/one") == 2
+    assert pages()[endless.url("/one")].reason == ""
+
+
+class AgainSpider(LinkSpider):
+    """Visits its pages whether they are known or not."""
+
+    name = "again"
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, dont_filter=True, meta={"depth": 0})
