@@ -21,5 +21,10 @@ def registered_domain(host: str) -> str:
     end must not be many.
     """
     found = _extractor().extract_str(host)
-    domain = f"{found.domain}.{found.suffix}" if found.domain and found.suffix else ""
-    return domain if domain and f".{host}".endswith(f".{domain}") else host
+    if found.domain and found.suffix:
+        domain = f"{found.domain}.{found.suffix}"
+    else:  # the list's own rule for a suffix it does not have: its last label
+        domain = ".".join(host.split(".")[-2:])
+        if domain[-1:].isdigit() or ":" in domain:
+            return host
+    return domain if f".{host}".endswith(f".{domain}") else host

@@ -62,6 +62,7 @@ class Runtime:
         self.directory = directory or tempfile.mkdtemp(prefix="frontier-")
         name = f"{type(fingerprinter).__module__}.{type(fingerprinter).__qualname__}"
         politeness = default_politeness(crawler.settings, spider)
+        registered_domain("www.example.com")  # reads the list of suffixes: 30 ms, now rather than later
         try:
             self._store = Store(self.directory, requests.key_scheme(self.fingerprint, name))
             self.frontier = Frontier(

@@ -104,7 +104,7 @@ class Frontier:
     ) -> None:
         self._store = store
         self._journal = Journal(store)
-        self._hosts = Hosts()
+        self._hosts = Hosts(domain_of)
         self._leases = Leases(lease_timeout)
         self._default_politeness = default_politeness
         self._politeness = politeness or {}
@@ -342,11 +342,11 @@ class Frontier:
     def _spill(self, host: Host, now: float) -> bool:
         """Defer the head of a host whose budget of pages is used up; false where it may be fetched."""
         over = self._budgets.spent(host)
-        head = host.heads[0]
-        page_id = keys.rank_id(head)
-        if over is None or page_id >= keys.FIRST_VISIT or head in host.unstored:
+        rank = host.heads[0]
+        page_id = keys.rank_id(rank)
+        if over is None or page_id >= keys.FIRST_VISIT or rank in host.unstored:
             return False
-        rank = host.take()
+        del host.heads[0]
         page, _ = self._read(host, rank, page_id)
         if page is not None:
             self._journal.unqueue(host, rank)

@@ -1,8 +1,8 @@
 """Which host may be visited now, and which of its pages comes first.
 
-`Hosts` owns the two heaps. A host is in at most one of them, and only while it has queued pages and room
-for another request: ``ready`` (best head first) or ``cooling`` (soonest first). Entries that have become
-wrong are left in the heaps and skipped when they surface. Nothing here touches the disk or a clock;
+`Hosts` owns the clock of each host. A host with queued pages and room for another request is either ready,
+and then `Turns` knows when it comes, or in the heap of ``cooling`` ones, soonest first. Entries that have
+become wrong are left in the heap and skipped when they surface. Nothing here touches the disk or a clock;
 `Frontier` passes *now* and fills the heads.
 """
 
@@ -12,11 +12,17 @@ import heapq
 import re
 from bisect import insort
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from . import keys
+from .fairness import Turns
 from .records import HostRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .fairness import Domain
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
@@ -47,6 +53,10 @@ class Place(Enum):
     BLOCKED = "blocked"  # by the operator
     BUSY = "busy"  # as many requests under way as allowed
     RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
+
+
+def _is_ready(host: Host) -> bool:
+    return host.place is Place.READY
 
 
 class Politeness(NamedTuple):
@@ -84,11 +94,13 @@ class Host:
         "cursor",
         "deferred",
         "delay",
+        "domain",
         "done",
         "excluded",
         "failed",
         "heads",
         "in_flight",
+        "in_flight_before",
         "is_blocked",
         "jitter",
         "leased",
@@ -116,6 +128,8 @@ class Host:
         self.more = False
         self.cursor = b""
         self.in_flight = 0
+        self.in_flight_before = 0  # as `Turns` saw it last
+        self.domain: Domain | None = None
         self.is_blocked = False
         self.place = Place.IDLE
         self.tally: Tally | None = None
@@ -180,22 +194,16 @@ class Host:
             self.heads.sort()
 
 
-# Score first; among equals the host with the fewest requests under way, then the oldest page.
-_Entry = tuple[bytes, int, bytes, str]
-
-
-def _entry(host: Host) -> _Entry:
-    head = host.heads[0]
-    return head[: keys.SCORE_BYTES], host.in_flight, head, host.name
+def _itself(name: str) -> str:
+    return name
 
 
 class Hosts:
-    """The hosts in memory, by name, and the heaps over them."""
+    """The hosts in memory, by name, and the heaps over them. *domain_of* gives a host's registered domain."""
 
-    def __init__(self) -> None:
+    def __init__(self, domain_of: Callable[[str], str] = _itself) -> None:
         self.by_name: dict[str, Host] = {}
-        # Names, not hosts: the garbage collector then has no reason to walk the heaps.
-        self._ready: list[_Entry] = []
+        self._ready = Turns(self.by_name, _is_ready, domain_of)
         self._cooling: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
@@ -220,30 +228,12 @@ class Hosts:
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
-            heapq.heappush(self._ready, _entry(host))
-            if len(self._ready) > 64 + 4 * len(self.by_name):
-                self._drop_stale()
-
-    def _drop_stale(self) -> None:
-        self._ready = [_entry(host) for host in self.by_name.values() if host.place is Place.READY]
-        heapq.heapify(self._ready)
+        self._ready.update(host)
 
     def best(self, now: float) -> Host | None:
-        """The ready host whose head comes first, or None; O(log hosts), O(1) when there is none."""
+        """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
         self._warm_up(now)
-        ready = self._ready
-        while ready:
-            entry = ready[0]
-            host = self.by_name.get(entry[3])
-            if (
-                host is not None
-                and host.place is Place.READY
-                and host.heads[0] == entry[2]
-                and host.in_flight == entry[1]
-            ):
-                return host
-            heapq.heappop(ready)
-        return None
+        return self._ready.best()
 
     def _warm_up(self, now: float) -> None:
         cooling = self._cooling
@@ -279,4 +269,5 @@ class Hosts:
             heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.IDLE
+            self._ready.leave(host)
             del self.by_name[host.name]
