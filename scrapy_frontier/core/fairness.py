@@ -12,14 +12,12 @@ left in the heaps and skipped when they surface.
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from . import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from .hosts import Host
 
 # Score, requests of the host under way, head, name.
 _HostEntry = tuple[bytes, int, bytes, str]
@@ -43,11 +41,24 @@ class Domain:
         self.offered: _Entry | None = None  # in the heap of domains
 
 
-class Turns:
+class Member(Protocol):
+    """What is asked of a host."""
+
+    name: str
+    heads: list[bytes]
+    in_flight: int
+    in_flight_before: int  # as `Turns` saw it last
+    domain: Domain | None
+
+
+HostT = TypeVar("HostT", bound=Member)
+
+
+class Turns(Generic[HostT]):
     """*by_name* are the hosts in memory; *is_ready* says of a host whether it may be visited now."""
 
     def __init__(
-        self, by_name: dict[str, Host], is_ready: Callable[[Host], bool], domain_of: Callable[[str], str]
+        self, by_name: dict[str, HostT], is_ready: Callable[[HostT], bool], domain_of: Callable[[str], str]
     ) -> None:
         self._by_name = by_name
         self._is_ready = is_ready
@@ -58,7 +69,7 @@ class Turns:
         self._handed_out = 0
         self._active = 0  # domains with a ready host
 
-    def update(self, host: Host) -> None:
+    def update(self, host: HostT) -> None:
         """Take note of a host that has changed in any way; O(log hosts)."""
         domain = host.domain
         if domain is None:
@@ -76,7 +87,7 @@ class Turns:
                 heapq.heapify(domain.ready)
         self._offer(domain)
 
-    def _join(self, host: Host) -> Domain:
+    def _join(self, host: HostT) -> Domain:
         name = self._domain_of(host.name)
         domain = self._domains.get(name)
         if domain is None:
@@ -91,7 +102,7 @@ class Turns:
         host.domain = domain
         return domain
 
-    def leave(self, host: Host) -> None:
+    def leave(self, host: HostT) -> None:
         """Forget a host that is no longer ready."""
         domain, host.domain = host.domain, None
         if domain is not None:
@@ -106,7 +117,7 @@ class Turns:
             domain.resting = max(domain.resting, self._handed_out) + max(self._active - 1, 0) * count
             heapq.heappush(self._resting, (domain.resting, domain.name))
 
-    def best(self) -> Host | None:
+    def best(self) -> HostT | None:
         """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
         while self._resting and self._resting[0][0] <= self._handed_out:
             domain = self._domains.get(heapq.heappop(self._resting)[1])
@@ -170,7 +181,7 @@ class Turns:
         heapq.heapify(self._heap)
 
 
-def _host_entry(host: Host) -> _HostEntry:
+def _host_entry(host: Member) -> _HostEntry:
     # Names, not hosts: the garbage collector then has no reason to walk the heaps.
     head = host.heads[0]
     return head[: keys.SCORE_BYTES], host.in_flight, head, host.name

@@ -128,7 +128,7 @@ class Host:
         self.more = False
         self.cursor = b""
         self.in_flight = 0
-        self.in_flight_before = 0  # as `Turns` saw it last
+        self.in_flight_before = 0
         self.domain: Domain | None = None
         self.is_blocked = False
         self.place = Place.IDLE
