@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
+from scrapy.resolver import CachingThreadedResolver
 from server import Answer, Web, links
+from twisted.internet.defer import succeed
 
 from scrapy_frontier.core.lifecycle import State
 
@@ -170,6 +172,44 @@ def test_a_killed_crawl_keeps_to_its_budget(endless: Endless, start: Callable[..
     assert len(set(endless.paths())) == 40
     assert len(endless.visits) <= 40 + 2 * 4, "only what was under way came again"
     assert crawl.stats["frontier/pages/seen"] == 51
+
+
+# -- sub-domains without end -----------------------------------------------------------------------------
+
+
+class Loopback(CachingThreadedResolver):
+    """Every name is the server's first address."""
+
+    def getHostByName(self, name: str, timeout: Any = ()) -> Any:  # noqa: N802 - Twisted's name
+        return succeed("127.0.0.2")
+
+
+class WidePages(Web):
+    """Every page of trap.test links five hosts that are new; the sites link a few pages of their own."""
+
+    def _next(self, host: int, path: str) -> Answer:
+        port = self.url("").rpartition(":")[2]
+        kind, _, number = path.strip("/").partition("/")
+        if kind == "trap":
+            new = (int(number) * 5 + step for step in range(1, 6))
+            return Answer(body=links(*(f"http://h{each}.trap.test:{port}/trap/{each}" for each in new)))
+        return Answer(body=links(*(f"/{kind}/{int(number) * 3 + step}" for step in range(1, 4))))
+
+
+def test_sub_domains_without_end_crowd_nobody_out(run: Callable[..., Crawl]) -> None:
+    web = WidePages()
+    port = web.url("").rpartition(":")[2]
+    sites = [f"http://www.site{number}.test:{port}/site{number}/0" for number in range(9)]
+    settings = {
+        "DNS_RESOLVER": "test_budgets.Loopback",
+        "CLOSESPIDER_PAGECOUNT": 300,
+    }
+    crawl = run(LinkSpider, settings, start_urls=[f"http://h0.trap.test:{port}/trap/0", *sites])
+    web.close()
+    share = sum(path.startswith("/trap/") for path in web.paths()) / len(web.visits)
+    assert crawl.reason == "closespider_pagecount"
+    assert share < 0.2, "one domain of ten, with some room for chance"
+    assert crawl.stats["frontier/pages/failed"] == 0
 
 
 # -- the same content ------------------------------------------------------------------------------------
