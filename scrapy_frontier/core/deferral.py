@@ -27,7 +27,8 @@ AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
 
 class Deferral:
-    """*host* loads a host by its name, *queue* puts the rank of a stored page into a host's queue."""
+    """*host* loads a host by its name; *settle* puts the rank of a stored page into its queue, or is told that
+    there is none."""
 
     def __init__(
         self,
@@ -35,13 +36,13 @@ class Deferral:
         journal: Journal,
         budgets: Budgets,
         host: Callable[[str], Host],
-        queue: Callable[[Host, bytes, float], None],
+        settle: Callable[[Host, bytes | None, float], None],
     ) -> None:
         self._store = store
         self._journal = journal
         self._budgets = budgets
         self._host = host
-        self._queue = queue
+        self._settle = settle
         self._to_load: bytes | None = b""
 
     @property
@@ -115,6 +116,7 @@ class Deferral:
         host = self._host(page.host or host_of(page.url))
         over = budgets.over(host, is_new=False)
         if over is not None and over.unit == unit:
+            self._settle(host, None, now)
             return False
         journal = self._journal
         journal.delete(key)
@@ -123,11 +125,12 @@ class Deferral:
             page = page._replace(changed=int(now), reason=over.reason)
             journal.put(keys.page_key(page_id), records.encode_page(page))
             journal.touch(host)
+            self._settle(host, None, now)
             return True
         page = page._replace(state=State.QUEUED, changed=0, reason="")
         journal.put(keys.page_key(page_id), records.encode_page(page))
         journal.count_ended(host, State.SEEN, -1)
-        self._queue(host, keys.rank(page.priority, NEUTRAL, page_id, page_id), now)
+        self._settle(host, keys.rank(page.priority, NEUTRAL, page_id, page_id), now)
         return True
 
 

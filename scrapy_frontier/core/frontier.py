@@ -111,7 +111,7 @@ class Frontier:
         self._orders = dict(all_orders(store))
         self._traps = traps if traps is not None else None
         self._budgets = Budgets(limits, domain_of)
-        self._deferral = Deferral(store, self._journal, self._budgets, self._host, self._queue)
+        self._deferral = Deferral(store, self._journal, self._budgets, self._host, self._settle)
         self.refusals: deque[Refusal] = deque(maxlen=_MOST_REFUSALS)  # since somebody last looked
         self.refused: Counter[str] = Counter()  # links in this run, by kind
         self._max_attempts = max_attempts
@@ -217,6 +217,8 @@ class Frontier:
         """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
         host = self._hosts.by_name.get(name)
         if host is None:
+            if name in self._journal.left:
+                self.commit()
             stored = self._store.get(keys.host_key(name))
             host = self._load_host(name, self._host_row(name, stored) if stored else HostRow())
         return host
@@ -318,6 +320,13 @@ class Frontier:
         self._queue(host, keys.rank(priority, NEUTRAL, self._journal.turn, page_id), now)
         return True
 
+    def _settle(self, host: Host, rank: bytes | None, now: float) -> None:
+        """Queue a page that waited for a budget, or go without it."""
+        if rank is not None:
+            self._queue(host, rank, now)
+        else:
+            self._forget_if_idle(host, now)
+
     def _queue(self, host: Host, rank: bytes, now: float) -> None:
         self._journal.queue(host, rank)
         host.add(rank)
@@ -334,9 +343,11 @@ class Frontier:
     def _defer_new(self, link: Link, host: Host, over: Over, now: float) -> int | None:
         """Keep a new page for later, or only count it where enough are kept."""
         if not over.is_kept and not link.is_named:
+            self._forget_if_idle(host, now)
             return self._refuse(link, "over-budget", over.reason)
         page_id = self._journal.new_page(link.fingerprint)
         self._deferral.put(page_id, _page(link, now), host, over, now, link.depth)
+        self._forget_if_idle(host, now)
         return self._refuse(link, "deferred", over.reason, page_id)
 
     def _spill(self, host: Host, now: float) -> bool:

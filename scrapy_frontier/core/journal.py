@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 class Journal:
     """Collects rows until `commit` writes them as one atomic batch.
 
-    ``fresh`` maps fingerprints of new pages that are in the open batch to their ids.
+    ``fresh`` maps fingerprints of new pages that are in the open batch to their ids; ``left`` names hosts
+    that were forgotten while their newest row is there.
     """
 
     def __init__(self, store: Store) -> None:
@@ -32,6 +33,7 @@ class Journal:
         self.is_open = False
         self.withheld = 0  # queued pages of blocked hosts in memory
         self.fresh: dict[bytes, int] = {}
+        self.left: set[str] = set()
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
         try:
@@ -115,6 +117,7 @@ class Journal:
         """Put the row of a host that is about to be forgotten into the open batch."""
         if host in self._touched:
             self._touched.remove(host)
+            self.left.add(host.name)
             self.put(keys.host_key(host.name), records.encode_host(host.row()))
 
     def commit(self) -> None:
@@ -140,6 +143,7 @@ class Journal:
         self._batch.clear()
         self._touched.clear()
         self.fresh.clear()
+        self.left.clear()
         self.is_open = False
 
     def begin_run(self) -> bool:

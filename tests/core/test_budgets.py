@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_frontier.core import keys
+from scrapy_frontier.core import keys, records
 from scrapy_frontier.core.budgets import Limits
 from scrapy_frontier.core.deferral import AT_A_TIME
 from scrapy_frontier.core.frontier import Frontier, Link
@@ -297,6 +297,22 @@ def test_the_queue_of_a_domain_is_filled_up_again(tmp_path: Path) -> None:
     assert (frontier.pending, seen(frontier)) == (3, 9)
     assert reason(frontier, 3) == "over the budget of 3 queued pages for domain trap.example"
     assert drain(frontier) == list(range(12))
+    frontier.close()
+
+
+def test_hosts_of_which_all_pages_wait_take_no_memory(tmp_path: Path) -> None:
+    frontier = start(tmp_path, domain_pages=2)
+    frontier.discover(trap_hosts(15), NOW)
+    frontier.discover(trap_hosts(60, first=10), NOW)
+    assert frontier.hosts == 2
+    assert frontier.refused == {"deferred": 20, "over-budget": 48}
+    frontier.discover(pages(1, "h9.trap.example", first=900), NOW)
+    row = records.decode_host(frontier._store.get(keys.host_key("h9.trap.example")) or b"")
+    assert row.deferred == 1
+    frontier.close()
+    frontier = start(tmp_path)
+    assert len(drain(frontier)) == 22
+    assert frontier.hosts == 0
     frontier.close()
 
 
