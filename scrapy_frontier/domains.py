@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 
@@ -14,6 +14,7 @@ def _extractor() -> Any:
     return tldextract.TLDExtract(suffix_list_urls=(), cache_dir=None)
 
 
+@lru_cache(maxsize=4096)  # a host that is loaded is asked for up to three times
 def registered_domain(host: str) -> str:
     """The registered domain of *host*; an address, a suffix or a name of any other kind is its own.
 

@@ -27,8 +27,8 @@ AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
 
 class Deferral:
-    """*host* loads a host by its name; *settle* puts the rank of a stored page into its queue, or is told that
-    there is none."""
+    """*host* loads a host by its name; *settle* puts the rank of a stored page into its queue, or is told
+    that there is none."""
 
     def __init__(
         self,
