@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded
 
 _AT_A_TIME = 1000  # rows in one batch
-_FLAGS = {State.QUEUED: QUEUED, State.SEEN: DEFERRED}
 
 
 class Check:
@@ -123,8 +122,11 @@ class Check:
     def _enter(self, page_id: int, page: Page) -> None:
         host = inspect.host_of_page(page)
         self._attempts += page.attempts
-        self._ledger.enter(page_id, KNOWN | _FLAGS.get(page.state, 0), host)
+        flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
+        self._ledger.enter(page_id, flags, host)
         self._tally.count(host, page.state)
+        if page.is_deferred:
+            self._tally.count_deferred(host)
 
     def _queue(self) -> Iterator[Finding]:
         for key, _ in self._scan(keys.QUEUE):
@@ -291,6 +293,10 @@ class Check:
             self._delete(place.key)
         self._delete(keys.page_key(page_id))
         self._tally.count(host, page.state, -1)
+        if page.is_deferred:
+            self._tally.count_deferred(host, -1)
+            for unit in keys.deferred_units(host):
+                self._delete(keys.deferred_key(unit, page_id))
         self._ledger.strike(page_id)
 
     # -- hosts, counts, orders -------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Pages that wait for room in a budget: put aside, found again at the start, and taken back in order.
 
-Owns the deferred rows: each page in state SEEN has one, under the unit whose budget is used up. What
-happens to hosts and queues meanwhile is the frontier's; it lends the two functions this needs.
+Owns the deferred rows: each page that is seen, with a reason, has one, under the unit whose budget is used
+up. What happens to hosts and queues meanwhile is the frontier's; it lends the two functions this needs.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Deferral:
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
         self._put_row(page_id, over.unit, depth)
-        self._journal.count_ended(host, State.SEEN)
+        self._journal.count_deferred(host, 1)
         self._budgets.note(host)
 
     def _put_row(self, page_id: int, unit: str, depth: int = 0) -> None:
@@ -78,10 +78,11 @@ class Deferral:
         self._journal.put(keys.deferred_key(unit, page_id), value)
         self._budgets.deferred(unit, page_id)
 
-    def remove(self, page_id: int, host: str) -> None:
+    def remove(self, page_id: int, host: Host) -> None:
         """Remove the row of a page that waits no more, under whatever unit it is."""
-        for unit in keys.deferred_units(host):
+        for unit in keys.deferred_units(host.name):
             self._journal.delete(keys.deferred_key(unit, page_id))
+        self._journal.count_deferred(host, -1)
 
     def take_back(self, now: float) -> None:
         """Queue pages of one unit that has room, in order of discovery, at most `AT_A_TIME`.
@@ -111,7 +112,7 @@ class Deferral:
             page = records.decode_page(self._store.get(keys.page_key(page_id)) or b"")
         except UnreadableRecord:  # `check` sees to it
             return True
-        if page.state is not State.SEEN:
+        if not page.is_deferred:
             return True
         host = self._host(page.host or host_of(page.url))
         over = budgets.over(host, is_new=False)
@@ -129,7 +130,7 @@ class Deferral:
             return True
         page = page._replace(state=State.QUEUED, changed=0, reason="")
         journal.put(keys.page_key(page_id), records.encode_page(page))
-        journal.count_ended(host, State.SEEN, -1)
+        journal.count_deferred(host, -1)
         self._settle(host, keys.rank(page.priority, NEUTRAL, page_id, page_id), now)
         return True
 

@@ -47,7 +47,7 @@ def export_records(store: Store, now: float) -> Iterator[Record]:
     """Every record of the frontier, the header first and the number of records last."""
     count = 0
     parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
-    for part in (*parts, _contents(store)):
+    for part in (*parts, _bodies(store)):
         for record in part:
             count += 1
             yield record
@@ -138,11 +138,11 @@ def _hosts(store: Store) -> Iterator[Record]:
         yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
 
 
-def _contents(store: Store) -> Iterator[Record]:
-    for key, value in store.scan(keys.CONTENT):
+def _bodies(store: Store) -> Iterator[Record]:
+    for key, value in store.scan(keys.BODY):
         host, _, digest = key[1:].partition(b"\0")
         page_id = int.from_bytes(value, "big")
-        yield {"content": page_id, "host": host.decode(errors="replace"), "digest": digest.hex()}
+        yield {"body": page_id, "host": host.decode(errors="replace"), "digest": digest.hex()}
 
 
 def _aside(store: Store) -> Iterator[Record]:
@@ -247,7 +247,9 @@ class Importer:
             return
         self._put(keys.page_key(page_id), records.encode_page(page))
         self._tally.count(inspect.host_of_page(page), page.state)
-        self._to_place += page.state is State.QUEUED or page.state is State.SEEN
+        if page.is_deferred:
+            self._tally.count_deferred(inspect.host_of_page(page))
+        self._to_place += page.state is State.QUEUED or page.is_deferred
 
     def _enter(self, page_id: int, page: Page) -> bool:
         """Write the index row of a page; false if the same page is there already."""
@@ -291,9 +293,9 @@ class Importer:
             value = varint.encode(_number(record, "depth")) if "depth" in record else b""
             self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
 
-    def _content(self, record: Record) -> None:
-        key = keys.content_key(_text(record, "host"), bytes.fromhex(_text(record, "digest")))
-        self._put(key, keys.id_bytes(_number(record, "content")))
+    def _body(self, record: Record) -> None:
+        key = keys.body_key(_text(record, "host"), bytes.fromhex(_text(record, "digest")))
+        self._put(key, keys.id_bytes(_number(record, "body")))
 
     def _host(self, record: Record) -> None:
         self._visited[_text(record, "host")] = float(str(record["visited"]))
@@ -315,7 +317,7 @@ class Importer:
         "deferred": _deferred,
         "orders": _orders,
         "aside": _aside,
-        "content": _content,
+        "body": _body,
         "host": _host,
     }
 

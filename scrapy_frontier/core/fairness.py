@@ -25,6 +25,9 @@ _HostEntry = tuple[bytes, int, bytes, str]
 _Entry = tuple[bytes, bool, int, bytes, str]
 
 
+_UNUSED: list[_HostEntry] = []  # one for all domains of one host: the garbage collector walks each list
+
+
 class Domain:
     """A registered domain with hosts in memory; ``resting`` until so many hand-outs have been made in all."""
 
@@ -37,7 +40,7 @@ class Domain:
         self.in_flight = 0
         self.resting = 0
         self.is_active = False
-        self.ready: list[_HostEntry] = []
+        self.ready = _UNUSED
         self.offered: _Entry | None = None  # in the heap of domains
 
 
@@ -96,6 +99,7 @@ class Turns(Generic[HostT]):
         elif domain.sole:
             first = self._by_name[domain.sole]
             domain.sole = ""
+            domain.ready = []
             if self._is_ready(first):
                 domain.ready.append(_host_entry(first))
         domain.hosts += 1

@@ -312,9 +312,10 @@ class Frontier:
         if page is None or (page.state, Event.REQUEUED) not in TABLE:
             return False
         host = self._host(page.host or host_of(page.url))
-        self._journal.count_ended(host, page.state, -1)
-        if page.state is State.SEEN:
-            self._deferral.remove(page_id, host.name)
+        if page.is_deferred:
+            self._deferral.remove(page_id, host)
+        else:
+            self._journal.count_ended(host, page.state, -1)
         page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
         self._queue(host, keys.rank(priority, NEUTRAL, self._journal.turn, page_id), now)
@@ -456,7 +457,7 @@ class Frontier:
         A page that failed does not count: nobody followed its links. One lookup, two for a duplicate.
         """
         self.commit()
-        key = keys.content_key(host, digest)
+        key = keys.body_key(host, digest)
         stored = self._store.get(key)
         first = page_id if stored is None else int.from_bytes(stored, "big")
         try:

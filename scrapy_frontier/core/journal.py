@@ -96,16 +96,26 @@ class Journal:
         self.touch(host)
 
     def count_ended(self, host: Host, state: State, change: int = 1) -> None:
-        """Count a page that ended in *state*, or with -1 one that is taken back from there."""
+        """Count a page that ended in *state*, or with -1 one that is taken back from there.
+
+        A page that is only seen does not count for its host; one that waits for a budget does:
+        `count_deferred`.
+        """
         self.counts.states[state] += change
+        if state is State.SEEN:
+            self.is_open = True
+            return
         if state in (State.FAILED, State.GONE):
             host.failed += change
-        elif state is State.SEEN:
-            host.deferred += change
         else:
             host.done += change
             if state is State.EXCLUDED:
                 host.excluded += change
+        self.touch(host)
+
+    def count_deferred(self, host: Host, change: int) -> None:
+        self.counts.states[State.SEEN] += change
+        host.deferred += change
         self.touch(host)
 
     def touch(self, host: Host) -> None:

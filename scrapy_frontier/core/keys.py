@@ -11,7 +11,7 @@ waiting     ``w`` microseconds (8) page id (5)          soonest first
 host        ``h`` host                                  --
 aside       ``x`` page id (5)                           --
 orders      ``o`` host (`orders`)                       --
-content     ``c`` host ``\\0`` digest (16)              --
+body        ``b`` host ``\\0`` digest (16)              --
 deferred    ``d`` unit ``\\0`` page id (5)               per unit: order of discovery
 ==========  ==========================================  ==================================
 
@@ -36,7 +36,7 @@ WAITING = b"w"
 HOST = b"h"
 ASIDE = b"x"
 DEFERRED = b"d"
-CONTENT = b"c"
+BODY = b"b"
 
 ID_BYTES = 5
 MAX_ID = (1 << 40) - 1
@@ -92,8 +92,8 @@ def deferred_key(unit: str, page_id: int) -> bytes:
     return deferred_prefix(unit) + id_bytes(page_id)
 
 
-def content_key(host: str, digest: bytes) -> bytes:
-    return CONTENT + clean_host(host).encode() + b"\0" + digest
+def body_key(host: str, digest: bytes) -> bytes:
+    return BODY + clean_host(host).encode() + b"\0" + digest
 
 
 def split_deferred_key(key: bytes) -> tuple[str, int] | None:

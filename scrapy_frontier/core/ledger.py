@@ -64,7 +64,7 @@ class Ledger:
                     yield number * _PIECE + offset
 
 
-_COLUMNS = {State.QUEUED: 0, State.FAILED: 2, State.GONE: 2, State.SEEN: 3}  # all others are done
+_COLUMNS = {State.QUEUED: 0, State.FAILED: 2, State.GONE: 2}  # all others are done
 
 
 class Tally:
@@ -77,7 +77,13 @@ class Tally:
     def count(self, host: str, state: State, change: int = 1) -> None:
         """The rule of `Journal.count_ended`, and of `count_queued`."""
         self.states[state] += change
+        if state is State.SEEN:
+            return
         of_host = self.hosts.setdefault(host, [0] * 5)
         of_host[_COLUMNS.get(state, 1)] += change
         if state is State.EXCLUDED:
             of_host[4] += change
+
+    def count_deferred(self, host: str, change: int = 1) -> None:
+        """Besides, for a page that waits for a budget."""
+        self.hosts.setdefault(host, [0] * 5)[3] += change

@@ -45,6 +45,11 @@ class Page(NamedTuple):
     target: int | None = None
     reason: str = ""
 
+    @property
+    def is_deferred(self) -> bool:
+        """Whether it waits for room in a budget: seen, and the reason says which."""
+        return self.state is State.SEEN and bool(self.reason)
+
 
 def encode_page(page: Page) -> bytes:
     url = page.url.encode("utf-8", "surrogatepass")

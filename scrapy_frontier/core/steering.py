@@ -72,8 +72,7 @@ class Steering:
         if (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
             return False
         journal, host = self._journal, self._host(inspect.host_of_page(page))
-        self._uncount(host, page.state)
-        self._undefer(page_id, page)
+        self._uncount_page(host, page_id, page)
         again = Page(
             page.url,
             State.QUEUED,
@@ -163,21 +162,23 @@ class Steering:
         host = self._host(inspect.host_of_page(page) if place is None else place.host)
         journal.delete(keys.page_key(page_id))
         journal.delete(keys.aside_key(page_id))
-        self._undefer(page_id, page)
         if fingerprint is not None:
             journal.delete(keys.INDEX + fingerprint)
         if place is not None:
             journal.delete(place.key)
             self._uncount(host, State.QUEUED)
         elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
-            self._uncount(host, page.state)
+            self._uncount_page(host, page_id, page)
         self._step()
 
-    def _undefer(self, page_id: int, page: Page) -> None:
-        """Remove the row of a page that waited for a budget, under whatever unit it is."""
-        if page.state is State.SEEN:
-            for unit in keys.deferred_units(inspect.host_of_page(page)):
-                self._journal.delete(keys.deferred_key(unit, page_id))
+    def _uncount_page(self, host: Host, page_id: int, page: Page) -> None:
+        """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""
+        if not page.is_deferred:
+            self._uncount(host, page.state)
+            return
+        self._journal.count_deferred(host, -1)
+        for unit in keys.deferred_units(host.name):
+            self._journal.delete(keys.deferred_key(unit, page_id))
 
     def _uncount(self, host: Host, state: State) -> None:
         """Count one page less in *state*; counters that were wrong before do not fall below zero."""

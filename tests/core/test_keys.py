@@ -124,8 +124,8 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         (keys.deferred_key(keys.domain_unit("a.example"), 0), "64 2a2e612e6578616d706c65 00 0000000000"),
         (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
         (
-            keys.content_key("a.example", bytes(range(16))),
-            "63 612e6578616d706c65 00" + bytes(range(16)).hex(),
+            keys.body_key("a.example", bytes(range(16))),
+            "62 612e6578616d706c65 00" + bytes(range(16)).hex(),
         ),
         (keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
         (keys.pack_rank(keys.rank(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
@@ -141,7 +141,7 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         "deferred",
         "of a domain",
         "by depth",
-        "content",
+        "body",
         "waiting",
         "waiting value",
     ],
@@ -152,6 +152,6 @@ def test_golden_bytes(key: bytes, golden: str) -> None:
 
 def test_rows_of_different_kinds_never_mix() -> None:
     prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, ORDERS, b"m"]
-    prefixes += [keys.DEFERRED, keys.CONTENT]
+    prefixes += [keys.DEFERRED, keys.BODY]
     assert len(set(prefixes)) == len(prefixes)
     assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}
