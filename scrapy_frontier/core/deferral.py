@@ -1,7 +1,7 @@
 """Pages that wait for room in a budget: put aside, found again at the start, and taken back in order.
 
-Owns the deferred rows: each page that is seen, with a reason, has one, under the unit whose budget is used
-up. What happens to hosts and queues meanwhile is the frontier's; it lends the two functions this needs.
+Owns the deferred rows: each page whose record says it is deferred has one, under the unit whose budget is
+used up. What happens to hosts and queues meanwhile is the frontier's; it lends the two functions this needs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Deferral:
 
     def put(self, page_id: int, page: Page, host: Host, over: Over, now: float, depth: int = 0) -> None:
         """Have a page that is in no queue wait for room; part of the open batch."""
-        page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason)
+        page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
         self._put_row(page_id, over.unit, depth)
         self._journal.count_deferred(host, 1)
@@ -128,7 +128,7 @@ class Deferral:
             journal.touch(host)
             self._settle(host, None, now)
             return True
-        page = page._replace(state=State.QUEUED, changed=0, reason="")
+        page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
         journal.put(keys.page_key(page_id), records.encode_page(page))
         journal.count_deferred(host, -1)
         self._settle(host, keys.rank(page.priority, NEUTRAL, page_id, page_id), now)

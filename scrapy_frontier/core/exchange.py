@@ -96,6 +96,7 @@ def _page_record(page_id: int, page: Page) -> Record:
         "changed",
         "target",
         "reason",
+        "is_deferred",
     ):
         value = getattr(page, name)
         if value != getattr(defaults, name):
@@ -362,7 +363,8 @@ def _page_of(record: Record) -> Page:
         for name in ("attempts", "priority", "discovered", "parent", "status", "changed", "target")
         if name in record
     }
+    is_deferred = record.get("is_deferred") is True
     texts = {name: _text(record, name) for name in ("host", "reason") if name in record}
     state = State[_text(record, "state").upper()]
-    page = Page(_text(record, "url"), state, payload=payload)
+    page = Page(_text(record, "url"), state, payload=payload, is_deferred=is_deferred)
     return page._replace(**given, **texts)  # type: ignore[arg-type]

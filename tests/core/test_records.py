@@ -31,6 +31,7 @@ PAGES = st.builds(
     changed=st.integers(1, (1 << 32) - 1),
     target=PAGE_IDS,
     reason=st.text(st.characters(exclude_categories=["Cs"])),
+    is_deferred=st.booleans(),
 )
 
 
@@ -64,6 +65,11 @@ PAGES = st.builds(
             Page("u", State.REDIRECTED, 1, 0, 7, 0, "s", b"", 301, 300, 6, "moved"),
             "1c 01 00000000 00000007 0000000000000001 00000001 75 01 73 ad02 ac02 07 05 6d6f766564",
             id="redirected to page 6",
+        ),
+        pytest.param(
+            Page("u", State.SEEN, 0, 0, 7, changed=300, reason="full", is_deferred=True),
+            "30 00 00000000 00000007 0000000000000000 00000001 75 00 ac02 00 04 66756c6c",
+            id="waiting for a budget",
         ),
         pytest.param(
             Page("\ud800ü", State.FAILED, 255, 2**31 - 1, 2**32 - 1, 2**40 - 1, changed=1, reason="ü"),
