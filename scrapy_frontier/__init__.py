@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .addon import Addon
+    from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware
     from .scheduler import FrontierScheduler
     from .spidermiddleware import FrontierSpiderMiddleware
 
 __version__ = "0.1.0"
-__all__ = ["Addon", "FrontierScheduler", "FrontierSpiderMiddleware"]
+__all__ = ["Addon", "FrontierRobotsTxtMiddleware", "FrontierScheduler", "FrontierSpiderMiddleware"]
 
 _MODULES = {
     "Addon": "addon",
+    "FrontierRobotsTxtMiddleware": "downloadermiddlewares.robotstxt",
     "FrontierScheduler": "scheduler",
     "FrontierSpiderMiddleware": "spidermiddleware",
 }

@@ -14,10 +14,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
-SETTINGS = {"FRONTIER_SESSION_IDS": "strip"}
+_OURS = "scrapy_frontier.downloadermiddlewares"
+_STOCK = "scrapy.downloadermiddlewares"
+# Ours, and the one of Scrapy in whose place it comes.
+REPLACED = {
+    "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
+    f"{_OURS}.redirect.MetaRefreshMiddleware": f"{_STOCK}.redirect.MetaRefreshMiddleware",
+    f"{_OURS}.redirect.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
+}
+EXTENSIONS = {"scrapy_frontier.extensions.ranking.RankingExtension": 0}
+SETTINGS = {"FRONTIER_SCORER": "mixed", "FRONTIER_SESSION_IDS": "strip"}
 SPIDER_MIDDLEWARES = {
+    "scrapy_frontier.duplicates.DuplicatesMiddleware": 940,  # behind the next: links it drops are recorded
     "scrapy_frontier.FrontierSpiderMiddleware": 950,
-    "scrapy_frontier.duplicates.DuplicatesMiddleware": 960,
+}
+DOWNLOADER_MIDDLEWARES = {
+    f"{_OURS}.address.AddressMiddleware": 60,
+    f"{_OURS}.private.PrivateNetworkMiddleware": 90,  # before robots.txt is asked for
+    f"{_OURS}.directives.DirectivesMiddleware": 540,
+    f"{_OURS}.cooldown.CooldownMiddleware": 610,
 }
 
 
@@ -41,8 +56,30 @@ class Addon:
             )
         for name, value in SETTINGS.items():
             settings.set(name, value, "addon")
+        for path, stock in REPLACED.items():
+            _replace(settings, load_object(stock), load_object(path))
+        for path, order in EXTENSIONS.items():
+            settings.setdefault_in_component_priority_dict("EXTENSIONS", load_object(path), order)
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
+        for path, order in DOWNLOADER_MIDDLEWARES.items():
+            settings.setdefault_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", load_object(path), order)
+
+
+def _replace(settings: BaseSettings, stock: type, ours: type) -> None:
+    """Put *ours* in the place of *stock*, unless the user gave either a place, or none."""
+    name = "DOWNLOADER_MIDDLEWARES"
+    base = {load_object(path): (path, order) for path, order in settings.getdict(f"{name}_BASE").items()}
+    chosen = {load_object(path): order for path, order in settings.getdict(name).items()}
+    path, order = base.get(stock, (stock, None))
+    order = chosen.get(stock, order)
+    if order is None:
+        return
+    settings.setdefault_in_component_priority_dict(name, ours, order)
+    if chosen.get(ours, order) is not None:
+        kept = {key: value for key, value in settings.getdict(name).items() if load_object(key) is not stock}
+        kept[path] = None  # under the name it has in the base, or older versions of Scrapy run both
+        settings.set(name, kept, settings.getpriority(name) or 0)
 
 
 def _is_ours(scheduler: object, ours: type) -> bool:

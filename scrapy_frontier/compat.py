@@ -6,20 +6,28 @@ nothing, and the caller falls back to signals and timeouts.
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import sys
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Request
-from scrapy.utils.asyncio import call_later, create_looping_call
-from scrapy.utils.defer import deferred_from_coro
+from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
+from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.reactor import is_reactor_installed
+from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from scrapy.crawler import Crawler
 
 __all__ = ["call_later", "create_looping_call", "rare_attributes"]
+
+ERRAND = "frontier_errand"  # meta: fetched beside the pages, by the clock of its host
+_T = TypeVar("_T")
 
 # Looking at an attribute that was never set makes an empty container, which the request then keeps (2.15+).
 rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(
@@ -110,6 +118,95 @@ def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], None]) -> 
     except AttributeError:
         return False
     return True
+
+
+class _Places(set["Request"]):
+    """The downloader's set of requests that take a place of ``CONCURRENT_REQUESTS``: not those that run an
+    errand."""
+
+    def add(self, request: Request) -> None:
+        if ERRAND not in request.meta:
+            super().add(request)
+
+    def remove(self, request: Request) -> None:
+        self.discard(request)
+
+
+def spare_places(crawler: Crawler) -> None:
+    """Have errands take no place of ``CONCURRENT_REQUESTS``: 16 slow files would stop the crawl."""
+    downloader: Any = getattr(engine_of(crawler), "downloader", None)
+    if isinstance(getattr(downloader, "active", None), set):
+        downloader.active = _Places(downloader.active)
+
+
+def start(work: Coroutine[Any, Any, None]) -> None:
+    """Run *work*, which must not raise, beside everything else."""
+    deferred_from_coro(work)
+
+
+async def sleep(seconds: float) -> None:
+    if is_asyncio_available():
+        await asyncio.sleep(seconds)
+        return
+    awake: Deferred[None] = Deferred()
+    call_later(seconds, awake.callback, None)
+    await maybe_deferred_to_future(awake)
+
+
+async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
+    """The result of *function*, worked out in a thread."""
+    if is_asyncio_available():
+        return await asyncio.to_thread(function, *args)
+    found: _T = await maybe_deferred_to_future(deferToThread(function, *args))
+    return found
+
+
+class _Resolved:
+    """What Twisted's resolver tells of one name (``IResolutionReceiver``)."""
+
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+        self.done: Deferred[list[str]] = Deferred()
+
+    def resolutionBegan(self, resolution: Any) -> None:  # noqa: N802 - Twisted's names
+        pass
+
+    def addressResolved(self, address: Any) -> None:  # noqa: N802
+        self.addresses.append(str(address.host))
+
+    def resolutionComplete(self) -> None:  # noqa: N802
+        self.done.callback(self.addresses)
+
+
+async def addresses_of(host: str) -> list[str]:
+    """The addresses that *host* resolves to, none where it does not.
+
+    Asks the resolver that connections use, so its cache gives both the same answer. Without a reactor that is
+    the event loop's.
+    """
+    if is_reactor_installed():
+        from twisted.internet import reactor
+
+        resolved = _Resolved()
+        reactor.nameResolver.resolveHostName(resolved, host)
+        return await maybe_deferred_to_future(resolved.done)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [str(each[4][0]) for each in found]
+
+
+async def first_address(host: str) -> str | None:
+    """The address to which a connection to *host* goes first; None where it does not resolve."""
+    return next(iter(await addresses_of(host)), None)
+
+
+def has_spider_middleware(crawler: Crawler, name: str) -> bool:
+    """Whether a spider middleware whose class, or a base of it, is called *name* is at work."""
+    manager = getattr(getattr(engine_of(crawler), "scraper", None), "spidermw", None)
+    found = getattr(manager, "middlewares", ())
+    return any(cls.__name__ == name for middleware in found for cls in type(middleware).__mro__)
 
 
 def download_slot(crawler: Crawler, host: str) -> Any:

@@ -13,7 +13,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
 from .core.hosts import host_of
-from .requests import DUPLICATE
+from .requests import AUTO_SLOT, DUPLICATE, SLOT
 from .runtime import runtime_of
 from .settings import FrontierSettings
 
@@ -27,7 +27,7 @@ _DIGEST_BYTES = 16
 
 
 class DuplicatesMiddleware(BaseSpiderMiddleware):
-    """Nearest to the spider, so that nothing else works on links that are dropped.
+    """Behind `FrontierSpiderMiddleware`, so that the link graph has the links that are dropped.
 
     Items go on as ever, and so does what is asked for with ``dont_filter``. About 20 us a page.
     """
@@ -48,9 +48,8 @@ class DuplicatesMiddleware(BaseSpiderMiddleware):
         page_id = runtime.frontier.find(runtime.fingerprint(request))
         if page_id is None:
             return
-        host = request.meta.get("download_slot") or host_of(request.url)
         digest = blake2b(response.body, digest_size=_DIGEST_BYTES).digest()
-        other = runtime.frontier.same_content(page_id, str(host), digest)
+        other = runtime.frontier.same_content(page_id, _host_of(request), digest)
         if other is not None:
             request.meta[DUPLICATE] = other.url
             if self.crawler.stats is not None:
@@ -61,3 +60,10 @@ class DuplicatesMiddleware(BaseSpiderMiddleware):
         if parent is None or request.dont_filter or DUPLICATE not in parent.meta:
             return request
         return None
+
+
+def _host_of(request: Request) -> str:
+    """The slot the user chose, else the URL's host, also where the unit of politeness is a wider one."""
+    slot = request.meta.get(SLOT)
+    is_chosen = slot is not None and slot != request.meta.get(AUTO_SLOT)
+    return str(slot) if is_chosen else host_of(request.url)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from twisted.internet.defer import Deferred
 
 from . import compat
 from .core.leases import Lease, Outcome
@@ -22,12 +23,20 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from .links import PageLinks
+
+REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
+LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 _LONGEST_REASON = 200  # characters
 _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
 
 class Flight:
-    """A request on its way, from hand-out to release, and what was seen of it so far."""
+    """A request on its way, from hand-out to release, and what was seen of it so far.
+
+    ``notes`` say what was found on a page that was fetched; ``led_to`` is the page it names as its better
+    self. Both end up in its record.
+    """
 
     __slots__ = (
         "child",
@@ -35,6 +44,9 @@ class Flight:
         "error",
         "is_fetched",
         "lease",
+        "led_to",
+        "links",
+        "notes",
         "request",
         "spider_error",
         "status",
@@ -49,6 +61,17 @@ class Flight:
         self.spider_error: BaseException | None = None
         self.child: Request | None = None
         self.child_outcome: Outcome | None = None
+        self.notes: tuple[str, ...] = ()
+        self.led_to: Request | None = None
+        self.links: PageLinks | None = None
+
+    @property
+    def response_time(self) -> float | None:
+        """Seconds the host took to answer; None where it did not, or only that it wants to be left alone."""
+        if not self.status or self.status in (429, 503):
+            return None
+        latency = self.request.meta.get(LATENCY)
+        return latency if isinstance(latency, float) else None
 
     def fetched(self, result: Any) -> None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure."""
@@ -72,6 +95,7 @@ class Flights:
         self._on_end = on_end
         self._by_request: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
         self.by_child: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
+        self.by_link: dict[int, Flight] = {}  # by id of a request that a callback yielded: its page's flight
 
     def __len__(self) -> int:
         return len(self._by_request)
@@ -81,6 +105,15 @@ class Flights:
 
     def __contains__(self, request: Request) -> bool:
         return id(request) in self._by_request
+
+    def find(self, request: Request | None) -> Flight | None:
+        """The flight of *request*; None for one that the scheduler did not hand out, or that has ended."""
+        return self._by_request.get(id(request))
+
+    def lease_of(self, request: Request) -> Lease | None:
+        """The lease of a request under way; None for one that we did not hand out."""
+        flight = self._by_request.get(id(request))
+        return flight.lease if flight is not None else None
 
     def watch(self) -> bool:
         """Watch the engine; false where it does not let itself be watched.
@@ -117,6 +150,9 @@ class Flights:
             if flight.child is not None:
                 self.by_child.pop(id(flight.child), None)
             self._on_end(flight)
+            if flight.links is not None:
+                for link in flight.links.pending:
+                    self.by_link.pop(link, None)
 
     def sweep(self) -> int:
         """End what has left the engine unseen; how many."""
@@ -153,6 +189,15 @@ class Flights:
             self.ended(request)
 
 
+def may_be_called_again(flight: Flight) -> bool:
+    """Whether another request may be given the callback of *flight*.
+
+    Of what is no method of the spider nobody can tell: the shell waits for one call, and a second one fails.
+    """
+    owner = getattr(flight.request.callback, "__self__", None)
+    return flight.lease.is_stored and not isinstance(owner, Deferred)
+
+
 def verdict(flight: Flight, closing: bool = False) -> Outcome:
     """What becomes of the page.
 
@@ -174,15 +219,16 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
         return Outcome(_FINAL_EVENTS[flight.status], flight.status, f"HTTP {flight.status}")
     if flight.status >= 400:
         return Outcome(Event.FAILED, flight.status, f"HTTP {flight.status}")
-    other = flight.request.meta.get(DUPLICATE)
+    notes, other = flight.notes, flight.request.meta.get(DUPLICATE)
     if other is not None:
-        return Outcome(Event.FETCHED, flight.status, f"same content as {other}"[:_LONGEST_REASON])
-    return Outcome(Event.FETCHED, flight.status)
+        notes = (*notes, f"same content as {other}"[:_LONGEST_REASON])
+    return Outcome(Event.FETCHED, flight.status, "; ".join(notes))
 
 
 def _after_error(error: BaseException, closing: bool) -> Outcome:
     if isinstance(error, IgnoreRequest):
-        return Outcome(Event.EXCLUDED, reason=str(error)[:_LONGEST_REASON] or type(error).__name__)
+        reason = getattr(error, REASON, "") or str(error) or type(error).__name__
+        return Outcome(Event.EXCLUDED, reason=reason[:_LONGEST_REASON])
     if closing and type(error).__name__ == "CancelledError":
         return Outcome(Event.RETURNED, reason="cancelled")
     return Outcome(Event.FAILED, reason=describe(error))

@@ -10,12 +10,13 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from . import requests
 from .core import keys
+from .core.adjacency import Edge
 from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
 from .core.urls import without_session
-from .requests import AUTO_SLOT, POSTPONED, START, Codec, Unstorable
+from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, REFUSED, SLOT, START, Codec, Unstorable
 
 if TYPE_CHECKING:
     from collections import deque
@@ -35,7 +36,6 @@ _REFUSALS = {
 }
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
 LIVE = 25  # requests kept as they were in each of two generations; more would busy the garbage collector
-_SLOT = "download_slot"
 
 
 class Intake:
@@ -49,8 +49,8 @@ class Intake:
         self._flights = flights
         self._notes = notes
         self._tally = notes.tally
-        self._recent: set[str] = set()
-        self._recent_before: set[str] = set()
+        self._recent: dict[str, int] = {}  # page id by URL; ~id for a page that is only seen
+        self._recent_before: dict[str, int] = {}
         self._traps_said: set[str] = set()
         self._strips = runtime.settings.strips_sessions
         self._has_depth = bool(runtime.settings.limits.depth)
@@ -74,8 +74,12 @@ class Intake:
         Nine links in ten are, most of them met a moment ago: these cost a microsecond.
         """
         url = request.url
+        known = self._recent.get(url)
+        if known is None:
+            known = self._recent_before.get(url)
         return (
-            (url in self._recent or url in self._recent_before)
+            known is not None
+            and known >= 0
             and not self._flights.by_child
             and not request.dont_filter
             and request.method == "GET"
@@ -83,12 +87,38 @@ class Intake:
             and not request.meta.get("verbatim_url")
         )
 
+    def known(self, request: Request) -> int | None:
+        """The id of the page of a plain GET, if the text of its URL alone tells; else None."""
+        if request.body or request.meta.get("verbatim_url"):
+            return None
+        return self.known_url(request.url)
+
+    def known_url(self, url: str) -> int | None:
+        known = self._recent.get(url)
+        if known is None:
+            known = self._recent_before.get(url)
+        return ~known if known is not None and known < 0 else known
+
+    def remember_seen(self, url: str, page_id: int) -> None:
+        """A link to a page that is not queued was found; a later request for it must still come through."""
+        if self._runtime.is_default_fingerprinter and self._filters and self._recent.get(url) is None:
+            self._remember(url, ~page_id)
+
+    def _remember(self, url: str, known: int) -> None:
+        self._recent[url] = known
+        if len(self._recent) >= RECENT:
+            self._recent, self._recent_before = {}, self._recent
+
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page."""
         runtime = self._runtime
+        source = self._flights.by_link.get(id(request)) if self._flights.by_link else None
+        url = request.url
+        if REFUSED in request.meta:
+            return self._refuse(self._without_session(request, source), source, runtime)
         flight = self._flights.leading_to(request)
-        if self._strips and flight is None:
-            request = self._without_session(request)
+        if flight is None:
+            request = self._without_session(request, source)
         if flight is not None and POSTPONED in request.meta:
             return self._postponed(flight, request)
         if flight is not None and _times(request, "retry_times") > _times(flight.request, "retry_times"):
@@ -100,39 +130,77 @@ class Intake:
         ):
             self._tally["dupefilter/filtered"] += 1
             return False
-        fingerprint = self._fingerprint(request, runtime)
+        fingerprint = self.fingerprint(request)
         again = request.dont_filter or not self._filters
-        parent = None
+        parent = None if source is None else self.page_of(source)
         if flight is not None:
             known = runtime.frontier.find(fingerprint)
             if self._redirected(flight, request, known):
                 return True
-            parent = self._page_of(flight)
+            parent = self.page_of(flight)
         if again and self._filters and _is_seed(request):
             known = runtime.frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
-        page_id = self._discover(request, fingerprint, again, parent, runtime, flight)
+        is_seed = flight is None and _is_seed(request)
+        page_id = self._discover(request, fingerprint, again, parent, source, is_seed)
+        if url != request.url and request.url in self._recent:
+            self._remember(url, self._recent[request.url])
         if page_id is None:
             return False
         if flight is not None and flight.child_outcome is not None:
             flight.child_outcome = flight.child_outcome._replace(target=page_id)
         return True
 
-    def _fingerprint(self, request: Request, runtime: Runtime) -> bytes:
-        """Who *request* is; a URL that alone says so is remembered."""
-        if not (
-            runtime.is_default_fingerprinter
+    def _refuse(self, request: Request, source: Flight | None, runtime: Runtime) -> bool:
+        """Make the page of *request* known without queueing it; always False."""
+        url_host = host_of(request.url)
+        host = self._host_key(request, url_host)
+        parent = None if source is None else self.page_of(source)
+        link = Link(self.fingerprint(request), request.url, host, request.priority, parent=parent)
+        kept = link._replace(kept_host="" if host == url_host else host)
+        reason = str(request.meta.pop(REFUSED))
+        (page_id,) = runtime.frontier.see((kept,), runtime.clock(), reason)
+        if page_id is None or page_id < keys.FIRST_VISIT:
+            self._join(request, page_id, source)
+            if page_id is not None and self._is_plain(request):
+                self.remember_seen(request.url, page_id)
+        return False
+
+    def fingerprint(self, request: Request) -> bytes:
+        """Who *request* is."""
+        fingerprint = requests.plain_fingerprint(request.url) if self._is_plain(request) else None
+        return fingerprint or self._runtime.fingerprint(request)
+
+    def _is_plain(self, request: Request) -> bool:
+        """Whether the URL alone says who *request* is."""
+        return (
+            self._runtime.is_default_fingerprinter
             and request.method == "GET"
             and not request.body
             and not request.meta.get("verbatim_url")
-        ):
-            return runtime.fingerprint(request)
-        url = request.url
-        if self._filters:
-            self._recent.add(url)
-            if len(self._recent) >= RECENT:
-                self._recent, self._recent_before = set(), self._recent
-        return requests.plain_fingerprint(url) or runtime.fingerprint(request)
+        )
+
+    def _met(self, request: Request, fingerprint: bytes, page_id: int | None, source: Flight | None) -> None:
+        """Remember the page of a URL, and the edge that leads there from the page of *source*."""
+        runtime = self._runtime
+        is_remembered = self._filters and self._is_plain(request)
+        if runtime.links is not None and (is_remembered or source is not None):
+            if page_id is None or page_id >= keys.FIRST_VISIT:
+                page_id = runtime.frontier.find(fingerprint)
+            if page_id is None or page_id >= keys.FIRST_VISIT:  # lives in memory: no page of the graph
+                is_remembered = False
+            else:
+                self._join(request, page_id, source)
+        if is_remembered:
+            self._remember(request.url, page_id or 0)
+
+    def _join(self, request: Request, page_id: int | None, source: Flight | None) -> None:
+        """Note the edge that *request* stands for, from the page of *source*, or that there is none."""
+        if source is not None and source.links is not None:
+            _, flags, weight = source.links.pending.pop(id(request))
+            del self._flights.by_link[id(request)]
+            if page_id is not None:
+                source.links.edges.append(Edge(page_id, flags, weight))
 
     def _discover(
         self,
@@ -140,8 +208,8 @@ class Intake:
         fingerprint: bytes,
         again: bool,
         parent: int | None,
-        runtime: Runtime,
-        flight: Flight | None,
+        source: Flight | None,
+        is_seed: bool,
     ) -> int | None:
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
@@ -157,25 +225,35 @@ class Intake:
             again,
             stored,
             "" if host == url_host else host,
+            1.0 if source is None or source.links is None else source.links.pending[id(request)][2],
             _times(request, "depth") if self._has_depth else 0,
-            flight is None and _is_seed(request),
+            is_seed,
         )
-        frontier = runtime.frontier
-        page_id = frontier.discover((link,), runtime.clock())[0]
+        frontier = self._runtime.frontier
+        page_id = frontier.discover((link,), self._runtime.clock())[0]
         if frontier.refusals:
             self._refused(frontier.refusals, request)
+            if page_id is None:
+                self._not_kept(request, fingerprint, source)
+                return None
         elif page_id is not None:
             self._keep(page_id, request, stored)
         else:
             self._filtered(request)
+        self._met(request, fingerprint, page_id, source)
         return page_id
+
+    def _not_kept(self, request: Request, fingerprint: bytes, source: Flight | None) -> None:
+        """A trap, or beyond what is kept for later: no page of the graph, unless it was seen before."""
+        known = self._runtime.frontier.find(fingerprint)
+        self._join(request, known, source)
+        if known is not None and self._is_plain(request):
+            self.remember_seen(request.url, known)
 
     def _refused(self, refusals: deque[Refusal], request: Request) -> None:
         """Say why a link is not queued: each kind once for a host, and of every seed."""
         while refusals:
             refusal = refusals.popleft()
-            if refusal.kind == "over-budget":  # it may be linked again when there is room
-                self._recent.discard(refusal.url)
             words = _REFUSALS.get(refusal.kind, "Refused %s, which looks like a trap (%s)")
             if refusal.page_id is None and _is_seed(request):
                 self._notes.log(logging.WARNING, f"{words}; it comes from a seed", request, refusal.reason)
@@ -186,19 +264,24 @@ class Intake:
                 rest = f"said once for {refusal.host}; see the stats frontier/traps and frontier/deferred"
                 self._notes.log(logging.INFO, f"{words}; {rest}", request, refusal.reason)
 
-    def _without_session(self, request: Request) -> Request:
+    def without_session(self, url: str) -> str:
+        """*url* without session identifiers, if they are to be taken out."""
+        return without_session(url) if self._strips and ("=" in url or "(" in url) else url
+
+    def _without_session(self, request: Request, source: Flight | None) -> Request:
         """*request* without the session identifiers in its URL, if it is an ordinary link."""
-        url = request.url
-        if "=" not in url and "(" not in url:
+        clean = self.without_session(request.url)
+        if clean == request.url:
             return request
         if request.method != "GET" or request.body or request.dont_filter or _is_seed(request):
             return request
-        clean = without_session(url)
-        if clean == url:
-            return request
-        self._recent.add(url)
         self._tally["frontier/traps/session"] += 1
-        return request.replace(url=clean)
+        instead = request.replace(url=clean)
+        if source is not None and source.links is not None:
+            _, flags, weight = source.links.pending.pop(id(request))
+            source.links.pending[id(instead)] = instead, flags, weight
+            self._flights.by_link[id(instead)] = self._flights.by_link.pop(id(request))
+        return instead
 
     def _payload(self, request: Request) -> tuple[bytes, bool]:
         try:
@@ -215,15 +298,16 @@ class Intake:
             return b"", False
 
     def _host_key(self, request: Request, url_host: str) -> str:
-        """The download slot the user chose, else the URL's host; an inherited slot is dropped."""
+        """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
+        inherited slot is dropped."""
         meta = request.meta
-        slot = meta.get(_SLOT)
-        if slot is None:
-            return url_host
-        if slot == meta.pop(AUTO_SLOT, None):
-            del meta[_SLOT]
-            return url_host
-        return keys.clean_host(str(slot))
+        slot = meta.get(SLOT)
+        if slot is not None:
+            if slot != meta.pop(AUTO_SLOT, None):
+                return keys.clean_host(str(slot))
+            del meta[SLOT]
+        unit_of = self._runtime.unit_of
+        return url_host if unit_of is host_of else unit_of(request.url)
 
     def _keep(self, page_id: int, request: Request, stored: bool) -> None:
         """Keep the object itself for a while: ``scrapy shell`` goes on changing it after it was queued."""
@@ -242,6 +326,10 @@ class Intake:
         if request is None and self._unstored:
             request = self._unstored.pop(page_id, None)
         return request
+
+    def keep_again(self, page_id: int, request: Request, stored: bool) -> None:
+        """Take back what `recall` gave: the request is not handed out after all."""
+        (self._live if stored else self._unstored)[page_id] = request
 
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
@@ -262,6 +350,8 @@ class Intake:
         page = frontier.page(known)
         if page is None:  # it lives in memory, so in this run
             return True
+        if page.state is State.SEEN:  # not wanted so far, unless it waits for a budget
+            return not page.is_deferred
         if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
             parent = frontier.page(page.parent) if page.parent is not None else None
             return parent is not None and parent.url == flight.lease.page.url
@@ -275,12 +365,13 @@ class Intake:
 
     # -- requests that follow from others --------------------------------------------------------------
 
-    def _page_of(self, flight: Flight) -> int | None:
+    def page_of(self, flight: Flight) -> int | None:
         """The page a flight is for; a further visit has an id of its own that is gone when it ends."""
         page_id = flight.lease.page_id
         if page_id < keys.FIRST_VISIT:
             return page_id
-        return self._runtime.frontier.find(self._fingerprint(flight.request, self._runtime))
+        page = self._runtime.frontier.find(self.fingerprint(flight.request))
+        return page if page is not None and page < keys.FIRST_VISIT else None
 
     def _retry(self, flight: Flight, child: Request, runtime: Runtime) -> bool:
         payload, stored = self._payload(child)
@@ -300,7 +391,10 @@ class Intake:
 
     def _postponed(self, flight: Flight, child: Request) -> bool:
         """The page goes back where it was: nothing was fetched, so nothing counts."""
-        flight.child_outcome = Outcome(Event.RETURNED, flight.status, str(child.meta.pop(POSTPONED)))
+        meta = child.meta
+        reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
+        delay = float(meta.pop(POSTPONED_FOR, 0.0))
+        flight.child_outcome = Outcome(Event.RETURNED, flight.status, reason, delay=delay, host=host)
         if not flight.lease.is_stored:
             self._unstored[flight.lease.page_id] = child
         return True

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import logging
 
     from scrapy import Spider
+    from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
     from .core.frontier import Frontier
@@ -23,6 +24,12 @@ REFUSED = {  # the stat of each kind of refusal
     "deferred": "frontier/deferred",
     "over-budget": "frontier/over_budget",
 }
+
+
+def count(crawler: Crawler, name: str) -> None:
+    """Count one more of what happens a few times a page at most."""
+    if crawler.stats is not None:
+        crawler.stats.inc_value(name)
 
 
 class Notes:

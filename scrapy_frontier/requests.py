@@ -16,24 +16,41 @@ from datetime import date, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from itemadapter import ItemAdapter
 from scrapy import Request
 from scrapy.http.headers import Headers
 from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
+from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
 from . import compat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from scrapy import Spider
 
+SLOT = "download_slot"  # meta: Scrapy's own
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
 DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
-
-_OURS = (AUTO_SLOT, POSTPONED, DUPLICATE)  # said of one visit, and not stored
+REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
+NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
+DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
+CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
+FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
+# What tells of one request alone, and not of another one that is made of it.
+NOT_INHERITED = frozenset(
+    (
+        *(CHAIN, FROM_PUBLIC, REFUSED, NOFOLLOW, DIRECTIVES, START, "retry_times"),
+        *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
+    )
+)
+POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
+ERRAND = compat.ERRAND
+MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
+_OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE))
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -50,6 +67,16 @@ class Unstorable(ValueError):
 
 class Unreadable(ValueError):
     """A record that cannot be turned into a request of this spider."""
+
+
+def item_field(item: Any, name: str) -> Any:
+    """The value of a field of an item of any kind; None where it has none."""
+    if isinstance(item, dict):
+        return item.get(name)
+    if not ItemAdapter.is_item(item):
+        return None
+    adapter = ItemAdapter(item)
+    return adapter.get(name) if name in adapter.field_names() else None
 
 
 # -- plain data ------------------------------------------------------------------------------------
@@ -150,8 +177,8 @@ class Codec:
             meta = request.meta
             if not meta:
                 return head
-            if AUTO_SLOT in meta or POSTPONED in meta or DUPLICATE in meta:
-                meta = {key: item for key, item in meta.items() if key not in _OURS}
+            if not _OURS.isdisjoint(meta):
+                meta = _without_ours(meta)
             tail = '"meta":' + _dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
         except RecursionError:
@@ -178,8 +205,22 @@ class Codec:
         if head is None:
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
-            head = self._heads[key] = _dump(self._record(request))
+            head = self._heads[key] = self._plain_head(request, referer)
         return head
+
+    def _plain_head(self, request: Request, referer: Sequence[bytes]) -> bytes:
+        """``_dump(self._record(request))`` of a request with callbacks and no header but ``Referer``."""
+        if len(referer) > 1:
+            return _dump(self._record(request))
+        parts = []
+        if request.callback is not None:
+            parts.append(f'"callback":{_quote(self._name_of(request.callback))}')
+        if request.errback is not None:
+            parts.append(f'"errback":{_quote(self._name_of(request.errback))}')
+        if referer:
+            parts.append(f'"headers":{{"Referer":{_quote(referer[0].decode("latin-1"))}}}')
+        text = f"{{{','.join(parts)}}}" if parts else ""
+        return text.encode("utf-8", "surrogatepass")
 
     def _record(self, request: Request) -> dict[str, Any]:
         record: dict[str, Any] = {}
@@ -203,7 +244,7 @@ class Codec:
         """The request that was encoded; raise `Unreadable` with the reason."""
         try:
             if not payload:
-                return Request(url, priority=priority)
+                return _request(url, priority, {})
             record = json.loads(payload.decode("utf-8", "surrogatepass"))
             if not isinstance(record, dict):
                 raise ValueError(f"expected an object, found {type(record).__name__}")
@@ -226,10 +267,15 @@ class Codec:
                 arguments.update(untag(value))
             elif name != "class":
                 arguments[name] = untag(value)
-        cls = load_object(record["class"]) if "class" in record else Request
+        if "class" not in record:
+            request = _request(url, priority, arguments)
+            if headers is not None:
+                request.headers = headers
+            return request
+        cls = load_object(record["class"])
         if not (isinstance(cls, type) and issubclass(cls, Request)):
             raise Unreadable(f"{record['class']} is not a Request class")
-        request: Request = cls(url, priority=priority, **arguments)
+        request = cls(url, priority=priority, **arguments)
         if headers is not None:
             request.headers = headers
         return request
@@ -267,6 +313,29 @@ class Codec:
             if member == callback:
                 return name
         raise Unstorable(f"callback {callback!r} is not a method of the spider")
+
+
+_VERBATIM = "verbatim_url"
+
+
+def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
+    """A `Request`; a plain URL is to be taken as it is, which saves Scrapy 2.19 two thirds of the time."""
+    meta = arguments.pop("meta", None)
+    if (meta and _VERBATIM in meta) or "#" in url or _plain_parts(url) is None:
+        return Request(url, priority=priority, meta=meta, **arguments)
+    request = Request(url, priority=priority, meta={_VERBATIM: True}, **arguments)
+    del request.meta[_VERBATIM]
+    if meta:
+        request.meta.update(meta)
+    return request
+
+
+def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
+    """*meta* without what is ours and not the user's, the download slot included."""
+    ours = _OURS
+    if AUTO_SLOT in meta and meta.get(SLOT) == meta[AUTO_SLOT]:
+        ours |= {SLOT}
+    return {key: item for key, item in meta.items() if key not in ours}
 
 
 def _dump(record: dict[str, Any]) -> bytes:
@@ -335,14 +404,21 @@ def _is_plain_origin(origin: str) -> bool:
     return _PLAIN_ORIGIN(origin) is not None
 
 
-def plain_fingerprint(url: str) -> bytes | None:
-    """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
+def _plain_parts(url: str) -> tuple[str, str | None, str | None] | None:
+    """Origin, path and query of a URL that cleaning leaves as it is; None for any other."""
     match = _PLAIN_URL(url)
     if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
         return None
     origin, path, query = match.groups()
-    if not _is_plain_origin(origin):
+    return (origin, path, query) if _is_plain_origin(origin) else None
+
+
+def plain_fingerprint(url: str) -> bytes | None:
+    """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
+    parts = _plain_parts(url)
+    if parts is None:
         return None
+    origin, path, query = parts
     canonical = origin + (path or "/")
     if query:
         if "&" in query:
@@ -350,6 +426,15 @@ def plain_fingerprint(url: str) -> bytes | None:
         canonical = f"{canonical}?{query}"
     text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{canonical}"}}'
     return hashlib.sha1(text.encode()).digest()  # noqa: S324 - Scrapy's choice; it names pages, guards nothing
+
+
+def page_key(url: str) -> bytes:
+    """Scrapy's default fingerprint of a plain GET for *url*, in 2 to 13 us."""
+    return plain_fingerprint(url) or scrapy_fingerprint(Request(url))
+
+
+def is_same_page(one: str, other: str) -> bool:
+    return one == other or page_key(one) == page_key(other)
 
 
 _PROBES = (

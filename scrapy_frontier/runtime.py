@@ -16,8 +16,9 @@ from scrapy.utils.request import RequestFingerprinter
 from . import compat, requests
 from .core.frontier import Frontier
 from .core.store import Store
-from .domains import registered_domain
-from .settings import FrontierSettings, default_politeness, slot_politeness
+from .core.temperature import Rates
+from .grouping import Addresses, registered_domain, unit_function
+from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,8 +26,16 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
+    from .core.leases import Lease
+    from .core.scorer import Scorer
+    from .flights import Flight, Flights
+    from .gate import Gate
+    from .links import Links
+
 logger = logging.getLogger(__name__)
 
+
+RECORDER = "FrontierSpiderMiddleware"  # records the links of pages
 
 _runtimes: WeakKeyDictionary[Crawler, Runtime] = WeakKeyDictionary()
 
@@ -36,10 +45,43 @@ def runtime_of(crawler: Crawler) -> Runtime | None:
     return _runtimes.get(crawler)
 
 
+def flight_of(crawler: Crawler, request: Request | None) -> Flight | None:
+    """The flight of a request that the scheduler of *crawler* handed out.
+
+    None for one that is downloaded beside it (``engine.download``: robots.txt, media, inline requests), and
+    with another scheduler.
+    """
+    runtime = _runtimes.get(crawler)
+    return runtime.flights.find(request) if runtime is not None and runtime.flights is not None else None
+
+
+def _no_lease(request: Request) -> None:
+    return None
+
+
+def _scorer(crawler: Crawler, name: str, has_links: bool) -> Scorer | None:
+    """The scorer of `FRONTIER_SCORER`; None for first in, first out, and where it would see no link."""
+    if name == "fifo" or (name in NEED_LINKS and not has_links):
+        if name != "fifo":
+            logger.info("FRONTIER_SCORER = %r needs links, and none are recorded: first in, first out", name)
+        return None
+    from .core.mixed import SCORERS  # loads NumPy and SciPy
+
+    if name in SCORERS:
+        return SCORERS[name]()
+    return load_scorer(name, crawler)
+
+
 def steady_clock() -> Callable[[], float]:
     """POSIX seconds that never jump: the wall clock of now, carried on by the monotonic one."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()
+
+
+def _rates(settings: FrontierSettings) -> Rates | None:
+    if not settings.domain_rate and not settings.domain_rate_max:
+        return None
+    return Rates(settings.domain_rate, settings.domain_rate_max, registered_domain)
 
 
 class Runtime:
@@ -51,6 +93,7 @@ class Runtime:
     def __init__(self, crawler: Crawler, spider: Spider) -> None:
         settings = self.settings = FrontierSettings.from_settings(crawler.settings)
         self.clock = settings.clock or steady_clock()
+        self.flights: Flights | None = None  # set by the scheduler
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None
         self.fingerprint: Callable[[Request], bytes] = fingerprinter.fingerprint
@@ -61,6 +104,9 @@ class Runtime:
         self.is_temporary = directory is None
         self.directory = directory or tempfile.mkdtemp(prefix="frontier-")
         name = f"{type(fingerprinter).__module__}.{type(fingerprinter).__qualname__}"
+        self.records_links = settings.links != "none" and compat.has_spider_middleware(crawler, RECORDER)
+        self.links: Links | None = None
+        self.before_close: list[Callable[[], None]] = []  # of those who read the store beside the crawl
         politeness = default_politeness(crawler.settings, spider)
         registered_domain("www.example.com")  # reads the list of suffixes: 30 ms, now rather than later
         try:
@@ -72,6 +118,10 @@ class Runtime:
                 politeness=slot_politeness(crawler.settings, politeness),
                 max_attempts=settings.max_attempts,
                 lease_timeout=settings.lease_timeout,
+                cooldown=settings.cooldown,
+                pace=settings.pace,
+                rates=_rates(settings),
+                scorer=_scorer(crawler, settings.scorer, self.records_links),
                 traps=settings.traps,
                 limits=settings.limits,
                 domain_of=registered_domain,
@@ -82,10 +132,15 @@ class Runtime:
         # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
         # stands still: spare it what is there for good.
         gc.freeze()
+        self.lease_of: Callable[[Request], Lease | None] = _no_lease  # set by who hands requests out
+        self.addresses = Addresses()
+        self.unit_of = unit_function(settings.politeness_key, self.addresses)
         self._syncing: threading.Thread | None = None
         self._synced_at = time.monotonic()
         _runtimes[crawler] = self
         self._crawler = crawler
+        self.gate: Gate | None = None  # the middleware for robots.txt puts it here
+        self.is_handed_out: Callable[[Request], bool] = lambda request: False  # the scheduler knows
 
     def sync_if_due(self) -> None:
         """Start a sync to the disk, in a thread, when the interval has passed since the last."""
@@ -106,6 +161,10 @@ class Runtime:
     def close(self) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
         gc.unfreeze()
+        for let_go in self.before_close:
+            let_go()
+        if self.gate is not None:
+            self.gate.close()
         _runtimes.pop(self._crawler, None)
         if self._syncing is not None:
             self._syncing.join()

@@ -16,12 +16,14 @@ from scrapy.core.scheduler import BaseScheduler
 
 from . import compat
 from .core.errors import FrontierError
+from .core.explain import moment
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
-from .flights import Flight, Flights, describe, verdict
+from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
+from .links import Links
 from .notes import Notes
-from .requests import AUTO_SLOT, Codec, Unreadable
+from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
 from .runtime import Runtime
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 LOADING = 0.005  # seconds the first requests may wait for hosts to be loaded
 LOAD_AT_ONCE = 30  # hosts, about 1 ms
+_MOST_PUT_BACK = 50  # pages in one go that wait for robots.txt, about 2 ms
 
 
 class FrontierScheduler(BaseScheduler):
@@ -102,8 +105,14 @@ class FrontierScheduler(BaseScheduler):
     def has_pending_requests(self) -> bool:
         if self.runtime is None:
             return self._error is not None  # until the spider is closed for it
-        frontier = self.runtime.frontier
-        return frontier.pending > 0 or frontier.is_refilling
+        runtime, now = self.runtime, self.runtime.clock()
+        if runtime.frontier.is_refilling:
+            return True
+        pending = runtime.frontier.pending
+        return pending > 0 and not (
+            (runtime.gate is not None and runtime.gate.gives_up(pending, now))
+            or runtime.frontier.waits_in_vain(now, runtime.settings.cooldown_wait)
+        )
 
     def close(self, reason: str) -> None:
         """Write what is open and close the frontier; requests under way are fetched by the next run."""
@@ -114,6 +123,7 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None:
             return
         self._report()
+        self._say_what_rests(runtime, reason)
         self.runtime = None
         try:
             runtime.close()
@@ -129,8 +139,14 @@ class FrontierScheduler(BaseScheduler):
     def _open(self, spider: Spider) -> None:
         crawler = self.crawler
         runtime = self.runtime = Runtime(crawler, spider)
+        runtime.flights = self._flights
+        runtime.is_handed_out = self._flights.__contains__
+        runtime.lease_of = self._flights.lease_of
         self._codec = Codec(spider)
         self._intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
+        if runtime.records_links:
+            everything = runtime.settings.links == "all"
+            runtime.links = Links(runtime, self._intake, self._flights, self._notes, everything)
         frontier = runtime.frontier
         begin = time.perf_counter()
         while not frontier.load(runtime.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:
@@ -184,10 +200,19 @@ class FrontierScheduler(BaseScheduler):
         frontier, now = runtime.frontier, runtime.clock()
         if not frontier.is_loaded and not frontier.load(now, LOAD_AT_ONCE):
             compat.wake(self.crawler)
+        put_back = 0
         while (lease := frontier.lease(now)) is not None:
             request = self._request(lease, runtime)
-            if request is not None:
+            if request is None:
+                continue
+            if runtime.gate is None or runtime.gate.admits(request, lease, now):
                 return self._hand_out(request, lease)
+            if self._intake is not None:
+                self._intake.keep_again(lease.page_id, request, lease.is_stored)
+            put_back += 1
+            if put_back == _MOST_PUT_BACK:  # many new hosts: let the event loop breathe
+                compat.wake(self.crawler)
+                return None
         if frontier.unreadable:
             self._report_unreadable(frontier.unreadable)
         self._wake_in_time(frontier.wake_at(), now)
@@ -214,8 +239,12 @@ class FrontierScheduler(BaseScheduler):
         self._flights.start(request, lease)
         stored = lease.is_stored
         self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
+        meta = request.meta
+        meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
         if not lease.page.host:
-            request.meta[AUTO_SLOT] = lease.host
+            meta[AUTO_SLOT] = lease.host
+        elif meta.get(SLOT) is None:  # a unit of politeness that is no host
+            meta[SLOT] = meta[AUTO_SLOT] = lease.host
         slot = compat.download_slot(self.crawler, lease.host)
         if slot is not None:
             compat.steady_slot(slot)
@@ -243,7 +272,7 @@ class FrontierScheduler(BaseScheduler):
                 slot = compat.download_slot(self.crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
-            frontier.left(lease.id, now)
+            frontier.left(lease.id, now, flight.response_time)
         except Exception as error:
             self._failed(error)
 
@@ -252,8 +281,15 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None:
             return
         try:
-            outcome = verdict(flight, compat.is_closing(self.crawler))
-            state = runtime.frontier.release(flight.lease.id, outcome, runtime.clock())
+            outcome, now = verdict(flight, compat.is_closing(self.crawler)), runtime.clock()
+            if flight.led_to is not None and outcome.target is None:
+                target = runtime.frontier.find(runtime.fingerprint(flight.led_to))
+                outcome = outcome._replace(target=target)
+            links, page_id = None, None
+            if runtime.links is not None and self._intake is not None:
+                page_id = self._intake.page_of(flight)
+                links = runtime.links.of(flight, outcome, page_id, now)
+            state = runtime.frontier.release(flight.lease.id, outcome, now, links, page_id)
             if state is None:
                 self._tally["frontier/late"] += 1
             runtime.sync_if_due()
@@ -290,6 +326,25 @@ class FrontierScheduler(BaseScheduler):
             self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
 
+    def _say_what_rests(self, runtime: Runtime, reason: str) -> None:
+        """Where a crawl ended because all that is left are pages of resting hosts, say when to come back."""
+        resting = runtime.frontier.resting(runtime.clock())
+        if reason == "finished" and resting.pages:
+            remedy = "are lost: set JOBDIR or FRONTIER_DIR to keep them"
+            if not runtime.is_temporary:
+                remedy = (
+                    f"stay queued: run the crawl again, the first may be visited at {moment(resting.first)}"
+                )
+            self._notes.log(
+                logging.WARNING,
+                "%d pages of %d hosts that rest after trouble %s",
+                resting.pages,
+                resting.hosts,
+                remedy,
+            )
+
     def _report(self) -> None:
+        if self.runtime is not None and self.runtime.gate is not None:
+            self.runtime.gate.report()
         if self.crawler.stats is not None and self.runtime is not None:
             self._notes.report(self.crawler.stats, self.runtime.frontier)

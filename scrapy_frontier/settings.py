@@ -8,18 +8,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from scrapy.utils.misc import load_object
+from scrapy.exceptions import NotConfigured
+from scrapy.utils.misc import build_from_crawler, load_object
 
 from .core.budgets import Limits
+from .core.chains import ChainLimits
+from .core.cooldown import Rule
+from .core.delays import Pace
 from .core.errors import FrontierError
 from .core.hosts import Politeness
 from .core.urls import TrapLimits
+from .grouping import ADDRESS, DOMAIN, HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
+    from .core.scorer import Scorer
+
+NOINDEX = ("drop-items", "flag", "skip")
+CANONICAL = ("alias", "edge")
+NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
+SCORERS = (*NEED_LINKS, "link", "fifo", "lifo")
+LINKS = ("spider", "all", "none")
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 
 
@@ -39,11 +52,32 @@ class FrontierSettings:
     retry_delay: float  # seconds before the first retry; doubles with each
     retry_delay_max: float  # seconds
     sync_interval: float  # seconds between two syncs to the disk; 0: never
+    robots_timeout: float  # seconds
+    robots_patience: float  # seconds
+    crawl_delay_max: float  # seconds
+    cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
+    cooldown_wait: float  # seconds a crawl waits where only resting hosts are left
+    pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
+    domain_rate: float  # pages a second of a registered domain, beyond which others come first; 0: off
+    domain_rate_max: float  # the same, beyond which it waits; 0: off
+    politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `grouping`
+    scorer: str  # a name of `SCORERS`, or the path of a class
+    links: str  # of `LINKS`
+    rank_interval: float  # seconds between two rankings at most; 0: never by time
     clock: Callable[[], float] | None
     traps: TrapLimits
     strips_sessions: bool
     limits: Limits
     stops_duplicates: bool
+    obeys_noindex: bool
+    obeys_nofollow: bool  # of a page as a whole
+    obeys_rel_nofollow: bool  # of a link
+    obeys_canonical: bool
+    noindex: str  # one of NOINDEX
+    nofollow_rels: frozenset[str]  # link types, in lower case
+    canonical: str  # one of CANONICAL
+    redirects: ChainLimits
+    ajax: bool
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> FrontierSettings:
@@ -55,6 +89,21 @@ class FrontierSettings:
             retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
             retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
             sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
+            robots_timeout=_number(settings, "FRONTIER_ROBOTS_TIMEOUT", 30.0, float, least=1),
+            robots_patience=_number(settings, "FRONTIER_ROBOTS_PATIENCE", 120.0, float),
+            crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
+            cooldown=_cooldown(settings),
+            cooldown_wait=_number(settings, "FRONTIER_COOLDOWN_WAIT", 300.0, float),
+            pace=Pace(
+                _number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
+                _number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
+            ),
+            domain_rate=_number(settings, "FRONTIER_DOMAIN_RATE", 0.0, float),
+            domain_rate_max=_number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0, float),
+            politeness_key=_politeness_key(settings),
+            scorer=_scorer(settings),
+            links=_choice(settings, "FRONTIER_LINKS", LINKS),
+            rank_interval=_number(settings, "FRONTIER_RANK_INTERVAL", 3600.0, float),
             clock=_clock(settings),
             traps=TrapLimits(
                 length=settings.getint("URLLENGTH_LIMIT"),
@@ -70,7 +119,28 @@ class FrontierSettings:
                 depth=_number(settings, "FRONTIER_DEPTH", 0, int),
             ),
             stops_duplicates=_choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop",
+            obeys_noindex=_switch(settings, "FRONTIER_OBEY_NOINDEX", True),
+            obeys_nofollow=_switch(settings, "FRONTIER_OBEY_NOFOLLOW", True),
+            obeys_rel_nofollow=_switch(settings, "FRONTIER_OBEY_REL_NOFOLLOW", True),
+            obeys_canonical=_switch(settings, "FRONTIER_OBEY_CANONICAL", True),
+            noindex=_choice(settings, "FRONTIER_NOINDEX", NOINDEX),
+            nofollow_rels=_words(settings, "FRONTIER_NOFOLLOW_RELS", ("nofollow",)),
+            canonical=_choice(settings, "FRONTIER_CANONICAL", CANONICAL),
+            redirects=ChainLimits(
+                _number(settings, "FRONTIER_REDIRECT_MAX_HOSTS", ChainLimits().most_hosts, int),
+                _switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
+            ),
+            ajax=_switch(settings, "FRONTIER_AJAX", False),
         )
+
+    @classmethod
+    def of_component(cls, settings: BaseSettings) -> FrontierSettings:
+        """`from_settings` for a middleware: it is left out where a setting makes no sense, since the
+        scheduler says so and closes the spider."""
+        try:
+            return cls.from_settings(settings)
+        except FrontierSetting as error:
+            raise NotConfigured(str(error)) from error
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait before the page is fetched again after *attempts* leases."""
@@ -91,14 +161,65 @@ def _number(settings: BaseSettings, name: str, default: float, kind: type, least
     return number
 
 
+def _switch(settings: BaseSettings, name: str, default: bool) -> bool:
+    try:
+        return settings.getbool(name, default)
+    except ValueError as error:
+        raise FrontierSetting(f"{name} = {settings.get(name)!r}: set True or False") from error
+
+
 def _choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
-    """One of *choices*; the first where nothing is set."""
+    """One of *choices*, the first where nothing is set."""
     value = settings.get(name)
     if value is None:
         return choices[0]
     if value not in choices:
-        raise FrontierSetting(f"{name} = {value!r}: set {' or '.join(map(repr, choices))}")
+        raise FrontierSetting(f"{name} = {value!r}: set one of {', '.join(map(repr, choices))}")
     return str(value)
+
+
+def _words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> frozenset[str]:
+    value = settings.get(name, default)
+    words = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple, set, frozenset)) or not all(type(word) is str for word in words):
+        raise FrontierSetting(f"{name} = {value!r}: set a list of words")
+    return frozenset(word.lower() for word in words)
+
+
+def _cooldown(settings: BaseSettings) -> Rule:
+    first = _number(settings, "FRONTIER_COOLDOWN", Rule().first, float)
+    longest = _number(settings, "FRONTIER_COOLDOWN_MAX", max(first, Rule().longest), float)
+    if longest < first:
+        raise FrontierSetting(
+            f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
+        )
+    return Rule(first, longest)
+
+
+def _scorer(settings: BaseSettings) -> str:
+    value = settings.get("FRONTIER_SCORER") or "fifo"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if not isinstance(value, str) or (value not in SCORERS and "." not in value):
+        raise FrontierSetting(
+            f"FRONTIER_SCORER = {value!r}: set one of {', '.join(map(repr, SCORERS))}, or the path of a class"
+        )
+    return value
+
+
+def load_scorer(path: str, crawler: Crawler) -> Scorer:
+    """A scorer of the user's own; raises `FrontierSetting` for a path that leads to none."""
+    from .core.scorer import Scorer  # loads NumPy and SciPy
+
+    try:
+        cls = load_object(path)
+    except (ImportError, NameError, ValueError) as error:
+        raise FrontierSetting(f"FRONTIER_SCORER = {path!r} cannot be imported ({error})") from error
+    if not (isinstance(cls, type) and issubclass(cls, Scorer)):
+        raise FrontierSetting(
+            f"FRONTIER_SCORER = {path!r}: set a subclass of scrapy_frontier.core.scorer.Scorer"
+        )
+    return build_from_crawler(cls, crawler)
 
 
 def _directory(settings: BaseSettings) -> str | None:
@@ -110,16 +231,27 @@ def _directory(settings: BaseSettings) -> str | None:
 
 def _clock(settings: BaseSettings) -> Callable[[], float] | None:
     clock = settings.get("FRONTIER_CLOCK")
-    if clock is None:
-        return None
+    return None if clock is None else _function("FRONTIER_CLOCK", clock, "a function that returns seconds")
+
+
+def _politeness_key(settings: BaseSettings) -> str | Callable[[str], str]:
+    key = settings.get("FRONTIER_POLITENESS_KEY") or HOST
+    if key in (HOST, DOMAIN, ADDRESS):
+        return str(key)
+    wanted = f"{HOST!r}, {DOMAIN!r}, {ADDRESS!r} or a function from a URL to a name"
+    return _function("FRONTIER_POLITENESS_KEY", key, wanted)
+
+
+def _function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
+    """The function that a setting is or names."""
     try:
-        clock = load_object(clock) if isinstance(clock, str) else clock
+        function = load_object(value) if isinstance(value, str) else value
     except (ImportError, NameError, ValueError) as error:
-        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r} cannot be imported ({error})") from error
-    if not callable(clock):
-        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r}: set a function that returns seconds")
-    function: Callable[[], float] = clock
-    return function
+        raise FrontierSetting(f"{name} = {value!r} cannot be imported ({error}): set {wanted}") from error
+    if not callable(function):
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
+    found: Callable[..., Any] = function
+    return found
 
 
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:

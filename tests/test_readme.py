@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scrapy_frontier import addon, requests
+from scrapy_frontier import addon, links, requests
+from scrapy_frontier.core.chains import REFUSALS
 from scrapy_frontier.core.lifecycle import State
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,8 +20,12 @@ def section(title: str) -> str:
 
 
 def first_cells(text: str) -> set[str]:
-    cells = re.findall(r"^\| ((?:`[^`]+`(?:, )?)+) \|", text, re.MULTILINE)
-    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+    """What stands between backquotes in the first cells of a table."""
+    return {
+        name
+        for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
+        for name in re.findall("`([^`]+)`", cell)
+    }
 
 
 def test_it_is_short_and_narrow() -> None:
@@ -52,6 +57,18 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_DEPTH": f"{defaults.limits.depth}",
         "FRONTIER_PATH_DEPTH": f"{defaults.traps.depth}",
         "FRONTIER_REPEATED_SEGMENTS": f"{defaults.traps.repeats}",
+        "FRONTIER_REDIRECT_MAX_HOSTS": f"{defaults.redirects.most_hosts}",
+        "FRONTIER_ROBOTS_TIMEOUT": f"{defaults.robots_timeout:g}",
+        "FRONTIER_ROBOTS_PATIENCE": f"{defaults.robots_patience:g}",
+        "FRONTIER_CRAWL_DELAY_MAX": f"{defaults.crawl_delay_max:g}",
+        "FRONTIER_COOLDOWN": f"{defaults.cooldown.first:g}",
+        "FRONTIER_COOLDOWN_MAX": f"{defaults.cooldown.longest:g}",
+        "FRONTIER_COOLDOWN_WAIT": f"{defaults.cooldown_wait:g}",
+        "FRONTIER_DELAY_FACTOR": f"{defaults.pace.factor:g}",
+        "FRONTIER_DOMAIN_RATE": f"{defaults.domain_rate:g}",
+        "FRONTIER_DOMAIN_RATE_MAX": f"{defaults.domain_rate_max:g}",
+        "FRONTIER_DELAY_MAX": f"{defaults.pace.longest:g}",
+        "FRONTIER_RANK_INTERVAL": f"{defaults.rank_interval:g}",
     }
 
 
@@ -67,7 +84,11 @@ def test_every_stat_is_in_the_table() -> None:
 
 
 def test_every_meta_key_is_in_the_table() -> None:
-    assert first_cells(section("Meta keys")) == {requests.AUTO_SLOT, requests.DUPLICATE, "download_slot"}
+    code = SOURCE[ROOT / "scrapy_frontier/requests.py"]
+    ours = set(re.findall(r'^[A-Z_]+ = "(frontier_\w+)"', code, re.MULTILINE))
+    assert requests.AUTO_SLOT in ours
+    ours |= {links.LINK_SCORE, links.CONTENT_SCORE, requests.ERRAND}
+    assert first_cells(section("Meta keys")) == ours | {"download_slot"}
 
 
 def test_every_reason_to_close_is_named() -> None:
@@ -82,9 +103,18 @@ def test_what_the_addon_changes_is_listed() -> None:
     assert addon.SCHEDULER in text
     for name, value in addon.SETTINGS.items():
         assert f"| `{name}` | `{value}` |" in text
-    for path, order in addon.SPIDER_MIDDLEWARES.items():
+    for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.EXTENSIONS}.items():
         assert path in text
         assert f"at {order}" in text
+    for path, order in addon.DOWNLOADER_MIDDLEWARES.items():
+        assert f"`{path.rpartition('.')[2]}` at {order}" in text
+    for path in addon.REPLACED:
+        assert f"`{path.rpartition('.')[2]}`" in text
+
+
+def test_the_refusals_of_redirects_are_listed() -> None:
+    (row,) = re.findall(r"^\| `frontier/redirects/refused` \| (.*) \|", section("Stats"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == {refusal.name for refusal in REFUSALS}
 
 
 def test_ci_runs_the_tests_the_readme_names() -> None:

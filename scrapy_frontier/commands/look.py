@@ -6,7 +6,7 @@ import csv
 import heapq
 import re
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy.exceptions import UsageError
@@ -80,9 +80,19 @@ def stats(call: Call) -> int:
             ("attempts", f"{found.attempts:,}"),
             ("on disk", size(found.bytes)),
             ("last stop", "clean" if found.is_clean else "killed, or never run"),
+            ("last ranking", _ranking(found.ranking)),
         ]
     )
     return 0
+
+
+def _ranking(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "none"
+    try:
+        return f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links"
+    except (KeyError, TypeError, ValueError):
+        return "unreadable"
 
 
 def size(count: float) -> str:
@@ -97,7 +107,7 @@ def size(count: float) -> str:
 def hosts(call: Call) -> int:
     limit = limit_of(call, LINES)
     with call.project.open() as store:
-        found: Iterable[HostView] = progress(inspect.hosts(store, call.project.delay_of), "hosts")
+        found: Iterable[HostView] = progress(inspect.hosts(store, call.project.delays(store)), "hosts")
         if limit is not None:
             found = heapq.nlargest(limit, found, key=lambda view: (view.queued, view.done))
         if call.output.as_json:
@@ -116,6 +126,8 @@ def _host_row(view: HostView, now: float) -> tuple[object, ...]:
         visit = f"in {span(view.ready_at - now)}"
     delay = f"{view.delay:.4g}s"
     source = view.delay_from.removeprefix("DOWNLOAD_").lower()
+    if view.rests_until > now:
+        source = "trouble"
     queued = f"{view.queued}+{view.deferred}" if view.deferred else view.queued
     return view.host, queued, view.done, view.failed, delay, source, visit
 
@@ -127,7 +139,7 @@ def queue(call: Call) -> int:
     limit, project = limit_of(call, LINES), call.project
     host = None if call.options.host is None else host_name(call.options.host)
     with project.open() as store:
-        turns = islice(preview.upcoming(store, project.now, project.delay_of, host), limit)
+        turns = islice(preview.upcoming(store, project.now, project.delays(store), host), limit)
         if call.output.as_json:
             for turn in turns:
                 place = {"at": turn.when, "in": turn.when - project.now}
@@ -225,9 +237,7 @@ def page(call: Call) -> int:
             return _unknown(call, store, request.url)
         path = inspect.path_to(store, found)
         redirects = inspect.redirects_of(store, found)
-        facts = explain.gather(
-            store, page_id, found, project.delay_of, project.frontier_settings.max_attempts, project.now
-        )
+        facts = _facts(project, store, page_id, found)
     answer = inspect.describe(page_id, found)
     answer["request"] = found.payload.decode(errors="backslashreplace") or None
     answer["path"] = [step.page.url if step.page else None for step in path]
@@ -283,14 +293,17 @@ def why(call: Call) -> int:
             if found is None:
                 return _unknown(call, store, request.url)
             state = found.state.name.lower()
-            attempts = project.frontier_settings.max_attempts
-            facts = explain.gather(store, page_id, found, project.delay_of, attempts, project.now)
-            sentence = explain.why(facts)
+            sentence = explain.why(_facts(project, store, page_id, found))
         except UnreadableRecord:
             is_aside = store.get(keys.aside_key(page_id)) is not None
             sentence = explain.why_unreadable(page_id, is_aside)
     _say_why(call, request.url, state, about + sentence)
     return 0
+
+
+def _facts(project: Project, store: Store, page_id: int, found: Page) -> explain.Facts:
+    attempts, delays = project.frontier_settings.max_attempts, project.delays(store)
+    return explain.gather(store, page_id, found, delays, attempts, project.now, project.agent)
 
 
 def _say_why(call: Call, url: str, state: str | None, sentence: str) -> None:

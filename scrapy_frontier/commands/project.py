@@ -17,16 +17,19 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
 from .. import requests
+from ..core import inspect
 from ..core.errors import FrontierError
 from ..core.hosts import host_of
 from ..core.store import Store
+from ..grouping import Addresses, unit_function
 from ..settings import FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy.settings import BaseSettings
 
+    from ..core.inspect import DelayOf
     from ..core.records import Page
 
 DATABASE = "leveldb"
@@ -137,11 +140,31 @@ class Project:
             raise UsageError(f"{url!r} names no host")
         return request
 
+    @cached_property
+    def unit_of(self) -> Callable[[str], str]:
+        """The unit of politeness of a URL; with ``ip`` its host, until a crawl has resolved it."""
+        return unit_function(self.frontier_settings.politeness_key, Addresses())
+
     def delay_of(self, host: str) -> tuple[float, str]:
         """The delay of a host by the settings, in seconds, and the setting it comes from."""
         if host in self._slots:
             return self._slots[host].delay, "DOWNLOAD_SLOTS"
         return self._default.delay, "DOWNLOAD_DELAY"
+
+    @property
+    def agent(self) -> str:
+        """By which name the crawl obeys robots.txt; empty where it does not."""
+        settings = self.settings
+        if not settings.getbool("ROBOTSTXT_OBEY"):
+            return ""
+        return str(settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"] or "")
+
+    def delays(self, store: Store) -> DelayOf:
+        """The delay of a host by the settings or by its robots.txt in *store*, and who asks for it."""
+        if not self.agent:
+            return self.delay_of
+        most = self.frontier_settings.crawl_delay_max
+        return inspect.with_robots(store, self.delay_of, self.agent, most, self.now)
 
     @cached_property
     def _default(self) -> Any:

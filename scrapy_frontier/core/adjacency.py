@@ -61,8 +61,13 @@ def encode_row(source: int, edges: Iterable[Edge]) -> bytes:
 
     About 0.5 us a link. Raises `ValueError` for flags it does not know and targets outside 0..2**63 - 1.
     """
+    return encode_collapsed(source, collapse(edges))
+
+
+def encode_collapsed(source: int, edges: Iterable[Edge]) -> bytes:
+    """`encode_row` for edges that are `collapse`d already."""
     sections: dict[int, list[Edge]] = {}
-    for edge in collapse(edges):
+    for edge in edges:
         if edge.flags & ~FLAGS or not 0 <= edge.target < 1 << 63:
             raise ValueError(f"no edge of the graph: {edge}")
         flags = edge.flags if edge.weight == 1 else edge.flags | WEIGHTED

@@ -8,9 +8,12 @@ interrupted and run again. Memory: five bytes a page, about 300 a host.
 
 from __future__ import annotations
 
+import contextlib
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from . import inspect, keys, records
+from . import graph, inspect, keys, records
+from .cooldown import COOLDOWN, Rule, at_start, decode_cooldown, encode_cooldown
 from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
 from .ledger import DEFERRED, INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
@@ -19,6 +22,7 @@ from .orders import ORDERS, decode_orders, encode_orders
 from .orders import UNREADABLE as LEFT_ALONE
 from .places import find_place, split_queue_key, split_waiting_row
 from .records import Counts, HostRow, Page
+from .robots_copy import ROBOTS, decode_copy
 from .steering import NEUTRAL
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded
 
 _AT_A_TIME = 1000  # rows in one batch
+CONTENT_BYTES = 4
 
 
 class Check:
@@ -63,8 +68,12 @@ class Check:
             self._not_indexed,
             self._not_placed,
             self._orders,
+            self._robots,
+            self._cooldowns,
             self._hosts,
             self._counts,
+            self._links,
+            self._scores,
         ):
             yield from check()
             self._flush()
@@ -235,8 +244,8 @@ class Check:
     def _index(self) -> Iterator[Finding]:
         doubled: set[int] = set()
         for key, value in self._scan(keys.INDEX):
-            page_id = int.from_bytes(value, "big")
-            flags = self._ledger[page_id] if len(value) == keys.ID_BYTES else 0
+            page_id = keys.index_id(value)
+            flags = self._ledger[page_id] if value in _index_values(page_id) else 0
             if not flags & KNOWN or page_id >= keys.FIRST_VISIT:
                 self._delete(key)
                 yield self._found("index row that leads nowhere", key[1:].hex(), f"to page {page_id}")
@@ -251,7 +260,7 @@ class Check:
         """Of the index rows of a page keep the one its request has; touch nothing if none fits."""
         rows: dict[int, list[bytes]] = {page_id: [] for page_id in doubled}
         for key, value in self._store.scan(keys.INDEX):
-            page_id = int.from_bytes(value, "big")
+            page_id = keys.index_id(value)
             if page_id in rows:
                 rows[page_id].append(key)
         for page_id, found in rows.items():
@@ -277,7 +286,9 @@ class Check:
             twin = inspect.find_page(self._store, fingerprint)
             detail = "" if twin is None else f"the same page as {twin}"
             if twin is None:
-                self._put(keys.INDEX + fingerprint, keys.id_bytes(page_id))
+                is_seen = page.state is State.SEEN and not page.is_deferred
+                value = keys.index_value(page_id, is_seen)
+                self._put(keys.INDEX + fingerprint, value)
             elif self._repair:
                 self._remove_twin(page_id, page)
             yield self._found("page without an index row", _page(page_id, page), detail)
@@ -299,6 +310,37 @@ class Check:
                 self._delete(keys.deferred_key(unit, page_id))
         self._ledger.strike(page_id)
 
+    # -- the link graph, and what the scorer keeps -----------------------------------------------------
+
+    def _links(self) -> Iterator[Finding]:
+        """Links of forgotten pages, and to them, are nothing unusual; to ids never given out, damage."""
+        known = self._highest[0]
+        with contextlib.suppress(UnreadableRecord):
+            known = max(known, inspect.read_counts(self._store).next_page - 1)
+        loose, packed = (self._store.scan(prefix) for prefix in (graph.ROW, graph.SEGMENT_ROW))
+        for key, value in chain(loose, packed):
+            self.rows += 1
+            name = ("page" if key[:1] == graph.ROW else "pages from") + f" {graph.key_id(key)}"
+            try:
+                highest = graph.highest_id(key, value)
+                if highest > known:
+                    raise ValueError(f"a link to page {highest}, which was never found")
+            except (ValueError, IndexError) as error:
+                self._put(keys.ASIDE + key, value)
+                self._delete(key)
+                yield self._found("unreadable links", name, str(error))
+
+    def _scores(self) -> Iterator[Finding]:
+        for key, value in self._scan(keys.COLUMN):
+            name, _, first = key[1:].partition(b"\0")
+            if not name or len(first) != keys.ID_BYTES or not value or len(value) % 2:
+                self._delete(key)
+                yield self._found("unreadable scores", key.hex(), f"{len(value)} bytes")
+        for key, value in self._scan(keys.CONTENT):
+            if len(key) != 1 + keys.ID_BYTES or len(value) != CONTENT_BYTES:
+                self._delete(key)
+                yield self._found("unreadable scores", key.hex(), f"{len(value)} bytes")
+
     # -- hosts, counts, orders -------------------------------------------------------------------------
 
     def _orders(self) -> Iterator[Finding]:
@@ -308,6 +350,22 @@ class Check:
             except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
                 self._put(key, encode_orders(LEFT_ALONE))
                 yield self._found("unreadable orders", key[1:].decode(errors="replace"))
+
+    def _robots(self) -> Iterator[Finding]:
+        for key, value in self._scan(ROBOTS):
+            try:
+                decode_copy(value)
+            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+                self._delete(key)
+                yield self._found("unreadable robots row", key[1:].decode(errors="replace"))
+
+    def _cooldowns(self) -> Iterator[Finding]:
+        for key, value in self._scan(COOLDOWN):
+            try:
+                decode_cooldown(value)
+            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+                self._put(key, encode_cooldown(at_start(value, self._now, Rule())))
+                yield self._found("unreadable cooldown", key[1:].decode(errors="replace"))
 
     def _hosts(self) -> Iterator[Finding]:
         for key, value in self._scan(keys.HOST):
@@ -375,6 +433,10 @@ class Check:
 
 def _counted(row: HostRow) -> _Counted:
     return row.queued, row.done, row.failed, row.deferred, row.excluded
+
+
+def _index_values(page_id: int) -> tuple[bytes, bytes]:
+    return keys.index_value(page_id), keys.index_value(page_id, is_seen=True)
 
 
 def _page(page_id: int, page: Page) -> str:

@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from .records import HostRow, Page
     from .store import Store
 
-NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
 
 class Deferral:
-    """*host* loads a host by its name; *settle* puts the rank of a stored page into its queue, or is told
-    that there is none."""
+    """*host* loads a host by its name; *settle* puts a page (id, priority) into its queue, or is told that
+    there is none."""
 
     def __init__(
         self,
@@ -36,7 +35,7 @@ class Deferral:
         journal: Journal,
         budgets: Budgets,
         host: Callable[[str], Host],
-        settle: Callable[[Host, bytes | None, float], None],
+        settle: Callable[[Host, tuple[int, int] | None, float], None],
     ) -> None:
         self._store = store
         self._journal = journal
@@ -131,7 +130,7 @@ class Deferral:
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
         journal.put(keys.page_key(page_id), records.encode_page(page))
         journal.count_deferred(host, -1)
-        self._settle(host, keys.rank(page.priority, NEUTRAL, page_id, page_id), now)
+        self._settle(host, (page_id, page.priority), now)
         return True
 
 

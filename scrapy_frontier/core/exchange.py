@@ -13,6 +13,7 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect, keys, records, varint
+from .cooldown import COOLDOWN, Cooldown, cooldown_key, encode_cooldown, read_cooldown
 from .errors import FrontierError, UnreadableRecord
 from .findings import salvage
 from .ledger import Tally
@@ -137,6 +138,11 @@ def _hosts(store: Store) -> Iterator[Record]:
         yield {"host": key[1:].decode(errors="replace"), "visited": inspect.host_row(value).visited}
     for host, orders in all_orders(store):
         yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
+    for key, _ in store.scan(COOLDOWN):
+        host = key[1:].decode(errors="replace")
+        cooldown = read_cooldown(store, host)
+        if cooldown is not None:
+            yield {"cooldown": host, **cooldown._asdict()}
 
 
 def _bodies(store: Store) -> Iterator[Record]:
@@ -148,6 +154,8 @@ def _bodies(store: Store) -> Iterator[Record]:
 
 def _aside(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.ASIDE):
+        if len(key) != len(keys.aside_key(0)):  # of the link graph, which does not travel
+            continue
         yield {"aside": int.from_bytes(key[1:], "big"), "bytes": b64encode(value).decode()}
 
 
@@ -262,7 +270,8 @@ class Importer:
         if fingerprint in self._fresh or self._store.get(keys.INDEX + fingerprint) is not None:
             return False
         self._fresh[fingerprint] = page_id
-        self._put(keys.INDEX + fingerprint, keys.id_bytes(page_id))
+        is_seen = page.state is State.SEEN and not page.is_deferred
+        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen))
         return True
 
     def _rank(self, record: Record, page_id: int) -> bytes | None:
@@ -308,6 +317,11 @@ class Importer:
         )
         self._put(orders_key(_text(record, "orders")), encode_orders(orders))
 
+    def _cooldown(self, record: Record) -> None:
+        until, since = float(str(record["until"])), float(str(record["since"]))
+        cooldown = Cooldown(until, _number(record, "strikes"), since, _text(record, "reason"))
+        self._put(cooldown_key(_text(record, "cooldown")), encode_cooldown(cooldown))
+
     def _aside(self, record: Record) -> None:
         self._put(keys.aside_key(_number(record, "aside")), b64decode(_text(record, "bytes"), validate=True))
 
@@ -317,6 +331,7 @@ class Importer:
         "waiting": _waiting,
         "deferred": _deferred,
         "orders": _orders,
+        "cooldown": _cooldown,
         "aside": _aside,
         "body": _body,
         "host": _host,

@@ -10,14 +10,19 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect
+from .delays import OPERATOR
 from .lifecycle import State
 from .places import Place, find_place
+from .robots import Verdict
+from .robots_copy import standing
+from .urls import origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .inspect import DelayOf, HostView, Step
     from .records import Page
+    from .robots_copy import Copy
     from .store import Store
     from .urls import TrapLimits
 
@@ -29,6 +34,9 @@ _CALLBACK = "callback raised "
 _UNREADABLE = "unreadable record: "
 _DROPPED = "led to a request that was dropped"
 _LED = "led to "
+_NOT_FOLLOWED = re.compile(r"redirect refused: (.*?) \((.*)\)", re.DOTALL).fullmatch
+_KEPT_NOWHERE = "noindex: "
+_OUT_OF_SCOPE = "out of scope"
 
 
 class Facts(NamedTuple):
@@ -41,14 +49,21 @@ class Facts(NamedTuple):
     redirects: list[Step]
     max_attempts: int
     now: float
+    robots: Copy | None
+    agent: str
 
 
-def gather(store: Store, page_id: int, page: Page, delay_of: DelayOf, max_attempts: int, now: float) -> Facts:
-    """The facts on a page; for a queued one this walks the queue of its host, 1 us a row."""
+def gather(
+    store: Store, page_id: int, page: Page, delay_of: DelayOf, max_attempts: int, now: float, agent: str = ""
+) -> Facts:
+    """The facts on a page; for a queued one this walks the queue of its host, 1 us a row. *agent* is who
+    obeys robots.txt, empty for nobody."""
     name = inspect.host_of_page(page)
     place = find_place(store, page_id, name) if page.state is State.QUEUED else None
     host = inspect.find_host(store, name, delay_of)
-    return Facts(page_id, page, host, place, inspect.redirects_of(store, page), max_attempts, now)
+    redirects = inspect.redirects_of(store, page)
+    robots = inspect.robots_copy(store, page.url) if agent else None
+    return Facts(page_id, page, host, place, redirects, max_attempts, now, robots, agent)
 
 
 def why(facts: Facts) -> str:
@@ -97,12 +112,35 @@ def _queued(facts: Facts) -> str:
             f"It is queued, but {host.host} is blocked{since}: no page of it is fetched until "
             f"`scrapy frontier unblock {host.host}`."
         )
+    if facts.robots is not None and (asked := _asked(facts, facts.robots)):
+        return f"It is queued, but robots.txt of {origin(facts.page.url)} {asked}."
     if place.due is not None and place.due > facts.now:
         return (
             f"It waits until {moment(place.due)} (in {span(place.due - facts.now)}) for attempt "
             f"{facts.page.attempts + 1} of {facts.max_attempts}{_after_last(facts.page)}."
         )
     return f"It is queued: {_turn(facts)}, {_clock(facts)}{_attempt(facts)}."
+
+
+def _asked(facts: Facts, copy: Copy) -> str:
+    """What robots.txt says against a queued page; empty where it says nothing."""
+    now = facts.now
+    found = standing(copy, now, facts.agent)
+    if found.verdict is Verdict.POSTPONE:
+        answer = f"HTTP {copy.status}" if copy.status else "no answer"
+        times = f"{copy.failures} time{'s' if copy.failures > 1 else ''}"
+        again = "when a crawl runs"
+        if copy.ask_at > now:
+            again = f"at {moment(copy.ask_at)} (in {span(copy.ask_at - now)})"
+        return (
+            f"cannot be read since {moment(copy.failing_since)} ({answer}, asked {times}): no page is "
+            f"fetched before it can, and it is asked for again {again}"
+        )
+    if (opens := found.held_until(now)) > now:
+        return f"asks for other hours: they begin at {moment(opens)} (in {span(opens - now)})"
+    if not found.rules.allowed(facts.page.url):
+        return f"forbids it ({found.rules.where(facts.page.url)}): it is excluded when its turn comes"
+    return ""
 
 
 def _turn(facts: Facts) -> str:
@@ -117,6 +155,9 @@ def _turn(facts: Facts) -> str:
 
 def _clock(facts: Facts) -> str:
     host = facts.host
+    if host.rests_until > facts.now:
+        until = f"{moment(host.rests_until)} (in {span(host.rests_until - facts.now)})"
+        return f"but {host.host} rests until {until} after strike {host.strikes}: {host.trouble}"
     if host.ready_at > facts.now:
         return (
             f"and the host may be visited again in {span(host.ready_at - facts.now)} "
@@ -128,7 +169,7 @@ def _clock(facts: Facts) -> str:
 
 
 def _source(host: HostView) -> str:
-    return "set by the operator" if host.delay_from == inspect.OPERATOR else f"by {host.delay_from}"
+    return "set by the operator" if host.delay_from == OPERATOR else f"by {host.delay_from}"
 
 
 def _attempt(facts: Facts) -> str:
@@ -146,10 +187,11 @@ def _after_last(page: Page) -> str:
 def _done(facts: Facts) -> str:
     page = facts.page
     status = f" with HTTP {page.status}" if page.status else ""
-    same = ""
-    if page.reason.startswith(_SAME):
-        same = f"; it has the {page.reason}, so its links were not followed"
-    return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{same}."
+    before, same, other = page.reason.partition(_SAME)
+    notes = f"; {before.removesuffix('; ')}" if before else ""
+    if same:
+        notes += f"; it has the {same}{other}, so its links were not followed"
+    return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{notes}."
 
 
 def _redirected(facts: Facts) -> str:
@@ -204,6 +246,12 @@ def _failed(facts: Facts) -> str:
 
 def _excluded(facts: Facts) -> str:
     reason = facts.page.reason or "no reason was kept"
+    if refused := _NOT_FOLLOWED(reason):
+        target = refused[2] or "nowhere"
+        return f"It led on {_when(facts.page)} to {target}, which was not followed: {refused[1]}."
+    if reason.startswith(_KEPT_NOWHERE):
+        said = reason.removeprefix(_KEPT_NOWHERE)
+        return f"It was fetched on {_when(facts.page)} and not given to the spider: {said} (noindex)."
     return f"It must not be fetched, as was found on {_when(facts.page)}: {reason}."
 
 
@@ -212,6 +260,11 @@ def _seen(facts: Facts) -> str:
     if _BUDGET(reason):
         since = f" since {moment(facts.page.changed)}" if facts.page.changed else ""
         return f"It waits{since} and is not queued: {reason}; it is queued as soon as there is room."
+    if reason == _OUT_OF_SCOPE:
+        return (
+            "It is known but not queued: pages link to it, but the spider follows none of these links, or a "
+            "filter drops them (allowed domains, a depth limit, a middleware)."
+        )
     return f"It is known but not queued: {reason}."
 
 

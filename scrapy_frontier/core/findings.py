@@ -29,6 +29,10 @@ KINDS = {
     "unreadable host row": "it is counted anew",
     "wrong counts": "they are counted anew",
     "unreadable orders": "the host counts as blocked",
+    "unreadable links": "the bytes are set aside; the pages have no links until they are read again",
+    "unreadable scores": "the row is removed; the next ranking has them anew",
+    "unreadable robots row": "the row is removed, so that robots.txt is asked for again",
+    "unreadable cooldown": "the host rests for a minute from now",
 }
 DAMAGED = "its record was damaged; what it was is set aside"
 

@@ -99,6 +99,25 @@ def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
     return edges
 
 
+def highest_id(key: bytes, value: bytes) -> int:
+    """The highest page id in a row or a segment; raises `ValueError` for bytes that are neither.
+
+    So that a check needs no more than this: negative targets, and ids no key can hold, are such bytes.
+    """
+    first = key_id(key)
+    if len(key) != 1 + _ID_BYTES or (key[:1] == SEGMENT_ROW and first % SEGMENT):
+        raise ValueError(f"a key of {len(key)} bytes")
+    targets = [first]
+    if key[:1] == ROW:
+        targets += [edge.target for edge in decode_row(first, value)]
+    else:
+        for part in segments.unpack(first, value):
+            targets += [int(part.sources.max()), int(part.targets.min()), int(part.targets.max())]
+    if min(targets) < 0 or max(targets) >= 1 << 8 * _ID_BYTES:
+        raise ValueError(f"links from page {min(targets)} to page {max(targets)}")
+    return max(targets[1:], default=0)
+
+
 def repack(
     loose: Iterable[Row], get: Callable[[bytes], bytes | None], everything: bool = False
 ) -> Iterator[Repacked]:

@@ -10,26 +10,31 @@ from __future__ import annotations
 
 import heapq
 import re
-from bisect import insort
+from bisect import bisect_left, insort
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from . import keys
+from .delays import UNASKED, by_settings, deciding
 from .fairness import Turns
 from .records import HostRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from .cooldown import Cooldown
     from .fairness import Domain
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
 # connection. The delay is counted from its answer, but from no later than this after the hand-out.
 SENDING = 0.03  # seconds
+FOREVER = float("inf")
 
 _NONE: frozenset[bytes] = frozenset()  # one for all hosts: an empty set of its own takes 216 bytes
+_NO_PAGES: frozenset[int] = frozenset()
+_MOST_SUSPECTS = 100  # pages of one host
 
 
 _PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
@@ -51,6 +56,7 @@ class Place(Enum):
     READY = "ready"
     COOLING = "cooling"
     BLOCKED = "blocked"  # by the operator
+    HELD = "held"  # until it is known what the site asks for, or for as long as it asks to be left alone
     BUSY = "busy"  # as many requests under way as allowed
     RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
 
@@ -83,14 +89,19 @@ class Host:
 
     ``heads`` holds the ranks of its best queued pages, sorted; where ``more`` is true, those behind
     ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends,
-    ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease.
+    ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease or
+    errand. ``usual`` is the concurrency of the settings, ``asked`` are delays by who asks for them. A host
+    that met trouble has a ``cooldown``, and ``is_doubted`` until it answers: so long it is asked for one page
+    at a time, and not first for one of the ``suspects``, the pages that met the trouble and may be its cause.
     ``deferred`` counts pages that wait for room in a budget, ``excluded`` those of the done ones that were
     never fetched; ``tally`` is the count of its registered domain, where a budget holds for that, and
     ``tallied`` what this host has added to it.
     """
 
     __slots__ = (
+        "asked",
         "concurrency",
+        "cooldown",
         "cursor",
         "deferred",
         "delay",
@@ -99,9 +110,11 @@ class Host:
         "excluded",
         "failed",
         "heads",
+        "held_until",
         "in_flight",
         "in_flight_before",
         "is_blocked",
+        "is_doubted",
         "jitter",
         "leased",
         "more",
@@ -110,9 +123,12 @@ class Host:
         "prefix",
         "queued",
         "ready_at",
+        "response_time",
+        "suspects",
         "tallied",
         "tally",
         "unstored",
+        "usual",
         "visited",
     )
 
@@ -121,7 +137,14 @@ class Host:
         self.prefix = keys.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded = row
         self.delay, self.concurrency, self.jitter = politeness
-        self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
+        self.usual = self.concurrency
+        self.asked: Mapping[str, float] = by_settings(self.delay)
+        self.held_until = 0.0
+        self.response_time = 0.0
+        self.cooldown: Cooldown | None = None
+        self.is_doubted = False
+        self.suspects: set[int] | frozenset[int] = _NO_PAGES
+        self.reset_clock()
         self.heads: list[bytes] = []
         self.leased: set[bytes] | frozenset[bytes] = _NONE
         self.unstored: set[bytes] | frozenset[bytes] = _NONE
@@ -139,6 +162,10 @@ class Host:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
         return f"<Host {self.name} {self.place.value}, {heads}, {self.in_flight} in flight>"
 
+    @property
+    def is_ready(self) -> bool:
+        return self.place is Place.READY
+
     def row(self) -> HostRow:
         return HostRow(self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded)
 
@@ -146,6 +173,45 @@ class Host:
     def fetched(self) -> int:
         """Pages that count against a budget of pages."""
         return self.done + self.failed - self.excluded
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a site asks for a delay."""
+        return len(self.asked) > 1 and not UNASKED.issuperset(self.asked)
+
+    @property
+    def has_room(self) -> bool:
+        return self.in_flight < (1 if self.is_doubted else self.concurrency)
+
+    def reset_clock(self) -> None:
+        """Work out anew, from the last lease, delay and cooldown, when the host may be visited."""
+        self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
+        if self.cooldown is not None and self.cooldown.until > self.ready_at:
+            self.ready_at = self.cooldown.until
+
+    def ask(self, source: str, seconds: float) -> bool:
+        """*source* asks for a delay from now on, a site with 0 for none any more; whether that changes
+        anything. While a site asks, one request is under way at once."""
+        if self.asked.get(source, None if source in UNASKED else 0.0) == seconds:
+            return False
+        asked = {**self.asked, source: seconds}
+        if not seconds and source not in UNASKED:
+            del asked[source]
+        self.asked = asked
+        before = self.delay, self.concurrency
+        self.delay = deciding(asked).seconds
+        self.concurrency = self.usual if UNASKED.issuperset(asked) else 1
+        return (self.delay, self.concurrency) != before
+
+    def rests(self, until: float) -> bool:
+        """Whether the host rests after trouble, and longer than *until*."""
+        return self.cooldown is not None and self.cooldown.until > until
+
+    def suspect(self, page_id: int) -> None:
+        """Remember a page whose trouble may be its own."""
+        if len(self.suspects) >= _MOST_SUSPECTS:
+            self.suspects = _NO_PAGES
+        self.suspects |= {page_id}
 
     def add(self, rank: bytes, stored: bool = True) -> bool:
         """Take in the rank of a page, whose row is written if *stored*; true when it is the new head."""
@@ -170,16 +236,39 @@ class Host:
 
     def take(self) -> bytes:
         """Remove the head for a lease and return its rank."""
-        rank = self.heads.pop(0)
+        rank = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
         if rank in self.unstored:
             self.unstored -= {rank}
         else:
             self.leased |= {rank}
         return rank
 
+    def put_back(self, rank: bytes, stored: bool) -> None:
+        """Undo `take`."""
+        self.leased -= {rank}
+        self.add(rank, stored)
+
+    def _probe(self) -> int:
+        """Which head asks a host that met trouble whether it answers again: one that is no suspect."""
+        for index, rank in enumerate(self.heads):
+            if keys.rank_id(rank) not in self.suspects:
+                return index
+        return 0
+
     def ended(self, rank: bytes) -> None:
         """The lease of *rank* ended and its row is gone."""
         self.leased -= {rank}
+
+    def rekey(self, old: bytes, new: bytes) -> bool:
+        """The row of a queued page moved from rank *old* to *new*; whether the head is another now, or not
+        known any more."""
+        head = self.heads[0] if self.heads else None
+        if not self.more or old <= self.cursor:
+            index = bisect_left(self.heads, old)
+            if index < len(self.heads) and self.heads[index] == old:
+                del self.heads[index]
+        self.add(new)
+        return not self.heads or self.heads[0] is not head or self.needs_ranks()
 
     def needs_ranks(self) -> bool:
         """Whether pages on disk could come before the first head we know."""
@@ -203,7 +292,7 @@ class Hosts:
 
     def __init__(self, domain_of: Callable[[str], str] = _itself) -> None:
         self.by_name: dict[str, Host] = {}
-        self._ready = Turns(self.by_name, _is_ready, domain_of)
+        self._turns = Turns(self.by_name, _is_ready, domain_of)
         self._cooling: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
@@ -220,7 +309,12 @@ class Hosts:
                 host.place = Place.IDLE
         elif host.is_blocked:
             host.place = Place.BLOCKED
-        elif host.in_flight >= host.concurrency:
+        elif host.held_until > now:
+            if host.place is not Place.HELD:
+                host.place = Place.HELD
+                if host.held_until < FOREVER:
+                    heapq.heappush(self._cooling, (host.held_until, host.name))
+        elif host.in_flight >= (1 if host.is_doubted else host.concurrency):
             host.place = Place.BUSY
         elif host.ready_at > now:
             if host.place is not Place.COOLING:
@@ -228,12 +322,23 @@ class Hosts:
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
-        self._ready.update(host)
+        self._changed(host, now)
+
+    def _changed(self, host: Host, now: float) -> None:
+        """Something of *host* is another now: its place, its head, its requests under way."""
+        self._turns.update(host)
+
+    def _gone(self, host: Host) -> None:
+        """*host*, which is not ready, is about to be forgotten."""
+        self._turns.leave(host)
+
+    def leased(self, host: Host, now: float) -> None:
+        """A page of *host* is handed out."""
 
     def best(self, now: float) -> Host | None:
         """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
         self._warm_up(now)
-        return self._ready.best()
+        return self._turns.best()
 
     def _warm_up(self, now: float) -> None:
         cooling = self._cooling
@@ -242,7 +347,7 @@ class Hosts:
             host = self.by_name.get(name)
             if host is None:
                 continue
-            if host.place is Place.COOLING:
+            if host.place is Place.COOLING or (host.place is Place.HELD and host.held_until <= now):
                 host.place = Place.IDLE
                 self.put(host, now)
             elif host.place is Place.RESTING:
@@ -255,9 +360,27 @@ class Hosts:
             heapq.heappop(cooling)
         return cooling[0][0] if cooling else None
 
+    def only_rest(self, until: float) -> bool:
+        """Whether every host with pages that may be visited rests after trouble, and longer than *until*."""
+        does_any = False
+        for host in self.by_name.values():
+            if host.heads or host.in_flight:
+                rests = host.rests(until)
+                if not (rests or host.is_blocked or until < host.held_until < FOREVER):
+                    return False
+                does_any |= rests
+        return does_any
+
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)
-        return host is not None and host.place in (Place.COOLING, Place.RESTING)
+        return host is not None and host.place in (Place.COOLING, Place.RESTING, Place.HELD)
+
+    def hold(self, host: Host, until: float, now: float) -> None:
+        """Give no page of *host* away before *until*; a time that has passed lets go."""
+        host.held_until = until
+        if host.place in (Place.HELD, Place.READY, Place.COOLING, Place.BUSY):
+            host.place = Place.IDLE
+            self.put(host, now)
 
     def forget(self, host: Host, now: float) -> None:
         """Drop a host that has nothing queued and nothing under way, as soon as its delay has passed.
@@ -269,5 +392,5 @@ class Hosts:
             heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.IDLE
-            self._ready.leave(host)
+            self._gone(host)
             del self.by_name[host.name]

@@ -5,14 +5,20 @@ Everything that lists is an iterator over a scan; memory does not grow with the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import contextlib
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import keys, records
+from .cooldown import Cooldown, read_cooldown
+from .delays import OPERATOR, ROBOTS_TXT, deciding
 from .errors import UnreadableRecord
 from .hosts import host_of
 from .lifecycle import State
 from .orders import Orders, read_orders
 from .records import Counts, HostRow, Page
+from .robots_copy import Copy, copy_key, decode_copy, standing
+from .urls import origin
 
 if TYPE_CHECKING:
     import re
@@ -24,11 +30,10 @@ if TYPE_CHECKING:
     DelayOf = Callable[[str], tuple[float, str]]
 
 LONGEST_TRAIL = 1000  # pages: a path or a redirect chain longer than that is told as far as this
-OPERATOR = "operator"
 
 
 class Summary(NamedTuple):
-    """The kept counters. ``known`` counts every page that was ever given an id."""
+    """The kept counters, and the last ranking. ``known`` counts every page that was ever given an id."""
 
     states: dict[str, int]
     known: int
@@ -36,14 +41,16 @@ class Summary(NamedTuple):
     hosts: int
     bytes: int
     is_clean: bool
+    ranking: dict[str, Any] | None
 
 
 class HostView(NamedTuple):
     """A host: pages queued, done (redirected and excluded too) and failed (gone too), and its clock.
 
     ``delay`` in seconds and who set it; ``visited`` and ``ready_at`` (POSIX seconds) are the last lease and
-    when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None.
-    ``deferred`` pages wait for room in a budget; those ``fetched`` count against one.
+    when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None. After
+    trouble the host rests until ``rests_until`` (0: no trouble), for its last ``trouble`` in words and as
+    many ``strikes``. ``deferred`` pages wait for room in a budget; those ``fetched`` count against one.
     """
 
     host: str
@@ -55,6 +62,9 @@ class HostView(NamedTuple):
     delay_from: str
     ready_at: float
     blocked: int | None
+    rests_until: float = 0.0
+    strikes: int = 0
+    trouble: str = ""
     deferred: int = 0
     fetched: int = 0
 
@@ -81,22 +91,30 @@ def summary(store: Store) -> Summary:
     states = {state.name.lower(): counts.states[state] for state in State if state is not State.LEASED}
     hosts = sum(1 for _ in store.scan(keys.HOST))
     is_clean = store.get(keys.CLEAN) is not None
-    return Summary(states, counts.next_page, counts.attempts, hosts, store.size(), is_clean)
+    return Summary(
+        states, counts.next_page, counts.attempts, hosts, store.size(), is_clean, last_ranking(store)
+    )
 
 
-def host_view(name: str, row: HostRow, orders: Orders, delay_of: DelayOf) -> HostView:
-    delay, source = (orders.delay, OPERATOR) if orders.delay is not None else delay_of(name)
-    ready_at = row.visited + delay if row.visited else 0.0
+def host_view(
+    name: str, row: HostRow, orders: Orders, cooldown: Cooldown | None, delay_of: DelayOf
+) -> HostView:
+    seconds, source = delay_of(name)
+    asked = {source: seconds}
+    if orders.delay is not None:
+        asked[OPERATOR] = orders.delay
+    delay = deciding(asked)
+    ready_at = row.visited + delay.seconds if row.visited else 0.0
+    rest = cooldown or Cooldown(0.0, 0, 0.0, "")
     return HostView(
         name,
-        row.queued,
-        row.done,
-        row.failed,
-        row.visited,
-        delay,
-        source,
-        ready_at,
+        *row[:4],
+        *delay,
+        max(ready_at, rest.until),
         orders.blocked,
+        rest.until,
+        rest.strikes,
+        rest.reason,
         row.deferred,
         row.fetched,
     )
@@ -112,14 +130,58 @@ def host_row(stored: bytes | None) -> HostRow:
 
 def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
     row = host_row(store.get(keys.host_key(name)))
-    return host_view(name, row, read_orders(store, name), delay_of)
+    return host_view(name, row, read_orders(store, name), read_cooldown(store, name), delay_of)
 
 
 def hosts(store: Store, delay_of: DelayOf) -> Iterator[HostView]:
     """Every host in order of its name, also one that is known by the operator's orders alone."""
     for key, value in store.scan(keys.HOST):
         name = key[1:].decode(errors="replace")
-        yield host_view(name, host_row(value), read_orders(store, name), delay_of)
+        orders, cooldown = read_orders(store, name), read_cooldown(store, name)
+        yield host_view(name, host_row(value), orders, cooldown, delay_of)
+
+
+def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: float) -> DelayOf:
+    """*delay_of*, or what the kept robots.txt of a host asks of *agent*, up to *most*, where that is more.
+
+    Two short scans a host, and 30 us for each file that is kept.
+    """
+
+    def larger(host: str) -> tuple[float, str]:
+        delay, source = delay_of(host)
+        for copy, authority in _copies_of(store, host):
+            asked = standing(copy, now, agent, authority).delay(now, most)
+            if asked > delay:
+                delay, source = asked, ROBOTS_TXT
+        return delay, source
+
+    return larger
+
+
+def _copies_of(store: Store, host: str) -> Iterator[tuple[Copy, str]]:
+    for scheme in ("http", "https"):
+        for key, value in store.scan(copy_key(f"{scheme}://{host}")):
+            authority = key[1:].decode(errors="replace")
+            if host_of(authority) == host:
+                with contextlib.suppress(UnreadableRecord):
+                    yield decode_copy(value), authority
+
+
+def robots_copy(store: Store, url: str) -> Copy | None:
+    """What is kept of the robots.txt for *url*; None where nothing is, or nothing that can be read."""
+    stored = store.get(copy_key(origin(url) or ""))
+    with contextlib.suppress(UnreadableRecord):
+        return decode_copy(stored) if stored is not None else None
+    return None
+
+
+def last_ranking(store: Store) -> dict[str, Any] | None:
+    """What is kept of the last ranking; None if there was none, or none that can be read."""
+    try:
+        found = json.loads(store.get(keys.RANKING) or b"null")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 # -- pages -------------------------------------------------------------------------------------------------
@@ -139,7 +201,7 @@ def read_page(store: Store, page_id: int) -> Page | None:
 def find_page(store: Store, fingerprint: bytes) -> int | None:
     """The id of the page with *fingerprint*, or None; one lookup."""
     stored = store.get(keys.INDEX + fingerprint)
-    return None if stored is None else int.from_bytes(stored, "big")
+    return None if stored is None else keys.index_id(stored)
 
 
 def pages(store: Store) -> Iterator[tuple[int, Page]]:

@@ -12,6 +12,7 @@ from . import keys, records
 from .errors import FrontierError, FrontierUnreadable, UnreadableRecord
 from .lifecycle import State
 from .records import Counts
+from .seen import Seen
 
 if TYPE_CHECKING:
     from .hosts import Host
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 class Journal:
     """Collects rows until `commit` writes them as one atomic batch.
 
-    ``fresh`` maps fingerprints of new pages that are in the open batch to their ids; ``left`` names hosts
-    that were forgotten while their newest row is there.
+    ``fresh`` maps fingerprints of new pages that are in the open batch to their ids, ``~id`` for one that is
+    only seen; ``left`` names hosts that were forgotten while their newest row is there.
     """
 
     def __init__(self, store: Store) -> None:
@@ -34,6 +35,7 @@ class Journal:
         self.withheld = 0  # queued pages of blocked hosts in memory
         self.fresh: dict[bytes, int] = {}
         self.left: set[str] = set()
+        self.seen = Seen()
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
         try:
@@ -43,6 +45,7 @@ class Journal:
                 f"{store.directory}: the counts cannot be read ({error}): nothing was changed; restore the "
                 "directory from a copy"
             ) from error
+        self.seen.is_complete = not self.counts.next_page
         self.put = self._batch.put
         self.delete = self._batch.delete
 
@@ -56,12 +59,29 @@ class Journal:
         page_id = self.counts.next_page
         self.counts.next_page = page_id + 1
         self.fresh[fingerprint] = page_id
+        self.seen.add(fingerprint)
         self.put(keys.INDEX + fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
         return page_id
 
     def add(self, key: bytes, value: bytes) -> None:
         """Have the next batch hold a row that no count depends on."""
         self.put(key, value)
+        self.is_open = True
+
+    def new_seen_page(self, fingerprint: bytes) -> int:
+        """`new_page` for a page that is not queued; ``fresh`` has ``~id`` for it."""
+        page_id = self.new_page(fingerprint)
+        self.fresh[fingerprint] = ~page_id
+        self.put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen=True))
+        self.counts.states[State.SEEN] += 1
+        self.is_open = True
+        return page_id
+
+    def admit(self, fingerprint: bytes, page_id: int) -> None:
+        """A page that was only seen is about to be queued, or to wait for room in a budget."""
+        self.fresh[fingerprint] = page_id
+        self.put(keys.INDEX + fingerprint, keys.index_value(page_id))
+        self.counts.states[State.SEEN] -= 1
         self.is_open = True
 
     @property
@@ -98,8 +118,8 @@ class Journal:
     def count_ended(self, host: Host, state: State, change: int = 1) -> None:
         """Count a page that ended in *state*, or with -1 one that is taken back from there.
 
-        A page that is only seen does not count for its host; one that waits for a budget does:
-        `count_deferred`.
+        Pages only seen do not count for their host: most belong to hosts nobody visits. For one that waits
+        for a budget there is `count_deferred`.
         """
         self.counts.states[state] += change
         if state is State.SEEN:

@@ -5,6 +5,10 @@ row         key                                         order it gives
 ==========  ==========================================  ==================================
 meta        ``m`` name                                  --
 index       ``f`` fingerprint                           --
+links       ``g`` page id (5)                           order of discovery
+segment     ``s`` first page id (5)                     order of discovery
+column      ``v`` name ``\\0`` first page id (5)        order of discovery
+content     ``c`` page id (5)                           --
 page        ``p`` page id (5)                           order of discovery
 queue       ``q`` host ``\\0`` rank                     per host: best first, then oldest
 waiting     ``w`` microseconds (8) page id (5)          soonest first
@@ -13,6 +17,8 @@ aside       ``x`` page id (5)                           --
 orders      ``o`` host (`orders`)                       --
 body        ``b`` host ``\\0`` digest (16)              --
 deferred    ``d`` unit ``\\0`` page id (5)               per unit: order of discovery
+robots      ``r`` scheme://host:port (`robots_copy`)    --
+cooldown    ``t`` host (`cooldown`)                     --
 ==========  ==========================================  ==================================
 
 A *unit* is what a budget holds for (`deferred_units`): a host, a registered domain, or all pages by depth.
@@ -28,6 +34,7 @@ FORMAT = b"mformat"
 SCHEME = b"mscheme"
 COUNTS = b"mcounts"
 CLEAN = b"mclean"
+RANKING = b"mranking"
 
 INDEX = b"f"
 PAGE = b"p"
@@ -37,6 +44,8 @@ HOST = b"h"
 ASIDE = b"x"
 DEFERRED = b"d"
 BODY = b"b"
+COLUMN = b"v"
+CONTENT = b"c"
 
 ID_BYTES = 5
 MAX_ID = (1 << 40) - 1
@@ -49,6 +58,15 @@ _RANK_HEAD = struct.Struct(">IH")
 SCORE_BYTES = _RANK_HEAD.size  # priority and score, at the head of a rank
 
 
+def index_value(page_id: int, is_seen: bool = False) -> bytes:
+    """What an index row says: the page, and whether it may be no more than seen (state ``SEEN``)."""
+    return page_id.to_bytes(ID_BYTES, "big") + (b"\0" if is_seen else b"")
+
+
+def index_id(value: bytes) -> int:
+    return int.from_bytes(value[:ID_BYTES], "big")
+
+
 def id_bytes(page_id: int) -> bytes:
     return page_id.to_bytes(ID_BYTES, "big")
 
@@ -59,6 +77,14 @@ def page_key(page_id: int) -> bytes:
 
 def aside_key(page_id: int) -> bytes:
     return ASIDE + page_id.to_bytes(ID_BYTES, "big")
+
+
+def column_key(name: str, first: int) -> bytes:
+    return COLUMN + name.encode() + b"\0" + id_bytes(first)
+
+
+def content_key(page_id: int) -> bytes:
+    return CONTENT + id_bytes(page_id)
 
 
 def host_key(host: str) -> bytes:

@@ -23,13 +23,15 @@ class Lease(NamedTuple):
     deadline: float
     is_stored: bool  # the queue row stays on disk until the lease ends
     fingerprint: bytes | None  # of a new page that lives in memory only
+    before: tuple[float, float] = (0.0, 0.0)  # the host's clock: last visit, ready at
 
 
 class Outcome(NamedTuple):
     """How a lease ended.
 
     ``payload`` and ``priority`` replace the page's own where a retry changed them; ``delay`` is the
-    backoff in seconds. ``target`` is the page a redirect led to.
+    backoff in seconds. ``target`` is the page a redirect led to. ``host`` is the one whose queue a page that
+    is queued again belongs to, where that is another.
     """
 
     event: Event
@@ -39,6 +41,7 @@ class Outcome(NamedTuple):
     payload: bytes | None = None
     priority: int | None = None
     delay: float = 0.0
+    host: str = ""
 
 
 class Leases:
@@ -63,11 +66,11 @@ class Leases:
         now: float,
         is_stored: bool,
         fingerprint: bytes | None,
+        before: tuple[float, float],
     ) -> Lease:
         self._last_id += 1
-        lease = Lease(
-            self._last_id, page_id, page, host, rank, now, now + self.timeout, is_stored, fingerprint
-        )
+        deadline = now + self.timeout
+        lease = Lease(self._last_id, page_id, page, host, rank, now, deadline, is_stored, fingerprint, before)
         self._by_id[lease.id] = lease
         self._on_wire.add(lease.id)
         self.stored += is_stored

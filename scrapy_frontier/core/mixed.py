@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,24 @@ from .scorer import Cash, Fifo, Hits, Lifo, LinkScore, PageRank, Scorer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from .ranking import Ranking
     from .scorer import Change, Floats, Ints
 
 RANK, CASH, CHANCE = 0, 1, 2
+
+
+class Choices(NamedTuple):
+    """What a ranking makes of the pages known when it was prepared."""
+
+    rank: Floats
+    score: Floats
+    chosen: NDArray[np.uint8]
+    best: list[float]
+    luck: float
+    parsed_since: int
+    discovered_since: int
 
 
 class Mixed(PageRank):
@@ -27,10 +39,11 @@ class Mixed(PageRank):
     A ranking puts pages that cash (`CASH`) or the dice (`CHANCE`) choose among the best by rank, at the
     score of the page they are to be served with, so that one score is enough for a queue. At the next
     ranking each of the three is paid the rank of the pages it chose, most of it for the page that led
-    there, and its part of the choices follows its pay. 30 bytes a page, twice
-    that at most while arrays grow.
+    there, and its part of the choices follows its pay. 35 bytes a page,
+    twice that at most while arrays grow.
     """
 
+    columns = ("state", "content", "score", "rank", "cash")
     damping = 0.9  # collects a little more than 0.85 on most graphs
     parts = (0.88, 0.06, 0.06)  # of the choices, before anything is known of what they are worth
     lineage = 0.7  # of a page's worth, what goes to the page it was found on, and on from there
@@ -53,7 +66,7 @@ class Mixed(PageRank):
         self._chance = chance or random.Random(0)  # noqa: S311 - draws pages, guards nothing
 
     def discovered(
-        self, node: int, parent: int | None = None, host: int = 0, link_score: float = 1.0
+        self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
     ) -> float:
         super().discovered(node, parent, host, link_score)
         if parent is None:
@@ -69,52 +82,104 @@ class Mixed(PageRank):
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:
-        self._parsed[node] = True
+        self._parsed[node] = self._shut[node] = True
         self._round[node] = self._rounds
         self._parsed_since += 1
         targets = np.asarray(outlinks, np.int64)
         share = self._share(1.0, len(targets), weights)
         self._cash[targets] += share * self._cash[node]
-        gain = np.broadcast_to(share * (self._rank[node] * self._content.get(node, 1.0)), targets.shape)
-        is_open = ~self._parsed[targets]
-        open_targets = targets[is_open]
-        self._rank[open_targets] += gain[is_open]
-        self._score[open_targets] = np.maximum(self._score[open_targets], self._rank[open_targets])
-        return self._changes(open_targets)
+        gain = np.broadcast_to(share * float(self._rank[node] * self._content[node]), targets.shape)
+        is_shut = self._shut[targets]
+        unread = ~(is_shut & self._parsed[targets])
+        waiting = targets[unread]
+        self._rank[waiting] += gain[unread]
+        self._score[waiting] = np.maximum(self._score[waiting], self._rank[waiting])
+        return self._changes(targets[~is_shut])
 
-    def restore(self, scores: ArrayLike, parsed: Ints) -> None:
-        """Take the scores for rank and cash too; who chose which page is not kept."""
-        super().restore(scores, parsed)
-        self._rank[: self.known] = self._cash[: self.known] = self._score[: self.known]
+    def requeued(self, nodes: Ints, scores: Floats) -> None:
+        self._grow_to(int(nodes.max(initial=-1)) + 1)
+        before = self._score[nodes]
+        super().requeued(nodes, scores)
+        lost = nodes[self._cash[nodes] == 0]
+        self._cash[lost] = self._score[lost]
+        found = scores > before * 1.001  # what it was paid since the columns were kept
+        self._rank[nodes[found]] = scores[found]
 
     def _preference(self, pages: int) -> NDArray[np.float64]:
         """Half on all pages and half on those parsed, whose links are known."""
         preference = super()._preference(pages)
-        read = self._parsed[:pages]
-        preference[read] *= 1 + pages / max(int(np.count_nonzero(read)), 1)
+        read = np.flatnonzero(self._parsed[: min(pages, self.known)])
+        preference[read] *= 1 + pages / max(len(read), 1)
         return preference
 
     def _start(self, pages: int) -> Floats | None:
         return self._rank[: min(pages, self.known)] if self.known else None
 
-    def ranked(self, ranking: Ranking) -> Floats:
+    def prepare(self, ranking: Ranking) -> Choices:
         pages = len(ranking.scores)
-        self._rank[:pages] = ranking.scores * pages
-        self._score[: self.known] = self._rank[: self.known]
-        self._put_choices(self.shares())
+        known = max(self.known, pages)
+        rank = _filled(self._rank, known)
+        rank[:pages] = ranking.scores * pages
+        parsed_since, discovered_since = self._parsed_since, self._discovered_since
+        shares = self._shares(rank)
+        queued = np.flatnonzero(~_filled(self._shut, known))
+        score, chosen = rank.copy(), _filled(self._chosen, known)
+        chosen[queued] = RANK
+        served = min(len(queued), 64 + 2 * parsed_since)
+        if not served:
+            return Choices(rank, score, chosen, [], 0.0, parsed_since, discovered_since)
+        best = -np.sort(-_largest(rank[queued], served)[1])
+        luck = shares[CHANCE] * parsed_since / max(discovered_since, 1)
+        cash = _filled(self._cash, known)
+        by_cash = queued[_largest(cash[queued], served)[0]]
+        by_cash = by_cash[np.argsort(-cash[by_cash], kind="stable")]
+        drawn = self._chance.sample(range(len(queued)), math.ceil(served * shares[CHANCE]))
+        for chooser, candidates in ((CASH, by_cash), (CHANCE, queued[drawn])):
+            lucky = candidates[: math.ceil(served * shares[chooser])]
+            self._lift(lucky, chooser, shares[RANK] / shares[chooser], best, score, chosen)
+        kept = best[: 64 + parsed_since].tolist()
+        return Choices(rank, score, chosen, kept, luck, parsed_since, discovered_since)
+
+    def _lift(
+        self,
+        pages: Ints,
+        chooser: int,
+        each: float,
+        best: Floats,
+        score: Floats,
+        chosen: NDArray[np.uint8],
+    ) -> None:
+        """Lift *pages* to the scores of the *best* by rank, one after *each* of these."""
+        turns = (np.arange(len(pages)) + self._chance.random()) * each
+        scores = best[np.minimum(turns.astype(np.int64), len(best) - 1)]
+        lifted = scores > score[pages]
+        score[pages[lifted]] = scores[lifted]
+        chosen[pages[lifted]] = chooser
+
+    def adopt(self, prepared: Choices) -> None:
+        known = len(prepared.score)
+        self._grow_to(known)
+        self._rank[:known] = prepared.rank
+        self._score[:known] = prepared.score
+        read_since = self._shut[:known] & (self._chosen[:known] != prepared.chosen)
+        prepared.chosen[read_since] = self._chosen[:known][read_since]
+        self._chosen[:known] = prepared.chosen
+        self._best, self._luck = prepared.best, prepared.luck
         self._rounds += 1
-        self._parsed_since = self._discovered_since = 0
+        self._parsed_since -= prepared.parsed_since
+        self._discovered_since -= prepared.discovered_since
         self._told[: self.known] = self._score[: self.known]
-        scores: Floats = self._score[: self.known].copy()
-        return scores
 
     def shares(self) -> NDArray[np.float64]:
         """What part of the next choices rank, cash and chance get."""
-        pages: Ints = np.flatnonzero(self._parsed[: self.known])
+        return self._shares(self._rank[: self.known])
+
+    def _shares(self, rank: Floats) -> NDArray[np.float64]:
+        pages: Ints = np.flatnonzero(self._parsed[: len(rank)])
         age = self._rounds - self._round[pages].astype(np.float64)
         count = self.forget**age
         picks = np.bincount(self._chosen[pages], count, 3)
-        worth = self._rank[pages] * count
+        worth = rank[pages] * count
         pay = np.zeros(3)
         for generation in range(self.generations):
             above = self._parent[pages].astype(np.int64) - 1
@@ -127,28 +192,13 @@ class Mixed(PageRank):
         parts = np.array(self.parts) * np.clip(paid, 0.1, 10) ** self.keenness
         return np.asarray(parts / parts.sum(), np.float64)
 
-    def _put_choices(self, shares: NDArray[np.float64]) -> None:
-        """Lift what cash and chance choose to the scores of the best pages by rank."""
-        queued = np.flatnonzero(~self._parsed[: self.known])
-        self._chosen[queued] = RANK
-        served = min(len(queued), 64 + 2 * self._parsed_since)
-        if served == 0:
-            return
-        rank = self._rank[queued]
-        best = -np.sort(-_largest(rank, served)[1])
-        self._best = best[: 64 + self._parsed_since].tolist()
-        self._luck = shares[CHANCE] * self._parsed_since / max(self._discovered_since, 1)
-        by_cash = queued[_largest(self._cash[queued], served)[0]]
-        by_cash = by_cash[np.argsort(-self._cash[by_cash], kind="stable")]
-        drawn = self._chance.sample(range(len(queued)), math.ceil(served * shares[CHANCE]))
-        by_chance = queued[drawn]
-        for chooser, pages in ((CASH, by_cash), (CHANCE, by_chance)):
-            pages = pages[: math.ceil(served * shares[chooser])]
-            turns = (np.arange(len(pages)) + self._chance.random()) * (shares[RANK] / shares[chooser])
-            scores = best[np.minimum(turns.astype(np.int64), len(best) - 1)]
-            lifted = scores > self._score[pages]
-            self._score[pages[lifted]] = scores[lifted]
-            self._chosen[pages[lifted]] = chooser
+
+def _filled(array: NDArray[Any], pages: int) -> NDArray[Any]:
+    """A copy of the first *pages*, zeros where there are fewer."""
+    copy = np.zeros(pages, array.dtype)
+    kept = array[:pages]
+    copy[: len(kept)] = kept
+    return copy
 
 
 def _largest(values: Floats, count: int) -> tuple[Ints, Floats]:

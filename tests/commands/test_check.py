@@ -6,15 +6,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from stores import Frontiers, change, check, crawl, fetch, fingerprint, first, link, order, pages, rows, start
+from stores import (
+    NOW,
+    Frontiers,
+    change,
+    check,
+    crawl,
+    fetch,
+    fingerprint,
+    first,
+    link,
+    order,
+    pages,
+    rows,
+    start,
+)
 
-from scrapy_frontier.core import keys, records
+from scrapy_frontier.core import graph, keys, records, segments
+from scrapy_frontier.core.adjacency import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
 from scrapy_frontier.core.findings import DAMAGED, KINDS
 from scrapy_frontier.core.ledger import KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.orders import orders_key
 from scrapy_frontier.core.places import find_place
+from scrapy_frontier.core.robots_copy import Copy, copy_key, encode_copy
 from scrapy_frontier.core.store import Store
 
 if TYPE_CHECKING:
@@ -41,6 +58,10 @@ def waiting_keys(directory: Path) -> list[bytes]:
 
 def index_key(directory: Path, page_id: int) -> bytes:
     return keys.INDEX + fingerprint(pages(directory)[page_id].url)
+
+
+def torn_robots_row(directory: Path) -> None:
+    change(directory, {copy_key("http://h1.example"): encode_copy(Copy(body=b"User-agent: *"))[:-4]})
 
 
 def missing_queue_row(directory: Path) -> None:
@@ -170,6 +191,28 @@ def bad_orders(directory: Path) -> None:
     change(directory, {orders_key("h1.example"): b'{"delay": -4}'})
 
 
+def torn_links(directory: Path) -> None:
+    change(directory, {graph.row_key(3): encode_row(3, [Edge(7), Edge(5, INTERNAL)])[:-1]})
+
+
+def links_to_nowhere(directory: Path) -> None:
+    change(directory, {graph.row_key(3): encode_row(3, [Edge(700)])})
+
+
+def torn_segment(directory: Path) -> None:
+    packed = segments.pack(0, b"", [(page_id, encode_row(page_id, [Edge(7)])) for page_id in range(9)])
+    change(directory, {graph.segment_key(0): packed[:-2]})
+
+
+def torn_scores(directory: Path) -> None:
+    change(directory, {keys.column_key("score", 0): b"123", keys.content_key(2): b"?"})
+
+
+def torn_cooldown(directory: Path) -> None:
+    row = encode_cooldown(Cooldown(NOW + 900, 4, NOW, "HTTP 503"))
+    change(directory, {cooldown_key("h1.example"): row[:13]})
+
+
 DAMAGES = [
     Damage(missing_queue_row, ["queued page without a row"]),
     Damage(missing_waiting_row, ["queued page without a row"]),
@@ -195,6 +238,12 @@ DAMAGES = [
     Damage(damaged_visit, ["unreadable page"]),
     Damage(leased_page, ["page kept as leased"]),
     Damage(bad_orders, ["unreadable orders"]),
+    Damage(torn_links, ["unreadable links"]),
+    Damage(links_to_nowhere, ["unreadable links"]),
+    Damage(torn_segment, ["unreadable links"]),
+    Damage(torn_scores, ["unreadable scores", "unreadable scores"]),
+    Damage(torn_robots_row, ["unreadable robots row"]),
+    Damage(torn_cooldown, ["unreadable cooldown"]),
 ]
 
 

@@ -13,12 +13,20 @@ from stores import NOW, Frontiers, change, crawl, fetch, link, start
 
 import scrapy_frontier
 from scrapy_frontier.core import explain, keys
+from scrapy_frontier.core.chains import REFUSALS
 from scrapy_frontier.core.explain import moment, span
 from scrapy_frontier.core.findings import DAMAGED
+from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.records import Page, encode_page
-from scrapy_frontier.flights import Flight, verdict
+from scrapy_frontier.core.robots_copy import Copy, learnt
+from scrapy_frontier.core.troubles import Trouble
+from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
+from scrapy_frontier.downloadermiddlewares.private import REFUSED
+from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
+from scrapy_frontier.flights import REASON, Flight, verdict
+from scrapy_frontier.links import OUT_OF_SCOPE
 from scrapy_frontier.requests import DUPLICATE
 
 URL = "http://a.example/page"
@@ -30,6 +38,12 @@ def flight(**seen: Any) -> Flight:
     for name, value in seen.items():
         setattr(found, name, value)
     return found
+
+
+def forbidden(reason: str) -> IgnoreRequest:
+    error = IgnoreRequest("Forbidden by robots.txt")
+    setattr(error, REASON, reason)
+    return error
 
 
 class CancelledError(Exception):
@@ -88,6 +102,18 @@ STORIES = {
         "Forbidden by robots.txt",
         f"It must not be fetched, as was found on {WHEN}: Forbidden by robots.txt.",
     ),
+    "robots rule": Story(
+        verdict(flight(error=forbidden("robots.txt of http://a.example: Disallow: /p (line 2)"))),
+        "robots.txt of http://a.example: Disallow: /p (line 2)",
+        f"It must not be fetched, as was found on {WHEN}: "
+        "robots.txt of http://a.example: Disallow: /p (line 2).",
+    ),
+    "postponed alone": Story(
+        Outcome(Event.RETURNED, reason="robots.txt of http://a.example cannot be read", delay=60.0),
+        "robots.txt of http://a.example cannot be read",
+        "It waits until 2023-11-14 22:14:20 UTC (in 60 s) for attempt 1 of 10, because the last one ended "
+        "with: robots.txt of http://a.example cannot be read.",
+    ),
     "ignored": Story(
         verdict(flight(error=IgnoreRequest())),
         "IgnoreRequest",
@@ -103,6 +129,38 @@ STORIES = {
         Outcome(Event.REDIRECTED, reason="led to http://b.example/"),
         "led to http://b.example/",
         f"It led on {WHEN} to http://b.example/, which is not a page of its own here.",
+    ),
+    "kept nowhere": Story(
+        verdict(flight(error=IgnoreRequest(SKIPPED))),
+        "noindex: the page asks to be kept nowhere",
+        f"It was fetched on {WHEN} and not given to the spider: the page asks to be kept nowhere (noindex).",
+    ),
+    "items dropped and links not followed": Story(
+        verdict(flight(is_fetched=True, status=200, notes=(ITEMS["drop-items"], NOFOLLOW))),
+        "noindex: its items were dropped; nofollow: its links were not followed",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; noindex: its items were dropped; "
+        "nofollow: its links were not followed.",
+    ),
+    "items marked": Story(
+        verdict(flight(is_fetched=True, status=200, notes=(ITEMS["flag"],))),
+        "noindex: its items were marked",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; noindex: its items were marked.",
+    ),
+    "alias": Story(
+        verdict(flight(is_fetched=True, status=200, notes=(ALIAS + "http://a.example/",))),
+        "alias of http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; alias of http://a.example/.",
+    ),
+    "refresh": Story(
+        verdict(flight(is_fetched=True, status=200, notes=("refreshes to http://a.example/",))),
+        "refreshes to http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; refreshes to http://a.example/.",
+    ),
+    "resolved to a private address": Story(
+        verdict(flight(error=IgnoreRequest(f"{REFUSED} (10.0.0.1)"))),
+        "a public page led to it, and its address is private (10.0.0.1)",
+        f"It must not be fetched, as was found on {WHEN}: a public page led to it, and its address is "
+        "private (10.0.0.1).",
     ),
     "unreadable record": Story(
         Outcome(Event.FAILED, reason="unreadable record: spider 's' has no method 'old'"),
@@ -139,6 +197,16 @@ STORIES = {
         "It is queued: it is the next page of a.example, and the host may be visited now; this will be "
         "attempt 2 of 10, because the last one ended with: not released in time.",
     ),
+}
+
+
+STORIES |= {
+    f"redirect refused: {refused.name}": Story(
+        Outcome(Event.EXCLUDED, 302, f"{NOT_FOLLOWED}{refused.reason} (http://b.example/(x))"),
+        f"redirect refused: {refused.reason} (http://b.example/(x))",
+        f"It led on {WHEN} to http://b.example/(x), which was not followed: {refused.reason}.",
+    )
+    for refused in REFUSALS
 }
 
 
@@ -234,6 +302,31 @@ def test_the_clock_of_its_host(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "again in 2.5 s (delay 2.5 s, set by the operator)" in said(slow)
 
 
+def test_a_host_that_rests_after_trouble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = start(tmp_path, default_politeness=Politeness(30.0, 1))
+    pages.discover([link(URL), link("http://a.example/other")], NOW)
+    lease = pages.lease(NOW)
+    assert lease is not None
+    rest = pages.cool(lease.host, Trouble("HTTP 429", 7200, sent=NOW, page_id=lease.page_id), NOW)
+    pages.release(lease.id, Outcome(Event.RETURNED, 429, "a.example rests: HTTP 429"), NOW)
+    pages.close()
+    slow = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=30)
+    until = moment(rest.cooldown.until)
+    assert said(slow) == (
+        f"It is queued: it is the next page of a.example, but a.example rests until {until} (in 2 h) after "
+        "strike 1: HTTP 429."
+    )
+    (host,) = slow("hosts", "--json").lines
+    assert (host["delay"], host["delay_from"]) == (30, "DOWNLOAD_DELAY")
+    assert (host["strikes"], host["trouble"], host["rests_until"]) == (1, "HTTP 429", rest.cooldown.until)
+    assert host["ready_at"] == host["rests_until"]
+    assert "trouble   in 2 h" in slow("hosts").out
+    assert slow("queue", "--json").lines[0]["at"] == rest.cooldown.until
+
+    assert slow("unblock", "a.example").out == "a.example may be visited.\n"
+    assert "a.example, and the host may be visited again in 30 s" in said(slow)
+
+
 def test_a_blocked_host(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
     pages.discover([link(URL)], NOW)
@@ -243,6 +336,54 @@ def test_a_blocked_host(frontier: Frontiers) -> None:
         f"It is queued, but a.example is blocked since {WHEN}: no page of it is fetched until "
         "`scrapy frontier unblock a.example`."
     )
+
+
+def with_robots(tmp_path: Path, capsys: pytest.CaptureFixture[str], copy: Copy) -> Frontiers:
+    pages = start(tmp_path)
+    pages.discover([link(URL)], NOW)
+    pages.keep_robots_copy("http://a.example", copy)
+    pages.close()
+    return Frontiers(tmp_path, capsys, ROBOTSTXT_OBEY=True, USER_AGENT="mybot/1.0")
+
+
+def test_a_host_whose_robots_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = learnt(learnt(None, None, NOW - 100), 503, NOW)
+    assert said(with_robots(tmp_path, capsys, copy)) == (
+        "It is queued, but robots.txt of http://a.example cannot be read since 2023-11-14 22:11:40 UTC "
+        "(HTTP 503, asked 2 times): no page is fetched before it can, and it is asked for again at "
+        "2023-11-14 22:15:20 UTC (in 2 min)."
+    )
+    again = with_robots(tmp_path, capsys, learnt(None, None, NOW - 100))
+    assert "(no answer, asked 1 time)" in said(again)
+    assert said(again).endswith("it is asked for again when a crawl runs.")
+
+
+def test_hours_that_robots_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = learnt(None, 200, NOW, b"User-agent: *\nVisit-time: 0400-0500\n")
+    assert said(with_robots(tmp_path, capsys, copy)) == (
+        "It is queued, but robots.txt of http://a.example asks for other hours: they begin at "
+        "2023-11-15 04:00:00 UTC (in 6 h)."
+    )
+
+
+def test_a_queued_page_that_robots_forbids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    copy = learnt(None, 200, NOW, b"User-agent: mybot\nDisallow: /page\n")
+    frontier = with_robots(tmp_path, capsys, copy)
+    assert said(frontier) == (
+        "It is queued, but robots.txt of http://a.example forbids it (Disallow: /page (line 2)): "
+        "it is excluded when its turn comes."
+    )
+    frontier = Frontiers(tmp_path, capsys)  # nobody obeys it
+    assert "it is the next page of a.example" in said(frontier)
+
+
+def test_the_delay_that_robots_asks_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frontier = with_robots(tmp_path, capsys, learnt(None, 200, NOW, b"User-agent: *\nCrawl-delay: 30\n"))
+    assert said(frontier).endswith("and the host may be visited now, then every 30 s (by robots.txt).")
+    (host,) = frontier("hosts", "--json").lines
+    assert (host["delay"], host["delay_from"]) == (30.0, "robots.txt")
+    frontier("delay", "a.example", "2")
+    assert said(frontier).endswith("then every 2 s (set by the operator).")
 
 
 def test_a_page_whose_queue_row_is_missing(frontier: Frontiers) -> None:
@@ -264,6 +405,10 @@ def test_a_page_that_cannot_be_read(frontier: Frontiers) -> None:
 
 
 OVER = "over the budget of 1,000 pages for host a.example"
+DROPPED = (
+    "It is known but not queued: pages link to it, but the spider follows none of these links, or a filter "
+    "drops them (allowed domains, a depth limit, a middleware)."
+)
 LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier check --repair` mends it."
 
 
@@ -272,10 +417,18 @@ LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier
     [
         (Page(URL, State.SEEN, reason="over budget", changed=1), "It is known but not queued: over budget."),
         (
-            Page(URL, State.SEEN, reason=OVER, changed=int(NOW)),
+            Page(URL, State.SEEN, reason=OVER, changed=int(NOW), is_deferred=True),
             f"It waits since {WHEN} and is not queued: {OVER}; it is queued as soon as there is room.",
         ),
+        (
+            Page(URL, State.SEEN, reason=OUT_OF_SCOPE, changed=1),
+            DROPPED,
+        ),
         (Page(URL, State.SEEN), "It is known but not queued: no reason was kept."),
+        (
+            Page(URL, State.SEEN, reason="linked with rel=nofollow by http://b.example/", changed=1),
+            "It is known but not queued: linked with rel=nofollow by http://b.example/.",
+        ),
         (
             Page(URL, State.LEASED),
             LEASED,

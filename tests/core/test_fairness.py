@@ -17,7 +17,7 @@ from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.records import HostRow
 from scrapy_frontier.core.store import Store
-from scrapy_frontier.domains import registered_domain
+from scrapy_frontier.grouping import registered_domain
 
 if TYPE_CHECKING:
     from pathlib import Path

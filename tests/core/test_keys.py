@@ -6,8 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import keys
+from scrapy_frontier.core import graph, keys
+from scrapy_frontier.core.cooldown import COOLDOWN
 from scrapy_frontier.core.orders import ORDERS
+from scrapy_frontier.core.robots_copy import ROBOTS
 
 PRIORITIES = st.integers(-keys.MAX_PRIORITY, keys.MAX_PRIORITY)
 BUCKETS = st.integers(0, 0xFFFF)
@@ -116,6 +118,10 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         (keys.page_key(258), "70 0000000102"),
         (keys.aside_key(258), "78 0000000102"),
         (keys.host_key("a.example"), "68 612e6578616d706c65"),
+        (keys.column_key("rank", 4096), "76 72616e6b 00 0000001000"),
+        (keys.content_key(258), "63 0000000102"),
+        (keys.index_value(258), "0000000102"),
+        (keys.index_value(258, is_seen=True), "0000000102 00"),
         (keys.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
         (keys.rank(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
         (keys.rank(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
@@ -134,6 +140,10 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         "page",
         "aside",
         "host",
+        "column",
+        "content",
+        "index",
+        "index of a page only seen",
         "queue",
         "rank",
         "better rank",
@@ -151,7 +161,8 @@ def test_golden_bytes(key: bytes, golden: str) -> None:
 
 
 def test_rows_of_different_kinds_never_mix() -> None:
-    prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, ORDERS, b"m"]
+    prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, b"m"]
+    prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, COOLDOWN]
     prefixes += [keys.DEFERRED, keys.BODY]
     assert len(set(prefixes)) == len(prefixes)
     assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}

@@ -1,26 +1,36 @@
 """The frontier against a model in plain Python, with restarts, kills and the passing of time as moves.
 
 The model knows nothing of rows, heads or heaps: it keeps every queued page in one dictionary and searches
-all of it. A kill brings it back to what it was at the last commit.
+all of it. A kill brings it back to what it was at the last commit. A second machine does the same with a
+scorer that changes its mind all the time.
 """
 
 import copy
+import random
 import shutil
 import tempfile
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scrapy_frontier.core import keys, records
+from scrapy_frontier.core.adjacency import NOFOLLOW, Edge, decode_row
 from scrapy_frontier.core.budgets import KEPT, Limits
+from scrapy_frontier.core.cooldown import Cooldown, Rule, after_trouble
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
+from scrapy_frontier.core.graph import ROW, key_id
 from scrapy_frontier.core.hosts import SENDING, Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import FINISHED, Event, State
+from scrapy_frontier.core.rescoring import WORTH_MOVING
+from scrapy_frontier.core.scorer import Scorer, bucket
 from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.troubles import Trouble
 
 NOW = 1_700_000_000.0
 MAX_ATTEMPTS = 3
@@ -48,6 +58,27 @@ def fingerprint(name: str) -> bytes:
 def clamped(priority: int) -> int:
     """As a page row holds it."""
     return min(priority, keys.MAX_PRIORITY)
+
+
+class Doubling(Scorer):
+    """A link doubles the score of the page it leads to. Remembers nothing that the queue does not say."""
+
+    def __init__(self) -> None:
+        self.scores: defaultdict[int, float] = defaultdict(lambda: 1.0)
+
+    def opened(self, node):
+        return self.scores[node]
+
+    def parsed(self, node, outlinks, weights=None):
+        for target in outlinks:
+            self.scores[target] = min(self.scores[target] * 2, 2.0**20)
+        return [(target, self.scores[target]) for target in outlinks]
+
+    def told(self, nodes):
+        return np.array([self.scores[node] for node in nodes.tolist()])
+
+    def requeued(self, nodes, scores):
+        self.scores.update(zip(nodes.tolist(), scores.tolist(), strict=True))
 
 
 @dataclass
@@ -78,6 +109,11 @@ class Clock:
     visited: float = 0.0
     ready_at: float = 0.0
     in_flight: int = 0
+    rest: Cooldown | None = None
+    is_doubted: bool = False
+
+    def has_room(self, host: str) -> bool:
+        return self.in_flight < (1 if self.is_doubted else HOSTS[host].concurrency)
 
 
 @dataclass
@@ -94,6 +130,34 @@ class Model:
     clocks: dict[str, Clock] = field(default_factory=lambda: {host: Clock() for host in HOSTS})
     next_page: int = 0
     attempts: int = 0
+    seen: dict[str, int] = field(default_factory=dict)
+    links: dict[int, list[int]] = field(default_factory=dict)
+    scores: dict[int, float] | None = None  # with a scorer
+
+    def place(self, page_id: int | None = None) -> int:
+        """The score bucket of a page that is queued (again)."""
+        return NEUTRAL if self.scores is None else bucket(self.scores.get(page_id, 1.0))
+
+    def standing(self, page_id: int) -> int:
+        """The score bucket for a further visit: that of the row the page has in its own turn."""
+        entry = self.entry(page_id)
+        if self.scores is None or entry is None or entry.due is not None or len(entry.rank) > 11:
+            return NEUTRAL if self.scores is None else bucket(1.0)
+        return bucket_of(entry.rank)
+
+    def entry(self, page_id: int) -> Entry | None:
+        leased = {entry.id: entry for entry, _ in self.leases.values()}
+        return self.queue.get(page_id) or leased.get(page_id)
+
+    def pay(self, targets: list[int]) -> None:
+        """The rows of the pages that were linked move, those in their own turn and not leased."""
+        assert self.scores is not None
+        for target in targets:
+            self.scores[target] = min(self.scores.get(target, 1.0) * 2, 2.0**20)
+        for target in targets:
+            entry = self.queue.get(target)
+            if entry is not None and entry.due is None and len(entry.rank) == 11:
+                entry.rank = moved(entry.rank, bucket(self.scores[target]))
 
     def stored(self) -> list[Entry]:
         """What has rows: queued, waiting, or leased."""
@@ -105,7 +169,7 @@ class Model:
         states[State.QUEUED] = len(self.stored())
         for ended in self.ended.values():
             states[ended] += 1
-        states[State.SEEN] = len(self.deferred)
+        states[State.SEEN] = len(self.seen) + len(self.deferred)
         return states
 
     # -- budgets -----------------------------------------------------------------------------------------
@@ -163,7 +227,7 @@ class Model:
         for entry in self.waiting(host):
             if self.is_over(host):
                 return
-            entry.rank = keys.rank(entry.priority, NEUTRAL, entry.id, entry.id)
+            entry.rank = keys.rank(entry.priority, self.place(entry.id), entry.id, entry.id)
             self.queue[entry.id] = self.deferred.pop(entry.id)
         self.units.remove(host)
 
@@ -188,11 +252,7 @@ class Model:
         return sum(entry.host == host for entry in self.stored()), len(ended) - failed, failed
 
     def best(self, now: float) -> Entry | None:
-        free = {
-            host
-            for host, clock in self.clocks.items()
-            if clock.in_flight < HOSTS[host].concurrency and clock.ready_at <= now
-        }
+        free = {host for host, clock in self.clocks.items() if clock.has_room(host) and clock.ready_at <= now}
         ready = [entry for entry in self.queue.values() if entry.host in free and entry.due is None]
         heads = {entry.host: entry for entry in sorted(ready, key=lambda entry: entry.rank, reverse=True)}
         return min(heads.values(), key=self._turn, default=None)
@@ -212,28 +272,35 @@ class Model:
         times += [lease.deadline for _, lease in self.leases.values()]
         for host, clock in self.clocks.items():
             wanted = any(entry.host == host and entry.due is None for entry in self.queue.values())
-            if wanted and clock.in_flight < HOSTS[host].concurrency:
+            if wanted and clock.has_room(host):
                 times.append(clock.ready_at)
         return min(times, default=None)
 
-    def left(self, lease_id: int, now: float) -> None:
+    def left(self, lease_id: int, now: float, is_answered: bool = False) -> None:
         if lease_id not in self.on_wire:
             return
         self.on_wire.remove(lease_id)
         entry, lease = self.leases[lease_id]
         clock, delay = self.clocks[entry.host], HOSTS[entry.host].delay
         clock.in_flight -= 1
+        if is_answered and clock.rest is not None and lease.leased_at >= clock.rest.since:
+            clock.is_doubted = False
+            if clock.rest.is_forgiven(now):
+                clock.rest = None
         if delay:
             clock.ready_at = max(clock.ready_at, min(now, lease.leased_at + SENDING) + delay)
 
-    def release(self, lease_id: int, outcome: Outcome, now: float) -> State:
+    def release(self, lease_id: int, outcome: Outcome, now: float, links: list[int] | None = None) -> State:
         self.left(lease_id, now)
+        standing = self.standing(self.leases[lease_id][0].id)
         entry, _ = self.leases.pop(lease_id)
-        state = self._release(entry, outcome, now)
+        state = self._release(entry, outcome, now, standing, links)
         self.freed(entry.host)
         return state
 
-    def _release(self, entry: Entry, outcome: Outcome, now: float) -> State:
+    def _release(
+        self, entry: Entry, outcome: Outcome, now: float, standing: int, links: list[int] | None
+    ) -> State:
         counted = outcome.event is not Event.RETURNED
         entry.attempts += counted
         self.attempts += counted
@@ -243,7 +310,7 @@ class Model:
         if ended is None:
             if entry.stored and outcome.priority is not None and outcome.priority != entry.priority:
                 entry.priority = clamped(outcome.priority)
-                entry.rank = keys.rank(entry.priority, NEUTRAL, self.turn, entry.id)
+                entry.rank = keys.rank(entry.priority, standing, self.turn, entry.id)
             if outcome.delay > 0:
                 entry.due = now + outcome.delay
             self.queue[entry.id] = entry
@@ -254,7 +321,38 @@ class Model:
             self.next_page += 1
         elif not entry.is_visit:
             self.ended[entry.id] = ended
+        page_id = self.ids.get(entry.name)
+        if (
+            page_id in self.ended
+            and links is not None
+            and (not entry.is_visit or self.ended[page_id] is ended)
+        ):
+            self.read(page_id, ended, links)
         return ended
+
+    def read(self, page_id: int, ended: State, links: list[int]) -> None:
+        if ended in (State.DONE, State.REDIRECTED, State.GONE):
+            self.links[page_id] = sorted(set(links)) if ended is not State.GONE else []
+        if ended in (State.DONE, State.REDIRECTED) and self.scores is not None:
+            self.pay(sorted(set(links)))
+
+    def cool(self, host: str, trouble: Trouble, now: float) -> Cooldown:
+        clock = self.clocks[host]
+        starts_over = trouble.may_be_page and not clock.is_doubted
+        found = after_trouble(
+            clock.rest,
+            Rule(),
+            now,
+            trouble.reason,
+            asked=trouble.asked,
+            sent=trouble.sent,
+            starts_over=starts_over,
+        )
+        clock.is_doubted |= clock.rest is None or found.since != clock.rest.since
+        clock.rest = found
+        clock.visited = clock.visited or now
+        clock.ready_at = max(clock.ready_at, found.until)
+        return found
 
     def restart(self, now: float, clean: bool, limits: Limits) -> None:
         """Only what is stored is left; after a kill every known host counts as visited just now."""
@@ -267,20 +365,44 @@ class Model:
         self.limits = limits
         self.units = {entry.host for entry in self.deferred.values()}
         self.due = {host: None for host in sorted(self.units) if self.has_room(host)}
+        if self.scores is not None:
+            queued = [entry for entry in self.queue.values() if not entry.is_visit]
+            self.scores = {entry.id: 2 ** (bucket_of(entry.rank) / 1024 - 40) for entry in queued}
         for host, clock in self.clocks.items():
             if not clean:
-                clock.visited = now if any(self.host_counts(host)) else 0.0
+                clock.visited = now if any(self.host_counts(host)) or clock.rest is not None else 0.0
             delay = HOSTS[host].delay
             clock.in_flight = 0
             clock.ready_at = clock.visited + delay if clock.visited and delay else 0.0
+            if clock.rest is not None and clock.rest.is_forgiven(now):
+                clock.rest = None
+            clock.is_doubted = clock.rest is not None
+            if clock.rest is not None:
+                clock.ready_at = max(clock.ready_at, clock.rest.until)
+
+
+class NoChance(random.Random):
+    def random(self) -> float:
+        return 0.0
+
+
+def bucket_of(rank: bytes) -> int:
+    return 0xFFFF - int.from_bytes(rank[4:6], "big")
+
+
+def moved(rank: bytes, place: int) -> bytes:
+    return rank[:4] + (0xFFFF - place).to_bytes(2, "big") + rank[6:]
 
 
 class FrontierMachine(RuleBasedStateMachine):
+    scorer: type[Scorer] | None = None
+
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="frontier-model-"))
         self.now = NOW
-        self.model, self.durable = Model(), Model()
+        self.model = Model(scores=None if self.scorer is None else {})
+        self.durable = copy.deepcopy(self.model)
         self.open(LIMITS[0])
 
     def open(self, limits: Limits) -> None:
@@ -292,6 +414,8 @@ class FrontierMachine(RuleBasedStateMachine):
             max_attempts=MAX_ATTEMPTS,
             lease_timeout=LEASE_TIMEOUT,
             limits=limits,
+            scorer=None if self.scorer is None else self.scorer(),
+            chance=NoChance(),
         )
         while not self.frontier.load(self.now, limit=2):
             pass
@@ -323,12 +447,36 @@ class FrontierMachine(RuleBasedStateMachine):
         """On a host without delay: a kill forgets that it was ever visited."""
         self.accept([link(f"a{number}", priority, again=again, stored=False)])
 
+    @rule(found=st.lists(names, min_size=1, max_size=6))
+    def see(self, found: list[str]) -> None:
+        model = self.model
+        ids = self.frontier.see([link(name, 0) for name in found], self.now, "out of scope")
+        for name, page_id in zip(found, ids, strict=True):
+            if name not in model.ids and name not in model.seen:
+                model.seen[name] = model.next_page
+                model.next_page += 1
+            assert page_id == model.seen.get(name, model.ids.get(name))
+
     def accept(self, links: list[Link]) -> None:
         model = self.model
         for found, page_id in zip(links, self.frontier.discover(links, self.now), strict=True):
             name = found.url.rpartition("/")[2]
-            known = name in model.ids
-            if known and not found.again:
+            if name in model.seen and found.stored:
+                defers = model.defers(name[0])
+                if defers is None:
+                    assert page_id is None
+                    continue
+                assert page_id == model.seen[name]
+                model.ids[name] = model.seen.pop(name)
+                rank = keys.rank(found.priority, model.place(page_id), model.turn, page_id)
+                entry = Entry(page_id, name, rank, clamped(found.priority), True)
+                if defers:
+                    model.defer(entry)
+                else:
+                    model.queue[page_id] = entry
+                continue
+            known = name in model.ids or name in model.seen
+            if known and not found.again and name not in model.seen:
                 assert page_id is None
                 continue
             is_new = not known and found.stored
@@ -338,16 +486,18 @@ class FrontierMachine(RuleBasedStateMachine):
                 continue
             assert page_id is not None
             if known or not found.stored:
-                turn = model.turn
+                turn, place = model.turn, model.place()
+                if known:
+                    place = model.standing(model.seen[name] if name in model.seen else model.ids[name])
                 assert page_id >= keys.FIRST_VISIT
                 assert page_id not in model.queue
             else:
-                turn = model.next_page
+                turn, place = model.next_page, model.place()
                 assert page_id == turn
                 model.next_page += 1
             if not known:
                 model.ids[name] = page_id
-            rank = keys.rank(found.priority, NEUTRAL, turn, page_id)
+            rank = keys.rank(found.priority, place, turn, page_id)
             entry = Entry(page_id, name, rank, clamped(found.priority), found.stored)
             if defers:
                 model.defer(entry)
@@ -405,22 +555,53 @@ class FrontierMachine(RuleBasedStateMachine):
         event=st.sampled_from([*ENDINGS, Event.RETRIED, Event.RETRIED, Event.RETURNED]),
         priority=st.none() | priorities,
         delay=st.sampled_from([0.0, 0.0, 1.0, 8.0]),
+        linked=st.none() | st.lists(st.integers(0, 1000), max_size=8),
     )
-    def release(self, data: st.DataObject, event: Event, priority: int | None, delay: float) -> None:
+    def release(
+        self,
+        data: st.DataObject,
+        event: Event,
+        priority: int | None,
+        delay: float,
+        linked: list[int] | None,
+    ) -> None:
         lease_id = data.draw(st.sampled_from(sorted(self.model.leases)))
         outcome = Outcome(event, 299, "reason", priority=priority, delay=delay * (event is Event.RETRIED))
-        assert self.frontier.release(lease_id, outcome, self.now) is self.model.release(
-            lease_id, outcome, self.now
+        model = self.model
+        targets = [number % model.next_page for number in linked or () if model.next_page]
+        edges = None
+        if linked is not None:
+            edges = [Edge(target) for target in targets] + [Edge(0, NOFOLLOW, 0)] * (0 in targets)
+        assert self.frontier.release(lease_id, outcome, self.now, edges) is model.release(
+            lease_id, outcome, self.now, None if linked is None else targets
         )
         self.committed()
         assert self.frontier.release(lease_id, outcome, self.now) is None
 
     @precondition(lambda self: self.model.leases)
-    @rule(data=st.data())
-    def leave_the_network(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), is_answered=st.booleans())
+    def leave_the_network(self, data: st.DataObject, is_answered: bool) -> None:
         lease_id = data.draw(st.sampled_from(sorted(self.model.leases)))
-        self.frontier.left(lease_id, self.now)
-        self.model.left(lease_id, self.now)
+        self.frontier.left(lease_id, self.now, 0.1 if is_answered else None)
+        self.model.left(lease_id, self.now, is_answered)
+
+    @precondition(lambda self: self.model.next_page)
+    @rule(
+        data=st.data(),
+        asked=st.sampled_from([None, None, 0.0, 5.0, 300.0]),
+        may_be_page=st.booleans(),
+    )
+    def meet_trouble(self, data: st.DataObject, asked: float | None, may_be_page: bool) -> None:
+        """With a request under way, or with one that the frontier knows nothing of."""
+        lease_id = data.draw(st.none() | st.sampled_from(sorted(self.model.leases) or [0]))
+        host, sent = data.draw(st.sampled_from(sorted(HOSTS))), None
+        if lease_id in self.model.leases:
+            entry, lease = self.model.leases[lease_id]
+            host, sent = entry.host, lease.leased_at
+        trouble = Trouble("HTTP 503", asked, may_be_page, sent)
+        found = self.frontier.cool(host, trouble, self.now)
+        assert found.cooldown == self.model.cool(host, trouble, self.now)
+        self.committed()
 
     @precondition(lambda self: self.model.next_page)
     @rule(data=st.data(), priority=priorities)
@@ -429,17 +610,21 @@ class FrontierMachine(RuleBasedStateMachine):
         page_id = data.draw(st.integers(0, model.next_page - 1))
         requeued = self.frontier.requeue(page_id, self.now, b"", priority)
         self.committed()  # looking the page up commits what was open
-        assert requeued == (model.ended.get(page_id) in FINISHED or page_id in model.deferred)
+        known = {**model.seen, **model.ids}
+        (name,) = [name for name in known if known[name] == page_id] or ("",)
+        is_deferred = page_id in model.deferred
+        assert requeued == (model.ended.get(page_id) in FINISHED or name in model.seen or is_deferred)
         if requeued:
-            if page_id in model.deferred:
-                del model.deferred[page_id]
-            else:
-                del model.ended[page_id]
-            (name,) = (name for name, known in model.ids.items() if known == page_id)
-            rank = keys.rank(priority, NEUTRAL, model.turn, page_id)
+            was_seen = name in model.seen
+            model.ended.pop(page_id, None)
+            model.deferred.pop(page_id, None)
+            model.ids[name] = model.seen.pop(name, page_id)
+            rank = keys.rank(priority, model.place(page_id), model.turn, page_id)
             model.queue[page_id] = Entry(page_id, name, rank, clamped(priority), stored=True)
+            if was_seen:
+                self.committed()
 
-    @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 4.0, 10.0, 60.0]))
+    @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 4.0, 10.0, 60.0, 2000.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
@@ -483,16 +668,23 @@ class FrontierMachine(RuleBasedStateMachine):
         frontier.commit()
         self.committed()
         for name in NAMES:
-            assert frontier.find(fingerprint(name)) == model.ids.get(name)
+            assert frontier.find(fingerprint(name)) == model.ids.get(name, model.seen.get(name))
 
         stored = model.stored()
-        ids = {entry.id for entry in stored} | set(model.ended) | set(model.deferred)
+        ids = {entry.id for entry in stored} | set(model.ended) | set(model.seen.values())
+        ids |= set(model.deferred)
         rows = {keys.rank_id(key): records.decode_page(row) for key, row in self.store.scan(keys.PAGE)}
         assert set(rows) == ids
         for entry in stored:
             assert (rows[entry.id].state, rows[entry.id].attempts) == (State.QUEUED, entry.attempts)
         for page_id, state in model.ended.items():
             assert rows[page_id].state is state
+        for page_id in model.seen.values():
+            assert rows[page_id].state is State.SEEN
+        links = {key_id(key): row for key, row in self.store.scan(ROW)}
+        assert set(links) == set(model.links)
+        for page_id, row in links.items():
+            assert [edge.target for edge in decode_row(page_id, row)] == model.links[page_id]
 
         queued = {keys.queue_prefix(entry.host) + entry.rank for entry in stored if entry.due is None}
         assert {key for key, _ in self.store.scan(keys.QUEUE)} == queued
@@ -532,5 +724,29 @@ def link(name: str, priority: int, *, again: bool = False, stored: bool = True) 
     return Link(fingerprint(name), url, host, priority, again=again, stored=stored, kept_host=host)
 
 
+class ScoringMachine(FrontierMachine):
+    """Rows move whenever a page is parsed, and all of them after a ranking."""
+
+    scorer = Doubling
+
+    @rule(data=st.data(), limit=st.integers(1, 40))
+    def rank(self, data: st.DataObject, limit: int) -> None:
+        model, scorer = self.model, self.frontier.rescoring.scorer
+        for page_id in range(model.next_page):
+            new = data.draw(st.sampled_from([None, 0.5, 1.05, 4.0]))
+            if new is not None:
+                scorer.scores[page_id] = model.scores[page_id] = new
+        self.frontier.rescoring.begin_walk()
+        while not self.frontier.rescore(self.now, limit):
+            pass
+        for entry in model.queue.values():
+            place = model.place(entry.id)
+            if entry.stored and not entry.is_visit and abs(place - bucket_of(entry.rank)) > WORTH_MOVING:
+                entry.rank = moved(entry.rank, place)
+        self.committed()
+
+
 TestFrontier = FrontierMachine.TestCase
+TestScoring = ScoringMachine.TestCase
+TestScoring.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestFrontier.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

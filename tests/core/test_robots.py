@@ -468,3 +468,10 @@ def test_2_3_one_file_per_scheme_host_and_port() -> None:
     assert robots_url("https://me@Example.org/a?b#c") == "https://example.org/robots.txt"
     assert robots_url("http://example.org:8080/") == "http://example.org:8080/robots.txt"
     assert robots_url("ftp://example.org/") is None
+
+
+def test_the_line_that_decides_is_told_with_its_number() -> None:
+    body = b"User-agent: other\nDisallow: /a\n\nUser-agent: *\nDisallow: /a # all of it\nDisallow: /b\n"
+    rules = parse(body, "mybot")
+    assert rules.where("http://a.example/a/x") == "Disallow: /a (line 5)"
+    assert rules.where("http://a.example/c") == ""

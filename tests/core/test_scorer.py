@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.mixed import CASH, CHANCE, RANK, SCORERS, Mixed, make
 from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
-from scrapy_frontier.core.scorer import NOTICED, Cash, Hits, PageRank, bucket, buckets
+from scrapy_frontier.core.scorer import NOTICED, Cash, Hits, PageRank, bucket, buckets, scores_of
 
 
 def crawl(scorer, links, order):
@@ -30,6 +30,12 @@ def rank(scorer, links, order, pages):
     sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
     graph = from_pairs(np.array(sources, int), np.array(targets, int), pages)
     return graph, scorer.rank(*graph)
+
+
+def take_over(scorer, ranking):
+    """The scores of all pages after a ranking."""
+    scorer.adopt(scorer.prepare(ranking))
+    return scorer.told(np.arange(scorer.known))
 
 
 # -- buckets -----------------------------------------------------------------------------------------
@@ -158,7 +164,7 @@ def test_pagerank_scores_are_pagerank_times_pages_and_cash_goes_on_from_there():
     scorer.discovered(0)
     crawl(scorer, LINKS, [0, 1, 2, 3])
     graph, ranking = rank(scorer, LINKS, [0, 1, 2, 3], 6)
-    scores = scorer.ranked(ranking)
+    scores = take_over(scorer, ranking)
     assert scores == pytest.approx(pagerank(*graph, exact=True).scores * 6, rel=1e-3)
     scorer.discovered(6, 4)
     assert scorer.parsed(4, [6]) == [(6, pytest.approx(0.85 * scores[4], rel=1e-4))]
@@ -179,7 +185,7 @@ def test_hits_scores_are_authorities():
     scorer.discovered(0)
     crawl(scorer, LINKS, [0, 1, 2, 3])
     graph, ranking = rank(scorer, LINKS, [0, 1, 2, 3], 6)
-    assert scorer.ranked(ranking) == pytest.approx(hits(*graph, tolerance=1e-9).scores * 6, abs=0.01)
+    assert take_over(scorer, ranking) == pytest.approx(hits(*graph, tolerance=1e-9).scores * 6, abs=0.01)
 
 
 def test_a_ranking_of_an_older_snapshot_leaves_newer_pages_their_cash():
@@ -187,20 +193,58 @@ def test_a_ranking_of_an_older_snapshot_leaves_newer_pages_their_cash():
     scorer.discovered(0)
     told = crawl(scorer, LINKS, [0, 1, 2, 3])
     _, ranking = rank(scorer, LINKS, [0, 1], 4)
-    scores = scorer.ranked(ranking)
+    scores = take_over(scorer, ranking)
     assert len(scores) == 6
     assert scores[4:] == pytest.approx([told[4], told[5]])
 
 
-@pytest.mark.parametrize("name", ["cash", "pagerank", "hits", "mixed"])
-def test_scores_survive_a_restart(name):
+SCORING = ["cash", "pagerank", "hits", "mixed"]
+
+
+@pytest.mark.parametrize("name", SCORING)
+def test_columns_bring_a_scorer_back(name):
+    """To within the half of a bucket, in pieces, and in any order."""
     scorer, again = make(name), make(name)
     scorer.discovered(0)
-    told = crawl(scorer, LINKS, [0, 1])
-    again.restore([told.get(node, 1.0) for node in range(4)], np.array([0, 1]))
+    crawl(scorer, LINKS, [0, 1])
+    scorer.judged(2, 3.0)
+    scorer.closed(3)
+    again.discovered(4, 2)  # found before all came back
+    for column in scorer.columns:
+        for first in (2, 0):
+            again.restore(column, first, scorer.column(column, first, first + 2))
+    scorer.discovered(4, 2)
+    assert again.told(np.arange(4)) == pytest.approx(scorer.told(np.arange(4)), rel=4e-4)
     for one in (scorer, again):
-        one.discovered(4, 2)
-    assert again.parsed(2, [0, 4]) == scorer.parsed(2, [0, 4])
+        one.opened(3)
+    expected = dict(scorer.parsed(2, [0, 3, 4]))
+    assert dict(again.parsed(2, [0, 3, 4])) == pytest.approx(expected, rel=1e-3)
+    assert set(expected) == {3, 4}
+
+
+@pytest.mark.parametrize("name", SCORING)
+def test_after_a_kill_the_queue_knows_what_the_columns_do_not(name):
+    scorer = make(name)
+    scorer.requeued(np.array([1, 2]), np.array([0.5, 0.25]))
+    scorer.reopened(np.array([False, True, True]))
+    assert scorer.told(np.arange(3)).tolist() == [0.0, 0.5, 0.25]
+    (changed,) = scorer.parsed(1, [0, 2])
+    assert changed == (2, pytest.approx(0.25 + 0.5 * scorer.damping / 2))
+
+
+@pytest.mark.parametrize("name", SCORING)
+def test_pages_out_of_the_queue_are_not_told_of(name):
+    scorer = make(name)
+    scorer.discovered(0)
+    scorer.discovered(1, 0)
+    scorer.closed(2)
+    assert [node for node, _ in scorer.parsed(0, [1, 2])] == [1]
+    assert scorer.opened(2) == pytest.approx(scorer.damping / 2)
+
+
+@given(st.integers(0, 0xFFFF))
+def test_a_bucket_survives_being_a_score(code):
+    assert buckets(scores_of(np.array([code], np.uint16))).tolist() == [code]
 
 
 # -- the default -------------------------------------------------------------------------------------
@@ -219,7 +263,7 @@ def big_crawl(scorer, pages=4000, parsed=1000, seed=3):
 def test_cash_and_chance_choose_their_part_among_the_best():
     """Of the pages served next, about 6 in 100 each are chosen by cash and by the dice."""
     scorer = Mixed()
-    scores = scorer.ranked(big_crawl(scorer))
+    scores = take_over(scorer, big_crawl(scorer))
     queued = np.arange(1000, scorer.known)
     best = queued[np.argsort(-scores[queued], kind="stable")][:500]
     by_chance = np.count_nonzero(scorer._chosen[best] == CHANCE)
@@ -234,7 +278,7 @@ def test_cash_and_chance_choose_their_part_among_the_best():
 def test_who_chooses_better_pages_chooses_more():
     scorer = Mixed()
     ranking = big_crawl(scorer)
-    scorer.ranked(ranking)
+    take_over(scorer, ranking)
     before = scorer.shares()
     pages = np.argsort(-ranking.scores[:1000])
     scorer._chosen[pages[:100]] = CHANCE
@@ -248,7 +292,7 @@ def test_who_chooses_better_pages_chooses_more():
 
 def test_a_page_shares_its_worth_with_the_pages_that_led_there():
     scorer = Mixed()
-    scorer.ranked(big_crawl(scorer))
+    take_over(scorer, big_crawl(scorer))
     scorer._chosen[:1000] = RANK
     scorer._parent[:1000] = 0
     scorer._chosen[0] = CHANCE
@@ -259,14 +303,14 @@ def test_a_page_shares_its_worth_with_the_pages_that_led_there():
 
 def test_the_same_seed_makes_the_same_choices():
     one, other, third = (Mixed(random.Random(seed)) for seed in (1, 1, 2))
-    scores = [scorer.ranked(big_crawl(scorer)) for scorer in (one, other, third)]
+    scores = [take_over(scorer, big_crawl(scorer)) for scorer in (one, other, third)]
     assert np.array_equal(scores[0], scores[1])
     assert not np.array_equal(scores[0], scores[2])
 
 
 def test_chance_lifts_some_pages_found_after_a_ranking():
     scorer = Mixed()
-    scorer.ranked(big_crawl(scorer))
+    take_over(scorer, big_crawl(scorer))
     lifted = sum(scorer.discovered(scorer.known, 5) > 0 for _ in range(5000))
     assert lifted == pytest.approx(5000 * scorer._luck, rel=0.35)
     assert scorer._luck > 0
@@ -276,6 +320,6 @@ def test_a_crawl_of_one_page_can_be_ranked():
     scorer = Mixed()
     scorer.discovered(0)
     assert scorer.parsed(0, []) == []
-    assert scorer.ranked(scorer.rank(np.zeros(2, int), np.zeros(0, int))).tolist() == [1.0]
+    assert take_over(scorer, scorer.rank(np.zeros(2, int), np.zeros(0, int))).tolist() == [1.0]
     nothing = Mixed()
-    assert len(nothing.ranked(nothing.rank(np.zeros(1, int), np.zeros(0, int)))) == 0
+    assert len(take_over(nothing, nothing.rank(np.zeros(1, int), np.zeros(0, int)))) == 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core import urls
@@ -261,3 +262,20 @@ def test_a_redirect_that_appends_a_segment_grows_and_one_that_moves_on_does_not(
 def test_session_identifiers_are_found_and_taken_out(url: str, clean: str) -> None:
     assert without_session(url) == clean
     assert has_session(url) is (clean != url)
+
+
+@given(st.from_regex(r"https?://[a-z0-9.:%@-]{1,20}[/?#]?[a-z]?", fullmatch=True))
+@example("http://a.example")
+@example("http://127.1/")
+@example("https://0x7f.1/")
+@example("http://a..b/")
+@example("http://xn--bcher-kva.example/x")
+@example("http://a.example:80/")
+def test_an_origin_is_that_of_the_url_as_a_browser_reads_it(url: str) -> None:
+    """There is a short way for the usual ones."""
+    read = absolute(url)
+    expected = None
+    if read is not None:
+        parts = urlsplit(read)
+        expected = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    assert origin(url) == expected

@@ -13,8 +13,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest, Response, XmlRpcRequest
-from scrapy.utils.request import RequestFingerprinter
+from scrapy.utils.request import RequestFingerprinter, fingerprint
 
+from scrapy_frontier import requests
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store import Store
 from scrapy_frontier.requests import (
@@ -322,6 +323,13 @@ def test_any_url_comes_back(text: str) -> None:
     assert round_trip(request).url == request.url
 
 
+@pytest.mark.parametrize("callbacks", [{}, {"callback": SPIDER.parse}, {"errback": SPIDER.failed}])
+@pytest.mark.parametrize("referer", [None, 'http://example.com/\u00e4"quoted"', ["a", "b"]])
+def test_referer_comes_back(callbacks: dict[str, Any], referer: Any) -> None:
+    request = Request(URL, headers={"Referer": referer} if referer else None, **callbacks)
+    assert_same(round_trip(request), request)
+
+
 # -- fingerprints ---------------------------------------------------------------------------------------
 
 FINGERPRINTER = RequestFingerprinter()
@@ -370,6 +378,16 @@ def test_plain_fingerprint_is_that_of_scrapy(url: str) -> None:
     assert fast is None or fast == FINGERPRINTER.fingerprint(request)
 
 
+@given(urls() | COMMON)
+@settings(max_examples=500, deadline=None)
+def test_url_that_was_never_cleaned_is_cleaned_when_its_request_is_built(url: str) -> None:
+    try:
+        request = Request(url)
+    except ValueError:
+        assume(False)
+    assert CODEC.decode(url, 0, b"").url == request.url
+
+
 @pytest.mark.parametrize("path", [":0080/", "/..", "/a/../b", "/a/./b", "/a/."])
 def test_url_is_plain_to_us_and_not_to_scrapy(path: str) -> None:
     url = f"http://example.com{path}"
@@ -409,3 +427,19 @@ def test_page_with_a_callback_costs_less_than_150_bytes_beyond_its_url(tmp_path:
     total = sum(len(key) + len(value) for key, value in store.scan(b""))
     frontier.close()
     assert total / len(pages) - sum(map(len, pages)) / len(pages) < 150
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a.example",
+        "http://a.example/b?z=1&a=2#part",
+        "http://a.example/%7Ea;p?q=%20&q=+",
+        "http://a.example/ä?ö=ü",
+        "HTTP://A.example:80/../x",
+    ],
+)
+def test_the_key_of_a_page_is_its_fingerprint(url: str) -> None:
+    assert requests.page_key(url) == fingerprint(Request(url))
+    assert requests.is_same_page(url, url)
+    assert not requests.is_same_page(url, "http://b.example/")

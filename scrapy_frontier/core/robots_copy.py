@@ -1,0 +1,153 @@
+"""What is kept of a robots.txt: the last answer that said something, and when to ask again.
+
+One row an authority (scheme, host and port), so that a run that starts within a day asks nobody again, and an
+old copy serves while the file cannot be reached (RFC 9309 2.3.1.4, 2.4). Pure: answers in, values out;
+``docs/format.md`` describes the row.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from .errors import UnreadableRecord
+from .robots import BODY_LIMIT, FRESH_LIMIT, Rules, Verdict, fresh_for, parse, unreachable, verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROBOTS = b"r"
+FIRST_PAUSE = 60.0  # seconds before an unreachable file is asked for again; doubles with each failure
+LONGEST_PAUSE = 86_400.0  # seconds
+_ROW = struct.Struct(">BHdddB")
+
+
+class Copy(NamedTuple):
+    """``verdict`` is what the last answer that said something means (`Verdict.POSTPONE`: there was none),
+    ``fetched`` when it came, ``body`` the file. ``status`` is that of the last answer of all, 0 for none.
+    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds."""
+
+    verdict: Verdict = Verdict.POSTPONE
+    status: int = 0
+    fetched: float = 0.0
+    ask_at: float = 0.0
+    failing_since: float = 0.0
+    failures: int = 0
+    body: bytes = b""
+
+
+def copy_key(authority: str) -> bytes:
+    return ROBOTS + authority.encode(errors="replace")
+
+
+def encode_copy(copy: Copy) -> bytes:
+    failures = min(copy.failures, 255)
+    head = _ROW.pack(copy.verdict, copy.status, copy.fetched, copy.ask_at, copy.failing_since, failures)
+    return head + (zlib.compress(copy.body) if copy.body else b"")
+
+
+def decode_copy(data: bytes) -> Copy:
+    """Raises `UnreadableRecord`; a body that grows beyond all limits is none of ours."""
+    try:
+        number, status, fetched, ask_at, failing_since, failures = _ROW.unpack_from(data)
+        body = b""
+        if len(data) > _ROW.size:
+            inflating = zlib.decompressobj()
+            body = inflating.decompress(data[_ROW.size :], 4 * BODY_LIMIT)
+            if not inflating.eof:
+                raise ValueError("the body ends early, or never")
+        return Copy(Verdict(number), status, fetched, ask_at, failing_since, failures, body)
+    except (struct.error, ValueError, zlib.error) as error:
+        raise UnreadableRecord(f"robots row of {len(data)} bytes: {error}") from error
+
+
+# -- answers -----------------------------------------------------------------------------------------------
+
+
+def learnt(
+    before: Copy | None,
+    status: int | None,
+    now: float,
+    body: bytes = b"",
+    cache_control: Sequence[str] = (),
+    age: float = 0.0,
+    retry_after: float = 0.0,
+) -> Copy:
+    """What is known after an answer (*status* None: there was none), given what was known *before*.
+
+    An answer that says nothing leaves the old copy as it is, and the pause until the next request doubles;
+    a *retry_after* that is longer wins, up to a day.
+    """
+    meaning = verdict(status)
+    if meaning is not Verdict.POSTPONE:
+        kept = whole_lines(body) if meaning is Verdict.PARSE else b""
+        return Copy(meaning, status or 0, now, now + fresh_for(cache_control, age), body=kept)
+    before = before or Copy()
+    pause = min(FIRST_PAUSE * 2 ** min(before.failures, 30), LONGEST_PAUSE)
+    return before._replace(
+        status=status or 0,
+        ask_at=now + max(pause, min(retry_after, LONGEST_PAUSE)),
+        failing_since=before.failing_since or now,
+        failures=before.failures + 1,
+    )
+
+
+def whole_lines(body: bytes) -> bytes:
+    """*body* up to the end of the line that crosses `BODY_LIMIT`; where that end is not there (nobody reads
+    on for it), without that line: half a rule is another rule."""
+    if len(body) <= BODY_LIMIT or body[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return body[: 2 * BODY_LIMIT]
+    ends = (body.find(mark, BODY_LIMIT, 2 * BODY_LIMIT) for mark in (b"\n", b"\r"))
+    if end := min((end for end in ends if end >= 0), default=0):
+        return body[:end]
+    return body[: max(body.rfind(b"\n", 0, BODY_LIMIT), body.rfind(b"\r", 0, BODY_LIMIT), 0)]
+
+
+def is_current(copy: Copy, now: float) -> bool:
+    """Whether nobody has to be asked at *now*; a clock that was set back does not make a copy last longer."""
+    return now < copy.ask_at <= now + FRESH_LIMIT + 1
+
+
+class Standing(NamedTuple):
+    """What holds for the pages of one authority: all of it, or the rules of its file, or to wait."""
+
+    verdict: Verdict
+    rules: Rules
+    ask_at: float  # POSIX seconds: until then nobody has to be asked
+    status: int = 0
+
+    def held_until(self, now: float) -> float:
+        """When a page may be fetched at the earliest: 0 for now.
+
+        Where the file cannot be reached, not before it is asked for again; outside the hours of a
+        Visit-time, when the next begin.
+        """
+        if self.verdict is Verdict.POSTPONE:
+            return self.ask_at
+        wait = self.rules.opens_in(now) if self.rules.visit_time else 0.0
+        return now + wait if wait else 0.0
+
+    def delay(self, now: float, most: float) -> float:
+        """Seconds between two requests that the file asks for, at most *most*."""
+        rules = self.rules
+        if rules.request_rate:
+            return min(rules.delay(now), most)
+        return min(rules.crawl_delay, most) if rules.crawl_delay else 0.0
+
+
+ALLOW_ALL = Rules()
+
+
+def standing(copy: Copy, now: float, agent: str, url: str = "") -> Standing:
+    """Read a *copy* for one user agent; *url* is that of the file. 22 us for a usual one, 90 ms for 500 KiB.
+
+    While the file cannot be reached an old one holds (RFC 9309 2.3.1.4). That there was none is no copy: then
+    the host waits, 30 days at most.
+    """
+    meaning = copy.verdict
+    if copy.failing_since:
+        has_copy = meaning is Verdict.PARSE
+        meaning = unreachable(has_copy, now - copy.failing_since)
+    rules = parse(copy.body, agent, url) if meaning is Verdict.PARSE else ALLOW_ALL
+    return Standing(meaning, rules, copy.ask_at, copy.status)

@@ -1,0 +1,34 @@
+"""Which fingerprints are surely new: a filter in front of the index in the database.
+
+Most fingerprints that are looked up are new, and LevelDB takes 8 us (cold 15) to say so.
+"""
+
+from __future__ import annotations
+
+_BITS = 1 << 26  # 8 MB, touched as it fills; wrong about 0.1 % of the new ones at 1,000,000, 2 % at 5,000,000
+_MASK = _BITS - 1
+
+
+class Seen:
+    """A Bloom filter (Bloom 1970) with two probes, of fixed size and in memory only.
+
+    Until `is_complete` is set, because all that was known before has been added, it vouches for nothing.
+    """
+
+    __slots__ = ("_bits", "is_complete")
+
+    def __init__(self) -> None:
+        self._bits = bytearray(_BITS >> 3)
+        self.is_complete = False
+
+    def add(self, fingerprint: bytes) -> None:
+        bits, number = self._bits, hash(fingerprint)
+        one, two = number & _MASK, number >> 26 & _MASK
+        bits[one >> 3] |= 1 << (one & 7)
+        bits[two >> 3] |= 1 << (two & 7)
+
+    def is_new(self, fingerprint: bytes) -> bool:
+        """True: *fingerprint* was never added; false: it may have been."""
+        bits, number = self._bits, hash(fingerprint)
+        one, two = number & _MASK, number >> 26 & _MASK
+        return self.is_complete and not (bits[one >> 3] >> (one & 7) & bits[two >> 3] >> (two & 7) & 1)

@@ -1,0 +1,1 @@
+"""Downloader middlewares, one file a concern."""

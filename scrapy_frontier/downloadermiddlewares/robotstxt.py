@@ -1,0 +1,151 @@
+"""Scrapy's robots.txt middleware over the gate: RFC 9309, and no URL lost while a file cannot be read."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.exceptions import IgnoreRequest
+from scrapy.robotstxt import RobotParser
+from scrapy.settings import SETTINGS_PRIORITIES
+
+from ..core.robots import Rules, parse
+from ..core.urls import origin
+from ..flights import REASON
+from ..gate import Gate
+from ..requests import POSTPONED, POSTPONED_FOR
+from ..runtime import runtime_of
+from ..settings import FrontierSettings
+
+if TYPE_CHECKING:
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from ..core.robots_copy import Copy
+    from ..gate import Site
+
+logger = logging.getLogger(__name__)
+
+
+class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware):
+    """Drops what robots.txt forbids, and sends back what nobody knows yet.
+
+    In place of Scrapy's, whose settings (``ROBOTSTXT_OBEY``, ``ROBOTSTXT_USER_AGENT``,
+    ``ROBOTSTXT_PARSER``), meta key ``dont_obey_robotstxt``, signal, stats and exception it keeps. A page of a
+    site whose file cannot be read stays queued; another request (a media download, say) is ignored, for
+    nobody would queue it again.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
+        chosen = crawler.settings.getpriority("ROBOTSTXT_PARSER") or 0
+        self._has_own_parser = chosen > SETTINGS_PRIORITIES["default"]
+        settings = FrontierSettings.from_settings(crawler.settings)
+        self.gate = Gate(crawler, settings, self._parser_of, self._told)
+        crawler.signals.connect(self._spider_opened, signals.spider_opened)
+        crawler.signals.connect(self._spider_closed, signals.spider_closed)
+
+    def _spider_opened(self) -> None:
+        runtime = runtime_of(self.crawler)
+        if runtime is not None:
+            runtime.gate = self.gate
+            self.gate.open(runtime)
+
+    def _spider_closed(self) -> None:
+        self.gate.close()
+
+    async def process_request(  # type: ignore[override]
+        self, request: Request, spider: Spider | None = None
+    ) -> Request | None:
+        authority = None if request.meta.get("dont_obey_robotstxt") else origin(request.url)
+        if authority is None:
+            return None
+        site = self.gate.site(authority, request) or await self.gate.learn(authority, request)
+        if site is None:
+            return self._later(request, f"robots.txt of {authority} is not known yet", 0.0)
+        now = self.gate.clock()
+        until = site.standing.held_until(now)
+        if until > now:
+            return self._later(request, _why_held(authority, site), until - now)
+        if not site.allows(request.url):
+            self._forbid(request, authority, site)
+        return None
+
+    def _later(self, request: Request, reason: str, seconds: float) -> Request:
+        """Send a page back; any other request is nobody's and cannot wait."""
+        if not self.gate.is_page(request):
+            raise IgnoreRequest(reason)
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value("frontier/robots/postponed")
+        again = request.replace(dont_filter=True)
+        again.meta[POSTPONED], again.meta[POSTPONED_FOR] = reason, seconds
+        return again
+
+    def _forbid(self, request: Request, authority: str, site: Site) -> None:
+        logger.debug("Forbidden by robots.txt: %s", request, extra={"spider": self.crawler.spider})
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value("robotstxt/forbidden")
+        error = IgnoreRequest("Forbidden by robots.txt")
+        rule = site.standing.rules.where(request.url) if site.parser is None else "says ROBOTSTXT_PARSER"
+        setattr(error, REASON, f"robots.txt of {authority}: {rule}")
+        raise error
+
+    # -- what subclasses and listeners of Scrapy's middleware know --------------------------------------
+
+    async def robot_parser(self, request: Request) -> RobotParser | None:
+        """The parser for the site of *request*, its file fetched if need be; None for other schemes."""
+        authority = origin(request.url)
+        site = await self.gate.learn(authority, request) if authority is not None else None
+        return None if site is None else site.parser or RulesParser(site.standing.rules)
+
+    def _parser_of(self, body: bytes) -> RobotParser | None:
+        return self._parserimpl.from_crawler(self.crawler, body) if self._has_own_parser else None
+
+    async def _told(self, copy: Copy, request: Request) -> None:
+        robots_parsed = getattr(signals, "robots_parsed", None)  # 2.18+
+        if robots_parsed is not None:
+            parser = self._parser_of(copy.body) or RulesParser.from_crawler(self.crawler, copy.body)
+            await self.crawler.signals.send_catch_log_async(
+                signal=robots_parsed, robotparser=parser, request=request
+            )
+
+
+def _why_held(authority: str, site: Site) -> str:
+    if site.copy.failures:
+        return f"robots.txt of {authority} cannot be read"
+    return f"robots.txt of {authority} asks for other hours"
+
+
+class RulesParser(RobotParser):
+    """Our rules behind the interface of Scrapy's parsers; those of another agent are read when asked for."""
+
+    def __init__(self, rules: Rules, body: bytes = b"") -> None:
+        self._rules = rules
+        self._body = body
+        self._by_agent: dict[str, Rules] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
+        agent = crawler.settings["ROBOTSTXT_USER_AGENT"] or crawler.settings["USER_AGENT"]
+        return cls(parse(robotstxt_body, str(agent)), robotstxt_body)
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        return self._rules_for(user_agent).allowed(_text(url))
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        return self._rules_for(user_agent).crawl_delay
+
+    def _rules_for(self, user_agent: str | bytes) -> Rules:
+        if not self._body:
+            return self._rules
+        agent = _text(user_agent)
+        if agent not in self._by_agent:
+            self._by_agent[agent] = parse(self._body, agent)
+        return self._by_agent[agent]
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,158 @@
+"""Fetching robots.txt: by the host's clock, redirects followed hop by hop, and no more of it than counts.
+
+The engine's own ``download_async`` is used, so every downloader middleware sees the request, as it does with
+Scrapy's middleware. A request that carries the meta key `ERRAND` takes no place of ``CONCURRENT_REQUESTS``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest, StopDownload
+from scrapy.http.request import NO_CALLBACK
+
+from . import compat
+from .core.directives import location, retry_after
+from .core.hosts import FOREVER, host_of
+from .core.robots import BODY_LIMIT, MAX_REDIRECTS
+from .requests import ERRAND
+from .runtime import steady_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from .core.frontier import Frontier
+
+PRIORITY = 1000  # as Scrapy's middleware has it
+READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
+INFLATED = 4 << 20  # bytes that a compressed file may grow to
+LONGEST_WAIT = 60.0  # seconds until the clock of the host of a redirect is looked at again
+_REDIRECTS = (301, 302, 303, 307, 308)
+
+
+class Answer(NamedTuple):
+    """The last answer: *status* None where there was none, then *error* says why."""
+
+    status: int | None
+    body: bytes = b""
+    cache_control: Sequence[str] = ()
+    age: float = 0.0
+    retry_after: float = 0.0
+    error: str = ""
+
+
+class RobotsFetcher:
+    """Fetches files; with a ``frontier`` by the clocks of the hosts."""
+
+    def __init__(self, crawler: Crawler, timeout: float) -> None:
+        self._crawler = crawler
+        self._timeout = timeout
+        self._read: dict[int, int] = {}  # bytes so far, by id of a request that the fetch keeps alive
+        self._is_closed = False
+        self.frontier: Frontier | None = None
+        self.clock = steady_clock()
+        crawler.signals.connect(self._bytes_received, signals.bytes_received)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.frontier = None
+
+    def wait(self, host: str) -> float:
+        """Seconds until *host* may be asked; 0: now, and then `fetch` has to be called."""
+        if self.frontier is None:
+            return 0.0
+        return self.frontier.errand(host, self.clock(), despite_hold=True)
+
+    async def fetch(self, url: str, host: str) -> Answer:
+        """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
+
+        The place of the first request is taken already (`wait`); each further one waits for its own host.
+        """
+        error = ""
+        try:
+            for hop in range(MAX_REDIRECTS + 1):
+                response = await self._download(url, host)
+                target = _target(response, url)
+                if target is None or hop == MAX_REDIRECTS:
+                    return self._answer(response)
+                url, host = target, host if host_of(target) == host_of(url) else host_of(target)
+                while (wait := self.wait(host)) and not self._is_closed:
+                    if wait == FOREVER:
+                        return Answer(None, error=f"it leads to {host}, which is blocked")
+                    await compat.sleep(min(wait, LONGEST_WAIT))
+                if self._is_closed:
+                    break
+        except Exception as failure:
+            error = f"{type(failure).__name__}: {failure}".rstrip(": ")
+            if self._crawler.stats is not None and not isinstance(failure, IgnoreRequest):
+                self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(failure)}")
+        return Answer(None, error=error)
+
+    async def _download(self, url: str, host: str) -> Response:
+        request = Request(
+            url,
+            priority=PRIORITY,
+            callback=NO_CALLBACK,
+            dont_filter=True,
+            meta={
+                ERRAND: True,
+                "allow_offsite": True,
+                "dont_obey_robotstxt": True,
+                "dont_redirect": True,
+                "dont_retry": True,
+                "download_maxsize": 0,
+                "download_warnsize": 0,
+                "download_slot": host,
+                "download_timeout": self._timeout,
+            },
+        )
+        self._read[id(request)] = 0
+        engine, stats = compat.engine_of(self._crawler), self._crawler.stats
+        try:
+            response: Response = await engine.download_async(request)
+            if stats is not None:
+                stats.inc_value("robotstxt/response_count")
+                stats.inc_value(f"robotstxt/response_status_count/{response.status}")
+            return response
+        finally:
+            del self._read[id(request)]
+            if stats is not None:
+                stats.inc_value("robotstxt/request_count")
+            if self.frontier is not None:
+                self.frontier.errand_done(host, self.clock())
+
+    def _bytes_received(self, data: bytes, request: Request) -> None:
+        read = self._read.get(id(request))
+        if read is None:
+            return
+        # What is on the wire is cut here, without an error; what it inflates to has a limit from now on.
+        request.meta["download_maxsize"] = INFLATED
+        self._read[id(request)] = read + len(data)
+        if read + len(data) >= READ:
+            raise StopDownload(fail=False)
+
+    def _answer(self, response: Response) -> Answer:
+        def lines(name: str) -> list[str]:
+            return [line.decode("latin-1") for line in response.headers.getlist(name)]
+
+        age = next(iter(lines("Age")), "").strip()
+        pause = next(iter(lines("Retry-After")), "")
+        return Answer(
+            response.status,
+            response.body,
+            lines("Cache-Control"),
+            float(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0.0,
+            retry_after(pause, self.clock()) or 0.0,
+        )
+
+
+def _target(response: Any, url: str) -> str | None:
+    """Where a redirect leads; None for any other answer, and for one that leads nowhere on the web."""
+    value = response.headers.get("Location")
+    if response.status not in _REDIRECTS or value is None:
+        return None
+    return location(value.decode("latin-1"), url)

@@ -1,0 +1,360 @@
+"""robots.txt before pages: what is known of each site, and the errands that find out.
+
+The scheduler asks `Gate.admits` for each page that it is about to hand out. While nobody knows what its site
+asks for, the page goes back into the queue, its host is held, and an errand fetches robots.txt by the host's
+own clock: no place of `CONCURRENT_REQUESTS` is taken by what waits. The middleware asks the same gate. What
+an answer means is decided in `core.robots` and `core.robots_copy`. Without an open frontier (another
+scheduler) the gate knows no clock and keeps its copies in memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from scrapy.utils.defer import maybe_deferred_to_future
+from twisted.internet.defer import Deferred
+
+from . import compat
+from .core.explain import span
+from .core.hosts import host_of
+from .core.robots_copy import Copy, Standing, is_current, learnt, standing
+from .core.urls import origin
+from .errands import RobotsFetcher
+from .runtime import steady_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.robotstxt import RobotParser
+
+    from .core.leases import Lease
+    from .runtime import Runtime
+    from .settings import FrontierSettings
+
+logger = logging.getLogger(__name__)
+
+KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
+KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
+AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
+LARGE = 100_000  # bytes of a file that is parsed in a thread: 90 ms for 500 KiB would stop the event loop
+LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Site(NamedTuple):
+    """What holds for the pages of one authority, for one user agent."""
+
+    standing: Standing
+    copy: Copy
+    parser: RobotParser | None  # of the user's choice; it then says what is allowed
+    agent: str
+    size: int  # bytes of the file
+
+    def allows(self, url: str) -> bool:
+        if self.parser is not None:
+            return self.parser.allowed(url, self.agent)
+        return self.standing.rules.allowed(url)
+
+
+class _Shelf(OrderedDict[_Key, _Value]):
+    """Keeps what was used last: at most `KNOWN` things, and `KNOWN_BYTES` of what they were made from."""
+
+    def __init__(self, size_of: Callable[[_Value], int]) -> None:
+        super().__init__()
+        self._size_of = size_of
+        self._bytes = 0
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        self.drop(key)
+        self[key] = value
+        self._bytes += self._size_of(value)
+        while len(self) > KNOWN or (self._bytes > KNOWN_BYTES and len(self) > 1):
+            self.drop(next(iter(self)))
+
+    def drop(self, key: _Key) -> None:
+        if key in self:
+            self._bytes -= self._size_of(self.pop(key))
+
+
+class _Asking:
+    """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it."""
+
+    def __init__(self, host: str, request: Request) -> None:
+        self.host = host
+        self.request = request
+        self.held: set[str] = set()
+        self.waiting: list[Deferred[None]] = []
+
+
+class Gate:
+    """*told* is called with each file just fetched and the request that asked for it first; *parser_of* makes
+    a parser of the user's choice, or None."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: FrontierSettings,
+        parser_of: Callable[[bytes], RobotParser | None],
+        told: Callable[[Copy, Request], Awaitable[None]],
+    ) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._parser_of = parser_of
+        self._told = told
+        self._agent = str(crawler.settings["ROBOTSTXT_USER_AGENT"] or "")
+        self._default_agent = str(crawler.settings["USER_AGENT"] or "")
+        self._sites: _Shelf[tuple[str, str], Site] = _Shelf(lambda site: site.size)
+        # Where there is no frontier to keep them.
+        self._copies: _Shelf[str, Copy] = _Shelf(lambda copy: len(copy.body))
+        self._asking: dict[str, _Asking] = {}
+        self._queue: deque[str] = deque()
+        self._under_way = 0
+        self._most = max(AT_ONCE, crawler.settings.getint("CONCURRENT_REQUESTS"))
+        self._runtime: Runtime | None = None
+        self._is_closed = False
+        self._alone_since: float | None = None
+        self._fetcher = RobotsFetcher(crawler, settings.robots_timeout)
+        self.clock = steady_clock()
+
+    def open(self, runtime: Runtime) -> None:
+        """Work by the clocks of the frontier of *runtime*, and keep copies there."""
+        self._runtime = runtime
+        self.clock = runtime.clock
+        self._fetcher.frontier = runtime.frontier
+        self._fetcher.clock = runtime.clock
+        compat.spare_places(self._crawler)
+
+    def close(self) -> None:
+        """Start nothing more, and touch the frontier no more."""
+        self._is_closed = True
+        self._fetcher.close()
+        self._runtime = None
+
+    # -- for the scheduler -----------------------------------------------------------------------------
+
+    def admits(self, request: Request, lease: Lease, now: float) -> bool:
+        """Whether *request* may be handed out now; if not, its lease was put back and its host waits.
+
+        A page that its site forbids is let through without a visit of the host: the middleware says no, so
+        that its errback is called. So is one that cannot be fetched yet but shares its queue with other
+        sites: the middleware sends it back alone.
+        """
+        runtime = self._runtime
+        authority = None if request.meta.get("dont_obey_robotstxt") else origin(request.url)
+        if runtime is None or authority is None:
+            return True
+        frontier, host = runtime.frontier, lease.host
+        site = self.site(authority, request)
+        if site is None:
+            frontier.put_back(lease.id, now)
+            frontier.hold(host, now)
+            self._ask(authority, host, request).held.add(host)
+            return False
+        until = site.standing.held_until(now)
+        if until > now and not lease.page.host:
+            frontier.put_back(lease.id, now)
+            frontier.hold(host, now, until)
+            return False
+        delay = site.standing.delay(now, self._settings.crawl_delay_max)
+        if frontier.site_delay(host, delay, now, authority):
+            frontier.put_back(lease.id, now)
+            return False
+        if until > now or not site.allows(request.url):
+            frontier.waive(lease.id, now)
+        else:
+            self._alone_since = None
+        return True
+
+    def gives_up(self, pending: int, now: float) -> bool:
+        """Whether the crawl should end although *pending* requests wait.
+
+        For a while (FRONTIER_ROBOTS_PATIENCE) only hosts were left whose robots.txt cannot be read, or that
+        ask for a later visit.
+        """
+        runtime = self._runtime
+        if runtime is None or self._asking:
+            return False
+        held = runtime.frontier.held(now)
+        if not held or pending > runtime.frontier.pending_of(held):
+            return False
+        if self._alone_since is None:
+            self._alone_since = now
+        if now - self._alone_since < self._settings.robots_patience:
+            return False
+        if self._alone_since >= 0:
+            self._say_goodbye(pending, held)
+            self._alone_since = float("-inf")  # said once
+        return True
+
+    def _say_goodbye(self, pending: int, held: dict[str, float]) -> None:
+        logger.warning(
+            "Only hosts are left (%d: %s) whose robots.txt cannot be read, or asks for a later visit: ending "
+            "with %d requests still queued; run the crawl again later, or raise FRONTIER_ROBOTS_PATIENCE",
+            len(held),
+            ", ".join(sorted(held)[:5]),
+            pending,
+            extra={"spider": self._crawler.spider},
+        )
+
+    def report(self) -> None:
+        """Bring the stats up to date that say how things are now."""
+        if self._crawler.stats is not None and self._runtime is not None:
+            held = len(self._runtime.frontier.held(self.clock()))
+            self._crawler.stats.set_value("frontier/robots/asking", len(self._asking))
+            self._crawler.stats.set_value("frontier/robots/held", held)
+
+    # -- for the middleware, and for whoever wants to know -----------------------------------------------
+
+    def is_page(self, request: Request) -> bool:
+        """Whether the frontier handed *request* out, and takes it back."""
+        return self._runtime is not None and self._runtime.is_handed_out(request)
+
+    async def learn(self, authority: str, request: Request) -> Site | None:
+        """What holds for *authority*, fetched if need be; None when the crawl ends first."""
+        while not self._is_closed:
+            site = self.site(authority, request)
+            if site is not None:
+                return site
+            done: Deferred[None] = Deferred()
+            slot = request.meta.get("download_slot")
+            self._ask(authority, str(slot or host_of(request.url)), request).waiting.append(done)
+            await maybe_deferred_to_future(done)
+        return None
+
+    def sitemaps(self, authority: str) -> tuple[str, ...]:
+        """URLs of the Sitemap lines in the robots.txt of *authority*; none while it is not known."""
+        copy = self._copy(authority)
+        url = f"{authority}/robots.txt"
+        return standing(copy, self.clock(), "*", url).rules.sitemaps if copy is not None else ()
+
+    def site(self, authority: str, request: Request) -> Site | None:
+        """What holds for *authority* by what is known now; None where somebody has to be asked."""
+        agent = self._agent or self._agent_of(request)
+        key = authority, agent
+        site = self._sites.get(key)
+        if site is not None:
+            if site.standing.ask_at > self.clock():
+                self._sites.move_to_end(key)
+                return site
+            self._sites.drop(key)
+            return None
+        copy = self._copy(authority)
+        if copy is None or not is_current(copy, self.clock()) or len(copy.body) > LARGE:
+            return None
+        if self._runtime is not None:
+            self._count("frontier/robots/read")
+        return self._remember(key, self._read(copy, authority, agent), copy)
+
+    def _agent_of(self, request: Request) -> str:
+        own = dict.get(request.headers, b"User-Agent") if request.headers else None
+        return own[0].decode("latin-1") if own else self._default_agent
+
+    def _read(self, copy: Copy, authority: str, agent: str) -> Standing:
+        return standing(copy, self.clock(), agent, f"{authority}/robots.txt")
+
+    def _remember(self, key: tuple[str, str], found: Standing, copy: Copy) -> Site:
+        parser = self._parser_of(copy.body) if copy.body else None
+        site = Site(found, copy._replace(body=b""), parser, key[1], len(copy.body))
+        self._sites.keep(key, site)
+        return site
+
+    def _copy(self, authority: str) -> Copy | None:
+        if self._runtime is not None:
+            return self._runtime.frontier.robots_copy(authority)
+        return self._copies.get(authority)
+
+    def _keep(self, authority: str, copy: Copy) -> None:
+        if self._runtime is not None:
+            self._runtime.frontier.keep_robots_copy(authority, copy)
+            return
+        self._copies.keep(authority, copy)
+
+    def _count(self, name: str) -> None:
+        if self._crawler.stats is not None:
+            self._crawler.stats.inc_value(name)
+
+    # -- errands ---------------------------------------------------------------------------------------
+
+    def _ask(self, authority: str, host: str, request: Request) -> _Asking:
+        asking = self._asking.get(authority)
+        if asking is None:
+            asking = self._asking[authority] = _Asking(host, request)
+            self._queue.append(authority)
+            compat.call_later(0, self._begin)
+        return asking
+
+    def _begin(self) -> None:
+        """Start what may start: as many errands as there is room for, each by the clock of its host."""
+        while self._queue and self._under_way < self._most and not self._is_closed:
+            authority = self._queue.popleft()
+            asking = self._asking[authority]
+            copy = self._copy(authority)
+            is_known = copy is not None and is_current(copy, self.clock())
+            wait = 0.0 if is_known else self._fetcher.wait(asking.host)
+            if wait:
+                compat.call_later(min(wait, LONGEST_NAP), self._again, authority)
+            else:
+                self._under_way += 1
+                compat.start(self._learn(authority, asking, copy, is_known))
+
+    def _again(self, authority: str) -> None:
+        self._queue.append(authority)
+        self._begin()
+
+    async def _learn(self, authority: str, asking: _Asking, copy: Copy | None, is_known: bool) -> None:
+        """Fetch, keep, parse; whatever happens, let go who waits for it."""
+        agent = self._agent or self._agent_of(asking.request)
+        try:
+            if copy is None or not is_known:
+                copy = await self._fetch(authority, asking, copy)
+            if self._is_closed:
+                return
+            if len(copy.body) > LARGE:
+                found = await compat.in_thread(self._read, copy, authority, agent)
+            else:
+                found = self._read(copy, authority, agent)
+            self._remember((authority, agent), found, copy)
+        except Exception:
+            self._count("frontier/errors")
+            logger.error("robots.txt of %s", authority, exc_info=True, extra={"spider": self._crawler.spider})
+            copy = learnt(copy, None, self.clock())
+            self._remember((authority, agent), self._read(copy, authority, agent), copy)
+        finally:
+            self._under_way -= 1
+            self._let_go(self._asking.pop(authority))
+            self._begin()
+
+    async def _fetch(self, authority: str, asking: _Asking, before: Copy | None) -> Copy:
+        answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host)
+        copy = learnt(before, answer.status, self.clock(), *answer[1:5])
+        if self._is_closed:
+            return copy
+        self._keep(authority, copy)
+        if copy.failures:
+            self._count("frontier/robots/unreachable")
+            logger.warning(
+                "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s",
+                authority,
+                answer.error or f"HTTP {answer.status}",
+                "an old copy is used" if copy.body else "its pages wait",
+                span(copy.ask_at - self.clock()),
+                extra={"spider": self._crawler.spider},
+            )
+        else:
+            await self._told(copy, asking.request)
+        return copy
+
+    def _let_go(self, asking: _Asking) -> None:
+        for done in asking.waiting:
+            done.callback(None)
+        if self._runtime is not None:
+            for host in asking.held:
+                self._runtime.frontier.let_go(host, self.clock())
+            compat.wake(self._crawler)

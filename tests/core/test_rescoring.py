@@ -1,0 +1,403 @@
+"""A frontier with a scorer: the link graph in the store, and queue rows that follow the scores."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from itertools import count
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from scrapy_frontier.core import keys
+from scrapy_frontier.core.adjacency import INTERNAL, NOFOLLOW, REDIRECT, Edge
+from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.graph import ROW, SEGMENT_ROW
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.mixed import make
+from scrapy_frontier.core.ranking import Ranking
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scrapy_frontier.core.leases import Lease
+
+NOW = 1_700_000_000.0
+FETCHED = Outcome(Event.FETCHED, 200)
+opened: list[Store] = []
+
+
+@pytest.fixture(autouse=True)
+def _let_go() -> Iterator[None]:
+    yield
+    while opened:
+        opened.pop().close()
+
+
+def start(directory: Path, scorer: str | None = "cash", now: float = NOW) -> Frontier:
+    opened.append(Store(directory))
+    frontier = Frontier(opened[-1], now, scorer=None if scorer is None else make(scorer))
+    while not frontier.load(now):
+        pass
+    return frontier
+
+
+def kill(frontier: Frontier) -> None:
+    frontier._store.close()
+
+
+def link(name: str, parent: int | None = 0, host: str = "a.example", **kept: object) -> Link:
+    fingerprint = name.encode().rjust(20, b".")
+    return Link(fingerprint, f"http://{host}/{name}", host, parent=parent, **kept)  # type: ignore[arg-type]
+
+
+def find(frontier: Frontier, *names: str) -> list[int]:
+    ids = [frontier.find(link(name).fingerprint) for name in names]
+    assert None not in ids
+    return [page_id for page_id in ids if page_id is not None]
+
+
+def take(frontier: Frontier) -> Lease:
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    return lease
+
+
+def read(frontier: Frontier, *names: str, flags: int = 0) -> str:
+    """Fetch the best page, which links *names*; its own."""
+    lease = take(frontier)
+    frontier.discover([link(name, lease.page_id) for name in names], NOW)
+    edges = [Edge(page_id, flags) for page_id in find(frontier, *names)]
+    frontier.release(lease.id, FETCHED, NOW, edges)
+    return lease.page.url.rpartition("/")[2]
+
+
+def drain(frontier: Frontier) -> list[str]:
+    found = []
+    while (lease := frontier.lease(NOW)) is not None:
+        found.append(lease.page.url.rpartition("/")[2])
+        frontier.release(lease.id, FETCHED, NOW)
+    return found
+
+
+def rank(frontier: Frontier, limit: int = 7) -> None:
+    rescoring = frontier.rescoring
+    assert rescoring is not None
+    snapshot = frontier.graph.snapshot()
+    graph = snapshot.read(lambda: False)
+    snapshot.close()
+    ranking = rescoring.scorer.rank(graph.indptr, graph.indices)
+    assert isinstance(ranking, Ranking)
+    rescoring.scorer.adopt(rescoring.scorer.prepare(ranking))
+    rescoring.begin_walk({"at": NOW, "pages": graph.pages})
+    while not frontier.rescore(NOW, limit):
+        pass
+
+
+# -- links -------------------------------------------------------------------------------------------------
+
+
+def test_links_are_written_with_the_end_of_their_page(tmp_path: Path) -> None:
+    frontier = start(tmp_path, None)
+    frontier.discover([link("seed", None)], NOW)
+    read(frontier, "one", "two", flags=INTERNAL)
+    kill(frontier)
+    frontier = start(tmp_path, None)
+    assert frontier.graph.links_of(0) == [Edge(1, INTERNAL), Edge(2, INTERNAL)]
+
+
+def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path) -> None:
+    frontier = start(tmp_path, None)
+    frontier.discover([link("seed", None)], NOW)
+    read(frontier, "one")
+    frontier.discover([link("seed", None, again=True, priority=1)], NOW)
+    lease = take(frontier)
+    assert lease.page_id >= keys.FIRST_VISIT
+    frontier.release(lease.id, FETCHED, NOW, [], page_id=0)
+    assert frontier.graph.links_of(0) == []
+    assert dict(frontier._store.scan(ROW)) == {ROW + keys.id_bytes(0): b""}
+
+
+def test_links_of_pages_that_were_not_read_are_not_kept(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([link("seed", None), link("other", None)], NOW)
+    frontier.release(take(frontier).id, Outcome(Event.FAILED, 500), NOW, [Edge(1)])
+    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 503), NOW, [Edge(0)])
+    assert list(frontier._store.scan(ROW)) == []
+
+
+def test_a_redirect_hands_all_it_has_to_its_target(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([link("seed", None)], NOW)
+    lease = take(frontier)
+    frontier.discover([link("target", 0)], NOW)
+    outcome = Outcome(Event.REDIRECTED, 301, "led to target", target=1)
+    frontier.release(lease.id, outcome, NOW, [Edge(1, REDIRECT)])
+    assert frontier.graph.links_of(0) == [Edge(1, REDIRECT)]
+    assert queue(frontier) == {1: pytest.approx(0.85, rel=1e-3)}
+
+
+def queue(frontier: Frontier) -> dict[int, float]:
+    """The score of each page in a queue, by its row."""
+    ranks = [key.rpartition(b".example\0")[2] for key, _ in frontier._store.scan(keys.QUEUE)]
+    buckets = {keys.rank_id(rank): 0xFFFF - int.from_bytes(rank[4:6], "big") for rank in ranks}
+    return {page_id: 2 ** (bucket / 1024 - 40) for page_id, bucket in buckets.items()}
+
+
+# -- pages that are only seen ------------------------------------------------------------------------------
+
+
+def test_a_page_that_is_only_seen_is_known_and_not_queued(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    assert frontier.see([link("out"), link("out"), link("other")], NOW, "out of scope") == [0, 0, 1]
+    frontier.commit()
+    page = frontier.page(0)
+    assert page is not None
+    assert (page.state, page.reason) == (State.SEEN, "out of scope")
+    assert frontier.pending == 0
+    assert frontier.lease(NOW) is None
+    assert list(Check(opened[-1], None, NOW).run()) == []
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_later_link_queues_it_once(tmp_path: Path, is_committed: bool) -> None:
+    frontier = start(tmp_path)
+    frontier.see([link("page")], NOW, "out of scope")
+    if is_committed:
+        frontier.commit()
+    assert frontier.discover([link("page"), link("page")], NOW) == [0, None]
+    assert frontier.discover([link("page")], NOW) == [None]
+    frontier.commit()
+    assert list(Check(opened[-1], None, NOW).run()) == []
+    kill(frontier)
+    frontier = start(tmp_path)
+    assert frontier.discover([link("page")], NOW) == [None]
+    assert drain(frontier) == ["page"]
+
+
+def test_what_it_was_paid_while_it_was_only_seen_counts_when_it_is_queued(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([link("seed", None)], NOW)
+    lease = take(frontier)
+    frontier.see([link("out")], NOW, "out of scope")
+    frontier.discover([link("in")], NOW)
+    frontier.release(lease.id, FETCHED, NOW, [Edge(1), Edge(1), Edge(2, NOFOLLOW)])
+    frontier.discover([link("out")], NOW)
+    frontier.commit()
+    assert queue(frontier) == {1: pytest.approx(0.85, rel=1e-3), 2: pytest.approx(0, abs=1e-9)}
+
+
+# -- rows follow the scores --------------------------------------------------------------------------------
+
+
+def test_pages_come_in_the_order_of_their_scores(tmp_path: Path) -> None:
+    """
+    ::
+
+        seed -> a, b, c, d      all equal, so a comes first;
+        a -> d;  b -> c, d      then d has more than c, c more than nothing
+    """
+    frontier = start(tmp_path)
+    frontier.discover([link("seed", None)], NOW)
+    assert read(frontier, "a", "b", "c", "d") == "seed"
+    assert read(frontier, "d") == "a"
+    assert drain(frontier) == ["d", "b", "c"]
+
+
+def test_priority_comes_first(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([link("seed", None), link("first", priority=1), link("last", priority=-1)], NOW)
+    assert read(frontier) == "first"
+    assert read(frontier, "last", "new") == "seed"
+    assert drain(frontier) == ["new", "last"]
+
+
+def test_rows_move_across_the_end_of_what_is_in_memory(tmp_path: Path) -> None:
+    """Sixty pages of a host, of which it keeps some sixteen; the last nine become the best."""
+    frontier = start(tmp_path)
+    names = [f"p{number}" for number in range(60)]
+    frontier.discover([link("seed", None), *(link(f"reader{number}", None) for number in range(10))], NOW)
+    read(frontier, *names)
+    for number in range(9):
+        assert read(frontier, names[-1 - number]) == f"reader{number}"
+    assert drain(frontier) == ["reader9", *names[-9:], *names[:-9]]
+
+
+def test_a_page_that_is_under_way_is_not_moved(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([link("seed", None), link("other", None)], NOW)
+    seed, other = take(frontier), take(frontier)
+    frontier.release(seed.id, FETCHED, NOW, [Edge(1)])
+    assert len(queue(frontier)) == 1
+    frontier.release(other.id, Outcome(Event.RETURNED), NOW)
+    assert drain(frontier) == ["other"]
+    assert queue(frontier) == {}
+
+
+def test_a_ranking_moves_what_is_queued_and_what_waits(tmp_path: Path) -> None:
+    """A page that all others link rises to the head; the walk over the queue is interrupted all the time."""
+    frontier = start(tmp_path, "pagerank")
+    names = [f"p{number}" for number in range(40)]
+    frontier.discover([link("seed", None)], NOW)
+    read(frontier, *names, "hub", "late")
+    assert read(frontier, "hub", "late") == "p0"
+    lease = take(frontier)
+    frontier.release(lease.id, Outcome(Event.RETRIED, 503, delay=9.0), NOW)
+    waiting = dict(frontier._store.scan(keys.WAITING))
+    rank(frontier, limit=3)
+    assert frontier.rescoring is not None
+    assert frontier.rescoring.rows_moved > 0
+    assert frontier.rescoring.last_ranking["moved"] == frontier.rescoring.rows_moved
+    assert dict(frontier._store.scan(keys.WAITING)) != waiting
+    assert list(Check(opened[-1], None, NOW).run()) == []
+    first, second, *rest = drain(frontier)
+    assert {first, second} | {lease.page.url[-3:]} >= {"hub"}
+    assert len(rest) == 38
+
+
+def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> None:
+    """Each host knows its best pages only, and these become the worst of all."""
+    frontier = start(tmp_path, "pagerank")
+    hosts = [f"h{number}.example" for number in range(30)]
+    frontier.discover([link("seed", None)], NOW)
+    lease = take(frontier)
+    names = [f"p{number}" for number in range(40)]
+    links = [link(f"{host}-{name}", 0, host) for name in names for host in hosts]
+    ids = [page_id for page_id in frontier.discover(links, NOW) if page_id is not None]
+    weights = [float(1 + (page_id % 7)) for page_id in ids]
+    edges = [Edge(page_id, 0, weight) for page_id, weight in zip(ids, weights, strict=True)]
+    frontier.release(lease.id, FETCHED, NOW, edges)
+    rescoring = frontier.rescoring
+    assert rescoring is not None
+    for turn in range(20):
+        scores = [2.0 ** (page_id % 11 * (-1) ** turn) for page_id in range(len(ids) + 1)]
+        rescoring.scorer.adopt(np.array(scores, np.float32))
+        rescoring.begin_walk()
+        while not frontier.rescore(NOW, 5000):
+            pass
+        assert list(Check(opened[-1], None, NOW).run()) == []
+        best = max(scores[page_id] for page_id in queue(frontier))
+        assert scores[take(frontier).page_id] == best
+    assert len(drain(frontier)) == len(ids) - 20
+
+
+def test_content_scores_survive_a_kill_and_a_clean_stop(tmp_path: Path) -> None:
+    frontier = start(tmp_path, "mixed")
+    frontier.discover([link("seed", None), link("good", None), link("bad", None)], NOW)
+    for name, score in (("good", 4.0), ("bad", 0.25)):
+        frontier.judge(*find(frontier, name), score)
+    frontier.commit()
+    kill(frontier)
+    frontier = start(tmp_path, "mixed")
+    assert read(frontier, "x", "y") == "seed"
+    assert read(frontier, "x") == "good"
+    (x,) = find(frontier, "x")
+    assert queue(frontier)[x] == pytest.approx(0.9 / 2 + 0.9 * 4, rel=1e-3)
+    frontier.close()
+    assert len(list(stored(tmp_path, keys.CONTENT))) == 0, "they have moved into the column"
+    frontier = start(tmp_path, "mixed")
+    assert frontier.rescoring is not None
+    assert frontier.rescoring.scorer._content[:3].tolist() == [1.0, 4.0, 0.25]  # type: ignore[attr-defined]
+
+
+def stored(directory: Path, prefix: bytes) -> dict[bytes, bytes]:
+    store = Store(directory)
+    try:
+        return dict(store.scan(prefix))
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize("scorer", ["cash", "pagerank", "hits", "mixed"])
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_restart_changes_nothing_about_the_order(tmp_path: Path, scorer: str, is_killed: bool) -> None:
+    def crawl(directory: Path, restarts: bool) -> list[str]:
+        frontier = start(directory, scorer)
+        frontier.discover([link("seed", None)], NOW)
+        read(frontier, *(f"p{number}" for number in range(30)))
+        if scorer != "cash":
+            rank(frontier)
+        for number in range(6):
+            read(frontier, f"p{29 - number}", f"p{20 - number}", f"new{number}")
+        if restarts:
+            kill(frontier) if is_killed else frontier.close()
+            frontier = start(directory, scorer)
+        found = [read(frontier, "p25", "p28") for _ in range(3)]
+        return found + drain(frontier)
+
+    assert crawl(tmp_path / "one", restarts=True) == crawl(tmp_path / "two", restarts=False)
+
+
+def test_links_that_are_read_while_scores_come_back_count(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([link("seed", None)], NOW)
+    read(frontier, *(f"p{number}" for number in range(30)))
+    frontier.close()
+    opened.append(Store(tmp_path))
+    frontier = Frontier(opened[-1], NOW, scorer=make("cash"))
+    frontier.load(NOW, 1)
+    assert not frontier.is_loaded
+    read(frontier, "p20")
+    while not frontier.load(NOW, 1):
+        pass
+    assert drain(frontier)[0] == "p20"
+
+
+# -- packing, and when to rank -----------------------------------------------------------------------------
+
+
+def test_rows_are_packed_behind_the_crawl_and_newer_ones_stay(tmp_path: Path) -> None:
+    frontier = start(tmp_path, None)
+    frontier.discover([link("seed", None)], NOW)
+    names = count()
+    for _ in range(200):
+        read(frontier, *(f"p{next(names)}" for _ in range(2)))
+    before = [frontier.graph.links_of(page_id) for page_id in range(200)]
+    snapshot = frontier.graph.snapshot()
+    for packed in snapshot.repack(lambda: False):
+        frontier.discover([link("seed", None, again=True, priority=1)], NOW)
+        frontier.release(take(frontier).id, FETCHED, NOW, [Edge(7)], page_id=0)
+        for _ in frontier.graph.put_in_place(packed):
+            pass
+    snapshot.close()
+    assert [key for key, _ in frontier._store.scan(ROW)] == [ROW + keys.id_bytes(0)]
+    assert len(list(frontier._store.scan(SEGMENT_ROW))) == 1
+    assert [frontier.graph.links_of(page_id) for page_id in range(200)] == [[Edge(7)], *before[1:]]
+    assert list(Check(opened[-1], None, NOW).run()) == []
+
+
+def test_a_ranking_is_due_when_the_crawl_has_grown_or_time_has_passed(tmp_path: Path) -> None:
+    frontier = start(tmp_path, "pagerank")
+    rescoring = frontier.rescoring
+    assert rescoring is not None
+    assert not rescoring.is_due(NOW, 60)
+    frontier.discover([link(f"p{number}", None) for number in range(99)], NOW)
+    assert not rescoring.is_due(NOW, 60)
+    assert rescoring.is_due(NOW + 61, 60)
+    frontier.discover([link("p99", None)], NOW)
+    assert rescoring.is_due(NOW, 0)
+    rank(frontier)
+    frontier.discover([link(f"q{number}", None) for number in range(19)], NOW)
+    assert not rescoring.is_due(NOW + 9999, 0)
+    frontier.discover([link("q19", None)], NOW)
+    assert rescoring.is_due(NOW, 0)
+    frontier.close()
+    assert start(tmp_path, "pagerank").rescoring.is_due(NOW, 0)  # type: ignore[union-attr]
+    assert not start(tmp_path / "other", "cash").rescoring.is_due(NOW, 1)  # type: ignore[union-attr]
+
+
+def test_without_a_scorer_no_arrays_are_loaded() -> None:
+    code = """
+import sys, tempfile
+from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.store import Store
+Frontier(Store(tempfile.mkdtemp()), 0).close()
+print({"numpy", "scipy"} & set(sys.modules))
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "set()"

@@ -1,0 +1,184 @@
+"""What is kept of a robots.txt, when it is asked for again, and what holds meanwhile."""
+
+import contextlib
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.robots import BODY_LIMIT, FRESH_FLOOR, FRESH_LIMIT, Verdict, decode
+from scrapy_frontier.core.robots_copy import (
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    Copy,
+    copy_key,
+    decode_copy,
+    encode_copy,
+    is_current,
+    learnt,
+    standing,
+    whole_lines,
+)
+
+NOW = 1_700_000_000.0
+DAY = 86_400.0
+FILE = b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\n"
+COPIES = st.builds(
+    Copy,
+    st.sampled_from(Verdict),
+    st.integers(0, 999),
+    st.floats(0, 1e11),
+    st.floats(0, 1e11),
+    st.floats(0, 1e11),
+    st.integers(0, 255),
+    st.binary(max_size=300),
+)
+
+
+def failing(times: int, before: Copy | None = None, status: int | None = 503, every: float = 0.0) -> Copy:
+    copy = before
+    for turn in range(times):
+        copy = learnt(copy, status, NOW + turn * every)
+    assert copy is not None
+    return copy
+
+
+# -- answers -----------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_obeyed_for_a_day_and_then_asked_for_again() -> None:
+    copy = learnt(None, 200, NOW, FILE)
+    assert is_current(copy, NOW + FRESH_LIMIT - 1)
+    assert not is_current(copy, NOW + FRESH_LIMIT)
+    found = standing(copy, NOW, "mybot")
+    assert not found.rules.allowed("http://a.example/private/x")
+    assert found.held_until(NOW) == 0.0
+    assert found.delay(NOW, DAY) == 2.0
+
+
+def test_cache_control_shortens_the_day_to_an_hour_at_least() -> None:
+    assert learnt(None, 200, NOW, FILE, ["max-age=7200"], age=200.0).ask_at == NOW + 7000.0
+    assert learnt(None, 200, NOW, FILE, ["no-store"]).ask_at == NOW + FRESH_FLOOR
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451, 304, 301])
+def test_no_file_allows_everything(status: int) -> None:
+    copy = learnt(None, status, NOW, b"User-agent: *\nDisallow: /")
+    assert copy.body == b""
+    found = standing(copy, NOW, "mybot")
+    assert found.held_until(NOW) == 0.0
+    assert found.rules.allowed("http://a.example/private")
+
+
+@pytest.mark.parametrize("status", [None, 429, 500, 503, 599])
+def test_a_file_that_cannot_be_reached_keeps_the_host_waiting(status: int | None) -> None:
+    copy = learnt(None, status, NOW)
+    assert standing(copy, NOW, "mybot").held_until(NOW) == copy.ask_at == NOW + FIRST_PAUSE
+
+
+def test_the_pause_doubles_up_to_a_day_and_ends_with_the_first_answer() -> None:
+    pauses = [failing(times).ask_at - NOW for times in range(1, 14)]
+    assert pauses[:4] == [60.0, 120.0, 240.0, 480.0]
+    assert pauses[-1] == LONGEST_PAUSE
+    assert failing(1, learnt(failing(9), 404, NOW)).ask_at == NOW + FIRST_PAUSE
+
+
+def test_retry_after_wins_over_a_shorter_pause_up_to_a_day() -> None:
+    assert learnt(None, 503, NOW, retry_after=600.0).ask_at == NOW + 600.0
+    assert learnt(None, 503, NOW, retry_after=5.0).ask_at == NOW + FIRST_PAUSE
+    assert learnt(None, 503, NOW, retry_after=1e9).ask_at == NOW + DAY
+
+
+def test_an_old_copy_holds_while_the_file_cannot_be_reached() -> None:
+    """RFC 9309 2.3.1.4; it is asked for again and again all the same."""
+    copy = failing(3, learnt(None, 200, NOW - DAY, FILE))
+    found = standing(copy, NOW + 90 * DAY, "mybot")
+    assert found.held_until(NOW) == 0.0
+    assert not found.rules.allowed("http://a.example/private")
+    assert not is_current(copy, copy.ask_at)
+
+
+def test_that_there_was_no_file_is_no_copy() -> None:
+    copy = failing(1, learnt(None, 404, NOW - DAY))
+    assert standing(copy, NOW, "mybot").held_until(NOW) == copy.ask_at
+
+
+def test_after_thirty_days_of_failures_the_host_counts_as_one_without() -> None:
+    copy = failing(5, every=DAY)
+    assert standing(copy, NOW + 29 * DAY, "mybot").verdict is Verdict.POSTPONE
+    assert standing(copy, NOW + 30 * DAY, "mybot").verdict is Verdict.ALLOW_ALL
+
+
+def test_a_clock_that_was_set_back_does_not_make_a_copy_last() -> None:
+    assert not is_current(learnt(None, 200, NOW + 400 * DAY, FILE), NOW)
+
+
+def test_visit_time_holds_until_it_begins() -> None:
+    midnight = NOW - NOW % DAY
+    copy = learnt(None, 200, midnight, b"User-agent: *\nVisit-time: 0200-0400\n")
+    found = standing(copy, midnight, "mybot")
+    assert found.held_until(midnight) == midnight + 7200.0
+    assert found.held_until(midnight + 3 * 3600.0) == 0.0
+    assert found.held_until(midnight + 5 * 3600.0) == midnight + DAY + 7200.0
+
+
+def test_a_rate_with_hours_holds_during_them() -> None:
+    midnight = NOW - NOW % DAY
+    copy = learnt(None, 200, midnight, b"User-agent: *\nCrawl-delay: 1\nRequest-rate: 1/10s 0800-1200\n")
+    found = standing(copy, midnight, "mybot")
+    assert [found.delay(midnight + hour * 3600.0, DAY) for hour in (7, 9, 13)] == [1.0, 10.0, 1.0]
+    assert found.delay(midnight + 9 * 3600.0, 5.0) == 5.0
+
+
+# -- the body ----------------------------------------------------------------------------------------------
+
+
+@given(st.integers(-50, 50), st.sampled_from([b"\n", b"\r", b"\r\n"]))
+def test_what_is_kept_of_a_long_file_reads_the_same(shift: int, end: bytes) -> None:
+    head = b"User-agent: *" + end + b"Disallow: /a" + end
+    filler = b"#" * (BODY_LIMIT + shift - len(head) - len(end)) + end
+    body = head + filler + b"Disallow: /crosses" + end + b"Disallow: /beyond" + end * 3
+    assert decode(whole_lines(body)) == decode(body)
+
+
+def test_half_a_line_at_the_end_of_what_was_read_is_no_rule() -> None:
+    body = b"User-agent: *\n".ljust(BODY_LIMIT - 5, b"#") + b"\nDisallow: /private-no"
+    assert whole_lines(body) == body[: BODY_LIMIT - 5]
+    assert whole_lines(b"x" * (3 * BODY_LIMIT)) == b""
+
+
+# -- the row -----------------------------------------------------------------------------------------------
+
+
+@given(COPIES)
+def test_a_row_comes_back_as_it_was(copy: Copy) -> None:
+    assert decode_copy(encode_copy(copy)) == copy
+
+
+def test_golden_bytes() -> None:
+    assert copy_key("https://a.example:8443") == b"rhttps://a.example:8443"
+    copy = Copy(Verdict.POSTPONE, 503, 1.0, NOW, 2.5, 3)
+    golden = "02 01f7 3ff0000000000000 41d954fc40000000 4004000000000000 03"
+    assert encode_copy(copy).hex() == golden.replace(" ", "")
+    assert encode_copy(copy._replace(body=b"x"))[28:] == zlib.compress(b"x")
+    assert [(verdict.name, int(verdict)) for verdict in Verdict] == [
+        ("ALLOW_ALL", 0),
+        ("PARSE", 1),
+        ("POSTPONE", 2),
+    ]
+
+
+@given(st.binary(max_size=60))
+def test_any_other_bytes_are_unreadable_and_nothing_worse(data: bytes) -> None:
+    with contextlib.suppress(UnreadableRecord):
+        assert isinstance(decode_copy(data), Copy)
+
+
+def test_a_bomb_is_unreadable() -> None:
+    head = encode_copy(Copy())
+    with pytest.raises(UnreadableRecord):
+        decode_copy(head + zlib.compress(bytes(50_000_000)))
+    with pytest.raises(UnreadableRecord):
+        decode_copy(head + zlib.compress(b"x" * 100)[:-3])

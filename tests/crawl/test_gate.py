@@ -1,0 +1,39 @@
+"""What the gate keeps in memory has a bound, in number and in bytes."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_frontier import gate
+from scrapy_frontier.gate import _Shelf
+
+
+@pytest.fixture
+def shelf(monkeypatch: pytest.MonkeyPatch) -> _Shelf[str, str]:
+    monkeypatch.setattr(gate, "KNOWN", 3)
+    monkeypatch.setattr(gate, "KNOWN_BYTES", 10)
+    return _Shelf(len)
+
+
+def test_the_oldest_goes_when_there_are_too_many(shelf: _Shelf[str, str]) -> None:
+    for name in "abcd":
+        shelf.keep(name, "x")
+    assert list(shelf) == ["b", "c", "d"]
+
+
+def test_the_oldest_go_when_they_are_too_large(shelf: _Shelf[str, str]) -> None:
+    shelf.keep("a", "x" * 4)
+    shelf.keep("b", "x" * 4)
+    shelf.keep("a", "x" * 2)
+    assert list(shelf) == ["b", "a"]
+    shelf.keep("c", "x" * 8)
+    assert list(shelf) == ["a", "c"]
+    shelf.drop("a")
+    shelf.keep("d", "x" * 2)
+    assert list(shelf) == ["c", "d"]
+
+
+def test_one_that_is_too_large_for_all_is_kept_alone(shelf: _Shelf[str, str]) -> None:
+    shelf.keep("a", "x")
+    shelf.keep("b", "x" * 50)
+    assert list(shelf) == ["b"]

@@ -1,0 +1,440 @@
+"""robots.txt, told by the server's log: first and alone, obeyed, kept, and no URL lost."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import HtmlResponse, Response
+from server import Answer, Web
+from test_politeness import TOLERANCE, LinkSpider
+
+from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.robots import BODY_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Crawl
+
+    from scrapy_frontier.core.records import Page
+
+    Run = Callable[..., Crawl]
+    Pages = Callable[[], dict[str, Page]]
+
+OBEY = {
+    "SCHEDULER": None,
+    "ADDONS": {"scrapy_frontier.Addon": 500},
+    "ROBOTSTXT_OBEY": True,
+    "USER_AGENT": "mybot/1.0",
+}
+ROBOTS = "/robots.txt"
+
+
+def robots(*lines: str) -> Answer:
+    return Answer(body="\n".join(("User-agent: *", *lines, "")), headers={"Content-Type": "text/plain"})
+
+
+def many(web: Web, count: int, host: int = 0) -> list[str]:
+    return [web.url(f"/{number}", host) for number in range(count)]
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 20) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("order", ["one seed", "all at once"])
+def test_robots_comes_first_and_alone_and_once(web: Web, run: Run, order: str) -> None:
+    """However many pages of a host nobody knows are wanted at once, none slips through."""
+    web.on(ROBOTS, body="User-agent: *\nDisallow: /1\n", delay=0.3)
+    urls = many(web, 20)
+    if order == "one seed":
+        web.link("/", *urls)
+        urls = [web.url("/")]
+    run(LinkSpider, OBEY, start_urls=urls)
+    first, second = web.visits[:2]
+    assert first.path == ROBOTS
+    assert first.end is not None
+    assert second.begin >= first.end
+    assert web.paths().count(ROBOTS) == 1
+    assert not [path for path in web.paths() if path.startswith("/1")]
+    assert {f"/{number}" for number in range(2, 10)} <= set(web.paths())
+
+
+def test_a_forbidden_page_is_excluded_by_a_named_rule(web: Web, run: Run, pages: Pages) -> None:
+    web.on(ROBOTS, body="# hello\nUser-agent: mybot\nDisallow: /private\n\nUser-agent: *\nDisallow: /\n")
+    web.link("/", web.url("/private/1"), web.url("/open"))
+    crawl = run(LinkSpider, OBEY, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert web.paths() == [ROBOTS, "/", "/open"]
+    page = pages()[web.url("/private/1")]
+    assert page.state is State.EXCLUDED
+    assert page.reason == f"robots.txt of {web.url('')}: Disallow: /private (line 3)"
+    assert crawl.stats["robotstxt/forbidden"] == 1
+    assert crawl.stats["robotstxt/request_count"] == 1
+    assert crawl.stats["robotstxt/response_status_count/200"] == 1
+
+
+class ErrbackSpider(Spider):
+    """Notes what its errback sees, and the parser that the signal brings."""
+
+    name = "errback"
+    url: str
+    found: str
+
+    async def start(self) -> Any:
+        yield Request(self.url, errback=self.refused)
+        yield Request(self.url + "?obey=not", meta={"dont_obey_robotstxt": True})
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url}
+
+    def refused(self, failure: Any) -> None:
+        assert failure.check(IgnoreRequest)
+        Path(self.found).write_text(str(failure.value))
+
+
+def test_the_errback_sees_what_it_sees_with_scrapy(web: Web, run: Run, tmp_path: Path) -> None:
+    web.on(ROBOTS, body="User-agent: *\nDisallow: /private\n")
+    found = tmp_path / "found"
+    crawl = run(ErrbackSpider, OBEY, url=web.url("/private"), found=str(found))
+    assert found.read_text() == "Forbidden by robots.txt"
+    assert web.paths() == ["/private?obey=not", ROBOTS] or web.paths() == [ROBOTS, "/private?obey=not"]
+    assert crawl.stats["item_scraped_count"] == 1
+
+
+def test_forbidden_pages_do_not_slow_a_host_down(web: Web, run: Run) -> None:
+    web.on(ROBOTS, body="User-agent: *\nDisallow: /no\nCrawl-delay: 1\n")
+    web.link("/", *[web.url(f"/no{number}") for number in range(30)], web.url("/yes"))
+    began = time.monotonic()
+    run(LinkSpider, OBEY, start_urls=[web.url("/")])
+    assert web.paths() == [ROBOTS, "/", "/yes"]
+    assert time.monotonic() - began < 20
+
+
+# -- delays --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["Crawl-delay: 0.4", "Request-rate: 5/2s", "Request-rate: 5/2 0000-2400"])
+def test_no_gap_is_shorter_than_the_delay_asked_for(web: Web, run: Run, line: str) -> None:
+    """The one after robots.txt itself too, with retries and redirects, and one request at a time."""
+    web.on(ROBOTS, robots(line))
+    web.on("/bad", Answer(500), Answer())
+    web.on("/from", status=302, headers={"Location": "/to"})
+    web.link("/", "/bad", "/from", "/slow")
+    web.on("/slow", delay=0.8)
+    crawl = run(LinkSpider, {**OBEY, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert sorted(web.paths()) == sorted([ROBOTS, "/", "/bad", "/bad", "/from", "/to", "/slow"])
+    assert min(web.gaps()) >= 0.4 - TOLERANCE
+    assert max(visit.under_way for visit in web.visits) == 1
+
+
+def test_other_hosts_go_on_at_their_own_pace(web: Web, run: Run) -> None:
+    web.on(ROBOTS, robots("Crawl-delay: 1"), host=0)
+    urls = many(web, 4, 0) + many(web, 40, 1)
+    run(LinkSpider, OBEY, start_urls=urls)
+    assert min(web.gaps(0)) >= 1 - TOLERANCE
+    assert web.times(1)[-1] < web.times(0)[-1] - 1
+
+
+def test_a_longer_download_delay_stands(web: Web, run: Run) -> None:
+    web.on(ROBOTS, robots("Crawl-delay: 0.1"))
+    run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.5}, start_urls=many(web, 3))
+    assert min(web.gaps()) >= 0.5 - TOLERANCE
+
+
+@pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGINT,)], ids=["SIGKILL", "SIGINT"])
+def test_the_delay_outlives_the_crawl(
+    web: Web, start: Callable[..., Crawl], signals: tuple[signal.Signals, ...]
+) -> None:
+    web.on(ROBOTS, robots("Crawl-delay: 3"))
+    crawl = start(LinkSpider, OBEY, start_urls=many(web, 3))
+    web.wait(2)
+    crawl.kill(*signals)
+    seen = len(web.visits)
+    start(LinkSpider, OBEY, start_urls=many(web, 3))
+    web.wait(seen + 1)
+    assert web.paths().count(ROBOTS) == 1
+    assert min(web.gaps()) >= 3 - TOLERANCE
+
+
+def test_outside_the_visit_time_nothing_is_fetched(web: Web, run: Run, pages: Pages) -> None:
+    now = time.gmtime()
+    hours = f"{(now.tm_hour + 2) % 24:02}00-{(now.tm_hour + 4) % 24:02}00"
+    web.on(ROBOTS, robots(f"Visit-time: {hours}"))
+    settings = {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 1}
+    crawl = run(LinkSpider, settings, start_urls=[*many(web, 3), web.url("/", 1)])
+    assert web.paths(0) == [ROBOTS]
+    assert web.paths(1) == [ROBOTS, "/"]
+    assert [pages()[url].state for url in many(web, 3)] == [State.QUEUED] * 3
+    assert "FRONTIER_ROBOTS_PATIENCE" in crawl.log
+
+
+# -- what cannot be read -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(503),
+        Answer(500),
+        Answer(429),
+        Answer(drop=True),
+        Answer(delay=30),
+        Answer(raw=b"garbage\r\n\r\n"),
+    ],
+    ids=["503", "500", "429", "reset", "timeout", "garbage"],
+)
+def test_a_host_whose_file_cannot_be_read_sees_nothing_else(
+    web: Web, run: Run, pages: Pages, answer: Answer
+) -> None:
+    web.on(ROBOTS, answer, host=0)
+    urls = many(web, 20, 0)
+    settings = {**OBEY, "FRONTIER_ROBOTS_TIMEOUT": 1, "FRONTIER_ROBOTS_PATIENCE": 2}
+    crawl = run(LinkSpider, settings, start_urls=[*urls, *many(web, 20, 1)])
+    assert set(web.paths(0)) == {ROBOTS}
+    assert len(web.paths(1)) == 21
+    assert crawl.reason == "finished"
+    assert {page.state for url, page in pages().items() if url in urls} == {State.QUEUED}
+    assert {page.attempts for url, page in pages().items() if url in urls} == {0}
+    assert crawl.stats["frontier/robots/unreachable"] == 1
+    assert "still queued" in crawl.log
+    assert "Traceback" not in crawl.log
+
+
+class HurriedSpider(LinkSpider):
+    """Its clock runs a hundred times as fast: pauses of a minute pass in no time."""
+
+    name = "hurried"
+    custom_settings = {"FRONTIER_CLOCK": "test_robots.hurried"}
+
+
+_BEGAN = time.time()
+
+
+def hurried() -> float:
+    return _BEGAN + (time.time() - _BEGAN) * 100
+
+
+def test_it_is_asked_again_and_then_the_pages_come(web: Web, run: Run) -> None:
+    web.on(ROBOTS, Answer(503), Answer(503), robots("Disallow: /3"))
+    crawl = run(HurriedSpider, {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 9000}, start_urls=many(web, 5))
+    assert web.paths()[:3] == [ROBOTS] * 3
+    first, second, third = web.times()[:3]
+    assert second - first >= 0.6 - TOLERANCE
+    assert third - second >= 1.2 - TOLERANCE
+    assert sorted(web.paths()[3:]) == ["/0", "/1", "/2", "/4"]
+    assert crawl.reason == "finished"
+    assert crawl.stats["frontier/robots/unreachable"] == 2
+
+
+def test_what_failed_is_known_to_the_next_run(web: Web, run: Run, start: Callable[..., Crawl]) -> None:
+    web.on(ROBOTS, status=503)
+    crawl = start(LinkSpider, OBEY, start_urls=many(web, 3))
+    wait_for(lambda: "cannot be read" in crawl.log)
+    crawl.kill()
+    run(LinkSpider, {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 0}, start_urls=many(web, 3))
+    assert web.paths() == [ROBOTS]
+
+
+@pytest.mark.parametrize("status", [404, 403, 401, 410])
+def test_no_file_allows_everything(web: Web, run: Run, status: int) -> None:
+    web.on(ROBOTS, status=status, body="User-agent: *\nDisallow: /\n")
+    run(LinkSpider, OBEY, start_urls=many(web, 3))
+    assert len(web.paths()) == 4
+
+
+# -- kept ----------------------------------------------------------------------------------------------
+
+
+def test_the_next_run_asks_nobody_again(web: Web, run: Run) -> None:
+    web.on(ROBOTS, robots("Disallow: /1", "Crawl-delay: 0.3"))
+    run(LinkSpider, OBEY, start_urls=[web.url("/0")])
+    crawl = run(LinkSpider, OBEY, start_urls=many(web, 4))
+    assert web.paths() == [ROBOTS, "/0", "/2", "/3"]
+    assert min(web.gaps()) >= 0.3 - TOLERANCE
+    assert crawl.stats["frontier/robots/read"] == 1
+    assert "robotstxt/request_count" not in crawl.stats
+
+
+def test_redirects_are_followed_across_hosts_each_by_its_own_clock(web: Web, run: Run) -> None:
+    """Five hops; the file is for the first host, and the hosts on the way keep their own rules and delay."""
+    for hop in range(5):
+        target = web.url(f"/hop{hop + 1}", hop + 1)
+        web.on(ROBOTS if hop == 0 else f"/hop{hop}", host=hop, status=301, headers={"Location": target})
+    web.on("/hop5", robots("Disallow: /private"), host=5)
+    urls = [web.url("/private"), web.url("/open"), web.url("/private", 5)]
+    run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.4}, start_urls=urls)
+    assert web.paths(0) == [ROBOTS, "/open"]
+    assert sorted(web.paths(5)) == sorted(["/hop5", ROBOTS, "/private"])
+    assert min(gap for host in range(6) for gap in web.gaps(host)) >= 0.4 - TOLERANCE
+
+
+def test_a_redirect_without_end_is_no_file(web: Web, run: Run) -> None:
+    web.on(ROBOTS, status=302, headers={"Location": ROBOTS})
+    run(LinkSpider, OBEY, start_urls=[web.url("/")])
+    assert web.paths() == [*[ROBOTS] * 6, "/"]
+
+
+def test_a_file_without_end_is_read_as_far_as_it_counts(web: Web, run: Run) -> None:
+    body = "User-agent: *\nDisallow: /first\n" + "# line\n" * (BODY_LIMIT // 7 + 20_000)
+    endless = f"HTTP/1.1 200 OK\r\nContent-Length: 3000000000\r\n\r\n{body}Disallow: /\n" + "#" * 2_000_000
+    web.on(ROBOTS, raw=endless.encode())
+    run(LinkSpider, OBEY, start_urls=[web.url("/first"), web.url("/second")])
+    assert web.paths() == [ROBOTS, "/second"]
+
+
+def test_sixteen_slow_files_hold_nobody_up(run: Run) -> None:
+    web = Web(17)
+    try:
+        for host in range(16):
+            web.on(ROBOTS, Answer(404, delay=6), host=host)
+        urls = [url for host in range(17) for url in many(web, 3, host)]
+        crawl = run(LinkSpider, {**OBEY, "CONCURRENT_REQUESTS": 16}, start_urls=urls)
+        assert crawl.reason == "finished"
+        assert len(web.paths(16)) == 4
+        slow = min(visit.end for visit in web.visits if visit.host < 16 and visit.end is not None)
+        assert max(web.times(16)) < slow
+    finally:
+        web.close()
+
+
+# -- others --------------------------------------------------------------------------------------------
+
+
+class InlineSpider(Spider):
+    """Fetches pages of hosts nobody knows yet from a callback, past the scheduler."""
+
+    name = "inline"
+    urls: list[str]
+
+    async def parse(self, response: Response) -> Any:
+        found = {}
+        for url in self.urls:
+            found[url] = await self.result_of(url)
+        return found
+
+    async def result_of(self, url: str) -> str:
+        try:
+            got = await self.crawler.engine.download_async(Request(url))  # type: ignore[union-attr]
+        except IgnoreRequest as reason:
+            return str(reason)
+        return str(got.status)
+
+
+def test_requests_past_the_scheduler_ask_the_same_gate(web: Web, run: Run, tmp_path: Path) -> None:
+    web.on(ROBOTS, robots("Disallow: /private"), host=1)
+    web.on(ROBOTS, status=503, host=2)
+    urls = [web.url("/open", 1), web.url("/private", 1), web.url("/", 2)]
+    items = tmp_path / "items.json"
+    run(
+        InlineSpider,
+        {**OBEY, "FEEDS": {str(items): {"format": "json"}}},
+        start_urls=[web.url("/")],
+        urls=urls,
+    )
+    (found,) = json.loads(items.read_text())
+    assert list(found.values()) == [
+        "200",
+        "Forbidden by robots.txt",
+        f"robots.txt of {web.url('', 2)} cannot be read",
+    ]
+    assert web.paths(1) == [ROBOTS, "/open"]
+    assert web.paths(2) == [ROBOTS]
+
+
+STOCK = {
+    "SCHEDULER": "scrapy.core.scheduler.Scheduler",
+    "ROBOTSTXT_OBEY": True,
+    "DOWNLOADER_MIDDLEWARES": {
+        "scrapy.downloadermiddlewares.robotstxt.RobotsTxtMiddleware": None,
+        "scrapy_frontier.FrontierRobotsTxtMiddleware": 100,
+    },
+}
+
+
+def test_with_another_scheduler_none_slips_through_either(web: Web, run: Run) -> None:
+    web.on(ROBOTS, body="User-agent: *\nDisallow: /1\n", delay=0.3)
+    web.on(ROBOTS, status=503, host=1)
+    crawl = run(LinkSpider, STOCK, start_urls=[*many(web, 20), *many(web, 3, 1)])
+    assert crawl.reason == "finished"
+    assert web.paths(0)[0] == ROBOTS
+    assert sorted(web.paths(0)) == sorted([ROBOTS, "/0", *[f"/{number}" for number in range(2, 10)]])
+    assert web.paths(1) == [ROBOTS]
+    assert crawl.stats["robotstxt/forbidden"] == 11
+
+
+def test_in_one_slot_a_file_that_cannot_be_read_stops_its_own_site_only(
+    web: Web, run: Run, pages: Pages
+) -> None:
+    web.on(ROBOTS, status=503, host=1)
+    settings = {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 1, "FRONTIER_MAX_ATTEMPTS": 3}
+    crawl = run(SlotSpider, {**settings, "CLOSESPIDER_TIMEOUT": 6}, urls=[*many(web, 3, 1), *many(web, 3, 0)])
+    assert sorted(web.paths(0)) == ["/0", "/1", "/2", ROBOTS]
+    assert web.paths(1) == [ROBOTS]
+    page = pages()[web.url("/0", 1)]
+    assert (page.state, page.attempts) == (State.QUEUED, 0)
+    assert page.reason == f"robots.txt of {web.url('', 1)} cannot be read"
+    assert crawl.stats["frontier/robots/postponed"] >= 3
+
+
+class SlotSpider(Spider):
+    """All hosts in one slot."""
+
+    name = "slot"
+    urls: list[str]
+
+    async def start(self) -> Any:
+        for url in self.urls:
+            yield Request(url, meta={"download_slot": "all"})
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+
+
+def test_switched_off_nobody_asks(web: Web, run: Run) -> None:
+    crawl = run(LinkSpider, {**OBEY, "ROBOTSTXT_OBEY": False}, start_urls=[web.url("/")])
+    assert web.paths() == ["/"]
+    assert not any(name.startswith("frontier/robots") for name in crawl.stats)
+
+
+def test_own_parser_of_the_user_is_asked(web: Web, run: Run) -> None:
+    web.on(ROBOTS, robots("Disallow: /0"))
+    settings = {**OBEY, "ROBOTSTXT_PARSER": "test_robots.BackwardsParser"}
+    run(LinkSpider, settings, start_urls=many(web, 2))
+    assert web.paths() == [ROBOTS, "/0"]
+
+
+class BackwardsParser:
+    """Allows what is forbidden."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> BackwardsParser:
+        return cls(robotstxt_body)
+
+    def allowed(self, url: str, user_agent: str) -> bool:
+        assert user_agent == "mybot/1.0"
+        return url[-2:].encode() in self.body
+
+
+def test_gaps_are_counted_from_the_answer_of_robots(web: Web, run: Run) -> None:
+    web.on(ROBOTS, Answer(200, "User-agent: *\nCrawl-delay: 0.5\n", delay=0.5))
+    run(LinkSpider, OBEY, start_urls=many(web, 2))
+    (robots_visit, first, second) = web.visits
+    assert robots_visit.end is not None
+    assert first.begin - robots_visit.end >= 0.5 - TOLERANCE
+    assert all(after - before >= 0.5 - TOLERANCE for before, after in pairwise([first.begin, second.begin]))
