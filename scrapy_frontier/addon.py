@@ -19,6 +19,8 @@ _STOCK = "scrapy.downloadermiddlewares"
 DOWNLOADER_MIDDLEWARES = {
     "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
 }
+# Below retries, redirects and decompression (550 to 600), above what looks at pages.
+OWN_DOWNLOADER_MIDDLEWARES = {"scrapy_frontier.downloadermiddlewares.sitemaps.SitemapsMiddleware": 545}
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
 
 
@@ -42,8 +44,12 @@ class Addon:
             )
         for path, stock in DOWNLOADER_MIDDLEWARES.items():
             _replace(settings, load_object(stock), load_object(path))
-        for path, order in SPIDER_MIDDLEWARES.items():
-            settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
+        for name, components in (
+            ("DOWNLOADER_MIDDLEWARES", OWN_DOWNLOADER_MIDDLEWARES),
+            ("SPIDER_MIDDLEWARES", SPIDER_MIDDLEWARES),
+        ):
+            for path, order in components.items():
+                settings.setdefault_in_component_priority_dict(name, load_object(path), order)
 
 
 def _replace(settings: BaseSettings, stock: type, ours: type) -> None:

@@ -33,6 +33,8 @@ START = "is_start_request"
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
 POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
 ERRAND = compat.ERRAND
+SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
+LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -300,6 +302,11 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
     if meta:
         request.meta.update(meta)
     return request
+
+
+def meta_record(meta: dict[str, Any]) -> bytes:
+    """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes."""
+    return b'{"meta":%b}' % _dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
 
 
 def _dump(record: dict[str, Any]) -> bytes:

@@ -19,12 +19,13 @@ from .core.store import Store
 from .settings import FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
     from .gate import Gate
+    from .intake import Intake
 
 logger = logging.getLogger(__name__)
 
@@ -79,12 +80,23 @@ class Runtime:
         # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
         # stands still: spare it what is there for good.
         gc.freeze()
+        self.intake: Intake | None = None  # set by the scheduler: takes in many URLs at once
+        self.on_sitemaps_listed: Callable[[str, tuple[str, ...]], None] | None = None
         self._syncing: threading.Thread | None = None
         self._synced_at = time.monotonic()
         _runtimes[crawler] = self
         self._crawler = crawler
         self.gate: Gate | None = None  # the middleware for robots.txt puts it here
         self.is_handed_out: Callable[[Request], bool] = lambda request: False  # the scheduler knows
+
+    def sitemaps_listed(self, authority: str, urls: Iterable[str]) -> None:
+        """To be called whenever the robots.txt of *authority* (`urls.origin`) comes into memory, with the
+        sitemaps it names, maybe none, before the page that asked for it goes on.
+
+        One lookup in the store; nothing while ``FRONTIER_SITEMAPS`` is off.
+        """
+        if self.on_sitemaps_listed is not None:
+            self.on_sitemaps_listed(authority, tuple(urls))
 
     def sync_if_due(self) -> None:
         """Start a sync to the disk, in a thread, when the interval has passed since the last."""

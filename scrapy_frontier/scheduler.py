@@ -135,7 +135,7 @@ class FrontierScheduler(BaseScheduler):
         runtime = self.runtime = Runtime(crawler, spider)
         runtime.is_handed_out = self._flights.__contains__
         self._codec = Codec(spider)
-        self._intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
+        self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         frontier = runtime.frontier
         begin = time.perf_counter()
         while not frontier.load(runtime.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:

@@ -40,6 +40,7 @@ class FrontierSettings:
     robots_timeout: float  # seconds
     robots_patience: float  # seconds
     crawl_delay_max: float  # seconds
+    sitemaps: bool  # look for the sitemaps of every host, and queue what they list
     clock: Callable[[], float] | None
 
     @classmethod
@@ -55,6 +56,7 @@ class FrontierSettings:
             robots_timeout=_number(settings, "FRONTIER_ROBOTS_TIMEOUT", 30.0, float, least=1),
             robots_patience=_number(settings, "FRONTIER_ROBOTS_PATIENCE", 120.0, float),
             crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
+            sitemaps=_flag(settings, "FRONTIER_SITEMAPS", default=False),
             clock=_clock(settings),
         )
 
@@ -75,6 +77,16 @@ def _number(settings: BaseSettings, name: str, default: float, kind: type, least
         noun = "a whole number" if kind is int else "a number"
         raise FrontierSetting(f"{name} = {value!r}: set {noun} of at least {least:g}")
     return number
+
+
+def _flag(settings: BaseSettings, name: str, default: bool) -> bool:
+    value = settings.get(name)
+    if value is None:
+        return default
+    try:
+        return settings.getbool(name)
+    except (TypeError, ValueError):
+        raise FrontierSetting(f"{name} = {value!r}: set True or False") from None
 
 
 def _directory(settings: BaseSettings) -> str | None:

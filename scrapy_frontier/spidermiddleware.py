@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
-
-from scrapy.utils.asyncio import is_asyncio_available
-from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import Deferred
 
 from . import compat
 
@@ -37,13 +32,4 @@ class FrontierSpiderMiddleware:
             yield seed
             count += 1
             if count % SEEDS_AT_A_TIME == 0:
-                await _give_way()
-
-
-async def _give_way() -> None:
-    if is_asyncio_available():
-        await asyncio.sleep(0)
-    else:
-        turn: Deferred[None] = Deferred()
-        compat.call_later(0, turn.callback, None)
-        await maybe_deferred_to_future(turn)
+                await compat.give_way()

@@ -64,7 +64,13 @@ def test_every_stat_is_in_the_table() -> None:
 
 
 def test_every_meta_key_is_in_the_table() -> None:
-    assert first_cells(section("Meta keys")) == {requests.AUTO_SLOT, requests.ERRAND, "download_slot"}
+    assert first_cells(section("Meta keys")) == {
+        requests.AUTO_SLOT,
+        requests.ERRAND,
+        requests.LASTMOD,
+        requests.SITEMAP,
+        "download_slot",
+    }
 
 
 def test_every_reason_to_close_is_named() -> None:
@@ -80,7 +86,7 @@ def test_what_the_addon_changes_is_listed() -> None:
     for path, stock in addon.DOWNLOADER_MIDDLEWARES.items():
         assert path in text
         assert f"`{stock.rpartition('.')[2]}`" in text
-    for path, order in addon.SPIDER_MIDDLEWARES.items():
+    for path, order in (addon.OWN_DOWNLOADER_MIDDLEWARES | addon.SPIDER_MIDDLEWARES).items():
         assert path in text
         assert f"at {order}" in text
 
