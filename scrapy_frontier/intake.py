@@ -32,11 +32,13 @@ _SLOT = "download_slot"
 
 
 class Listed(NamedTuple):
-    """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its score (`keys.rank`)."""
+    """A URL to fetch by a plain GET, with ``meta`` of plain data; for the rest see `Link`."""
 
     url: str
     meta: dict[str, Any] = {}
     bucket: int = NEUTRAL
+    link_score: float = 1.0
+    is_seed: bool = False
 
 
 class Intake:
@@ -122,7 +124,7 @@ class Intake:
         """
         runtime = self._runtime
         links = []
-        for url, meta, bucket in wanted:
+        for url, meta, bucket, link_score, is_seed in wanted:
             fingerprint = requests.plain_fingerprint(url) if runtime.is_default_fingerprinter else None
             if fingerprint is None or self._dupefilter is not None:
                 request = Request(url, meta=dict(meta))
@@ -131,7 +133,10 @@ class Intake:
                     continue
                 url, fingerprint = request.url, runtime.fingerprint(request)
             payload = requests.meta_record(meta) if meta else b""
-            links.append(Link(fingerprint, url, host_of(url), 0, payload, parent, bucket))
+            host = host_of(url)
+            links.append(
+                Link(fingerprint, url, host, 0, payload, parent, bucket, False, True, "", link_score, is_seed)
+            )
         known = runtime.frontier.discover(links, runtime.clock()).count(None)
         self._tally["dupefilter/filtered"] += known
         self._tally["scheduler/enqueued/disk"] += len(links) - known

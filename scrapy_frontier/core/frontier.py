@@ -64,6 +64,7 @@ class Link(NamedTuple):
     stored: bool = True
     kept_host: str = ""
     link_score: float = 1.0
+    is_seed: bool = False  # to the scorer, whoever its parent is
 
 
 class Frontier:
@@ -281,7 +282,8 @@ class Frontier:
         if known is None and link.stored:
             page_id = turn = journal.new_page(link.fingerprint)
             if rescoring is not None:
-                place = rescoring.discovered(page_id, link.parent, link.host, link.priority, link.link_score)
+                parent = None if link.is_seed else link.parent
+                place = rescoring.discovered(page_id, parent, link.host, link.priority, link.link_score)
         else:
             turn, page_id = journal.turn, journal.new_visit()
             if rescoring is not None:

@@ -194,9 +194,12 @@ def _site(authority: str) -> str:
 # -- order ---------------------------------------------------------------------------------------------
 
 
-def bucket_of(priority: float | None, highest: float) -> int:
-    """The score bucket of an entry: that of any new page for the *highest* priority of its file, so that a
-    site can put its own pages in order and none above those of other sites."""
-    if priority is None or priority >= highest:
-        return _PAGE_BUCKET
-    return _PAGE_BUCKET + round(_DOUBLING * math.log2(max(priority / highest, _LEAST)))
+def weight_of(priority: float | None, highest: float) -> float:
+    """The link score of an entry, 1 for the *highest* priority of its file and for none stated: a site can
+    put its own pages in order, and none above those of other sites."""
+    return 1.0 if priority is None or priority >= highest else max(priority / highest, _LEAST)
+
+
+def bucket_of(weight: float) -> int:
+    """Its score bucket where no scorer gives one: that of any new page for a weight of 1."""
+    return _PAGE_BUCKET + round(_DOUBLING * math.log2(weight))

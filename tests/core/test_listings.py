@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.listings import (
     GUESSES,
     MAX_CHILDREN,
@@ -24,7 +25,13 @@ from scrapy_frontier.core.listings import (
     encode_listing,
     heard,
     refuse,
+    weight_of,
 )
+from scrapy_frontier.core.scorer import Cash
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 A, B = "http://a.example", "http://b.example"
 URLS = st.lists(st.sampled_from([f"{A}/{number}.xml" for number in range(6)]), unique=True).map(tuple)
@@ -193,15 +200,26 @@ def test_a_site_is_asked_once_and_few_are_remembered() -> None:
 
 
 def test_the_highest_priority_of_a_file_stands_with_all_other_pages() -> None:
-    neutral = bucket_of(None, 0.0)
-    assert neutral == 0x8000
-    assert bucket_of(0.3, 0.3) == bucket_of(0.0, 0.0) == bucket_of(None, 1.0) == neutral
-    assert bucket_of(0.5, 1.0) == neutral - 1024
-    assert bucket_of(0.0, 1.0) == bucket_of(0.001, 1.0) == neutral - 6 * 1024
+    assert weight_of(None, 0.0) == weight_of(0.3, 0.3) == weight_of(0.0, 0.0) == weight_of(None, 1.0) == 1
+    assert weight_of(0.5, 1.0) == 0.5
+    assert weight_of(0.0, 1.0) == weight_of(0.001, 1.0) == 1 / 64
+    assert [bucket_of(weight) for weight in (1, 0.5, 1 / 64)] == [NEUTRAL, NEUTRAL - 1024, NEUTRAL - 6 * 1024]
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_priorities_keep_their_order_and_lift_nothing(one: float, other: float, highest: float) -> None:
-    lower, higher = sorted((one, other))
-    assert 0 < bucket_of(lower, highest) <= bucket_of(higher, highest) <= 0x8000
-    assert math.isfinite(bucket_of(lower, highest))
+    lower, higher = (bucket_of(weight_of(each, highest)) for each in sorted((one, other)))
+    assert 0 < lower <= higher <= NEUTRAL
+
+
+def test_a_sitemap_in_an_index_is_a_seed_to_the_scorer(tmp_path: Path) -> None:
+    """Nobody links it, and a scorer that follows links would have it wait behind every page."""
+    frontier = Frontier(Store(tmp_path), 0, scorer=Cash())
+    index, page, child = (Link(bytes([n]) * 20, f"{A}/{n}", "a.example", parent=n and 0) for n in range(3))
+    frontier.discover([index._replace(parent=None)], 0)
+    frontier.discover([page, child._replace(is_seed=True)], 0)
+    leased = [frontier.lease(0) for _ in range(3)]
+    assert [lease and lease.page.url for lease in leased] == [index.url, child.url, page.url]
+    assert leased[1] is not None
+    assert leased[1].page.parent == 0
+    frontier.close()
