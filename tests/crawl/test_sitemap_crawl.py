@@ -12,14 +12,10 @@ from typing import TYPE_CHECKING, Any
 from conftest import read_pages
 from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
-from scrapy.http.request import NO_CALLBACK
 from server import Answer
 
 from scrapy_frontier import compat
 from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.robots import parse
-from scrapy_frontier.core.urls import origin
-from scrapy_frontier.runtime import runtime_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,32 +43,7 @@ def index(*urls: str) -> str:
     return f'<?xml version="1.0"?><sitemapindex xmlns="{SITEMAPS}">{entries}</sitemapindex>'
 
 
-class RobotsLines:
-    """Says what the robots.txt of each site lists, as a middleware for robots.txt does."""
-
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
-        self.known: set[str] = set()
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
-
-    async def process_request(self, request: Request) -> None:
-        authority = origin(request.url)
-        if authority is None or authority in self.known or request.callback is NO_CALLBACK:
-            return
-        self.known.add(authority)
-        url = f"{authority}/robots.txt"
-        engine = compat.engine_of(self.crawler)
-        response = await engine.download_async(Request(url, callback=NO_CALLBACK))
-        runtime = runtime_of(self.crawler)
-        assert runtime is not None
-        listed = parse(response.body, "bot", url).sitemaps if response.status == 200 else ()
-        runtime.sitemaps_listed(authority, listed)
-
-
-WITH_ROBOTS = {**ON, "DOWNLOADER_MIDDLEWARES": {f"{__name__}.RobotsLines": 100}}
+WITH_ROBOTS = {**ON, "ROBOTSTXT_OBEY": True}
 
 
 class SiteSpider(Spider):
@@ -217,6 +188,33 @@ class MarkingSpider(SiteSpider):
     async def start(self) -> Any:
         for url in self.start_urls:
             yield Request(url, meta={"frontier_sitemap": True})
+
+
+def tomorrow() -> float:
+    return time.time() + 100_000
+
+
+def test_a_sitemap_that_robots_txt_names_later_is_added(web: Web, run: Callable[..., Crawl]) -> None:
+    before, after = (web.on(f"/{name}.xml", body=urlset(web.url(f"/{name}"))) for name in ("old", "new"))
+    web.on(
+        "/robots.txt", Answer(body=f"Sitemap: {before}"), Answer(body=f"Sitemap: {before}\nSitemap: {after}")
+    )
+    crawl_site(run, web, WITH_ROBOTS)
+    clock = {"FRONTIER_CLOCK": f"{__name__}.tomorrow"}  # a robots.txt is good for a day
+    run(SiteSpider, {**WITH_ROBOTS, **clock}, start_urls=[web.url("/tomorrow")])
+    counts = Counter(web.paths())
+    assert counts["/robots.txt"] == 2
+    assert [counts[path] for path in ("/old.xml", "/old", "/new.xml", "/new")] == [1, 1, 1, 1]
+
+
+def test_a_sitemap_that_robots_txt_forbids_is_left_alone(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    url = web.on("/private/map.xml", body=urlset(web.url("/a")))
+    web.on("/robots.txt", body=f"User-agent: *\nDisallow: /private/\nSitemap: {url}")
+    crawl_site(run, web, WITH_ROBOTS)
+    assert sorted(web.paths()) == ["/", "/robots.txt"]
+    assert pages()[url].state is State.EXCLUDED
 
 
 # -- what is in them -----------------------------------------------------------------------------------
