@@ -16,12 +16,16 @@ logger = logging.getLogger(__name__)
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
 # Ours, and the one of Scrapy in whose place it comes.
 _STOCK = "scrapy.downloadermiddlewares"
-DOWNLOADER_MIDDLEWARES = {
+REPLACED = {
     "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
 }
-# Below retries, redirects and decompression (550 to 600), above what looks at pages.
-OWN_DOWNLOADER_MIDDLEWARES = {"scrapy_frontier.downloadermiddlewares.sitemaps.SitemapsMiddleware": 545}
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
+DOWNLOADER_MIDDLEWARES = {
+    "scrapy_frontier.downloadermiddlewares.address.AddressMiddleware": 60,
+    # Below retries, redirects and decompression (550 to 600), above what looks at pages.
+    "scrapy_frontier.downloadermiddlewares.sitemaps.SitemapsMiddleware": 545,
+    "scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware": 610,
+}
 
 
 class Addon:
@@ -42,14 +46,12 @@ class Addon:
                 f"SCHEDULER is set to {chosen!r} in your settings, which an add-on cannot override: remove "
                 f"that line, or set SCHEDULER = {SCHEDULER!r}"
             )
-        for path, stock in DOWNLOADER_MIDDLEWARES.items():
+        for path, stock in REPLACED.items():
             _replace(settings, load_object(stock), load_object(path))
-        for name, components in (
-            ("DOWNLOADER_MIDDLEWARES", OWN_DOWNLOADER_MIDDLEWARES),
-            ("SPIDER_MIDDLEWARES", SPIDER_MIDDLEWARES),
-        ):
-            for path, order in components.items():
-                settings.setdefault_in_component_priority_dict(name, load_object(path), order)
+        for path, order in SPIDER_MIDDLEWARES.items():
+            settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
+        for path, order in DOWNLOADER_MIDDLEWARES.items():
+            settings.setdefault_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", load_object(path), order)
 
 
 def _replace(settings: BaseSettings, stock: type, ours: type) -> None:

@@ -7,6 +7,7 @@ nothing, and the caller falls back to signals and timeouts.
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy import Request
 from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
+from scrapy.utils.reactor import is_reactor_installed
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
@@ -167,6 +169,44 @@ async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
         return await asyncio.to_thread(function, *args)
     found: _T = await maybe_deferred_to_future(deferToThread(function, *args))
     return found
+
+
+class _Resolved:
+    """What Twisted's resolver tells of one name (``IResolutionReceiver``)."""
+
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+        self.done: Deferred[list[str]] = Deferred()
+
+    def resolutionBegan(self, resolution: Any) -> None:  # noqa: N802 - Twisted's names
+        pass
+
+    def addressResolved(self, address: Any) -> None:  # noqa: N802
+        self.addresses.append(str(address.host))
+
+    def resolutionComplete(self) -> None:  # noqa: N802
+        self.done.callback(self.addresses)
+
+
+async def first_address(host: str) -> str | None:
+    """The address to which a connection to *host* goes first; None where it does not resolve.
+
+    Asks the resolver that connections use, so its cache gives both the same answer. Without a reactor that is
+    the event loop's.
+    """
+    if is_reactor_installed():
+        from twisted.internet import reactor
+
+        resolved = _Resolved()
+        reactor.nameResolver.resolveHostName(resolved, host)
+        addresses = await maybe_deferred_to_future(resolved.done)
+    else:
+        try:
+            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        except OSError:
+            return None
+        addresses = [str(each[4][0]) for each in found]
+    return addresses[0] if addresses else None
 
 
 def download_slot(crawler: Crawler, host: str) -> Any:

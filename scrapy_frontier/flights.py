@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
+LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 _LONGEST_REASON = 200  # characters
 _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
@@ -61,6 +62,14 @@ class Flight:
         self.child: Request | None = None
         self.child_outcome: Outcome | None = None
 
+    @property
+    def response_time(self) -> float | None:
+        """Seconds the host took to answer; None where it did not, or only that it wants to be left alone."""
+        if not self.status or self.status in (429, 503):
+            return None
+        latency = self.request.meta.get(LATENCY)
+        return latency if isinstance(latency, float) else None
+
     def fetched(self, result: Any) -> None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure."""
         if isinstance(result, Response):
@@ -92,6 +101,11 @@ class Flights:
 
     def __contains__(self, request: Request) -> bool:
         return id(request) in self._by_request
+
+    def lease_of(self, request: Request) -> Lease | None:
+        """The lease of a request under way; None for one that we did not hand out."""
+        flight = self._by_request.get(id(request))
+        return flight.lease if flight is not None else None
 
     def watch(self) -> bool:
         """Watch the engine; false where it does not let itself be watched.

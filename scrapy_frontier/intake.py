@@ -15,7 +15,7 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
-from .requests import AUTO_SLOT, POSTPONED, POSTPONED_FOR, START, Codec, Unstorable
+from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, SLOT, START, Codec, Unstorable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
 LIVE = 25  # requests kept as they were in each of two generations; more would busy the garbage collector
-_SLOT = "download_slot"
 
 
 class Listed(NamedTuple):
@@ -134,9 +133,11 @@ class Intake:
                 url, fingerprint = request.url, runtime.fingerprint(request)
             payload = requests.meta_record(meta) if meta else b""
             host = host_of(url)
-            links.append(
-                Link(fingerprint, url, host, 0, payload, parent, bucket, False, True, "", link_score, is_seed)
+            link = Link(
+                fingerprint, url, host, 0, payload, parent, bucket, link_score=link_score, is_seed=is_seed
             )
+            unit = host if runtime.unit_of is host_of else runtime.unit_of(url)
+            links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
         known = runtime.frontier.discover(links, runtime.clock()).count(None)
         self._tally["dupefilter/filtered"] += known
         self._tally["scheduler/enqueued/disk"] += len(links) - known
@@ -196,15 +197,16 @@ class Intake:
             return b"", False
 
     def _host_key(self, request: Request, url_host: str) -> str:
-        """The download slot the user chose, else the URL's host; an inherited slot is dropped."""
+        """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
+        inherited slot is dropped."""
         meta = request.meta
-        slot = meta.get(_SLOT)
-        if slot is None:
-            return url_host
-        if slot == meta.pop(AUTO_SLOT, None):
-            del meta[_SLOT]
-            return url_host
-        return keys.clean_host(str(slot))
+        slot = meta.get(SLOT)
+        if slot is not None:
+            if slot != meta.pop(AUTO_SLOT, None):
+                return keys.clean_host(str(slot))
+            del meta[SLOT]
+        unit_of = self._runtime.unit_of
+        return url_host if unit_of is host_of else unit_of(request.url)
 
     def _keep(self, page_id: int, request: Request, stored: bool) -> None:
         """Keep the object itself for a while: ``scrapy shell`` goes on changing it after it was queued."""
@@ -285,8 +287,10 @@ class Intake:
 
     def _postponed(self, flight: Flight, child: Request) -> bool:
         """The page goes back where it was: nothing was fetched, so nothing counts."""
-        reason, delay = str(child.meta.pop(POSTPONED)), float(child.meta.pop(POSTPONED_FOR, 0.0))
-        flight.child_outcome = Outcome(Event.RETURNED, flight.status, reason, delay=delay)
+        meta = child.meta
+        reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
+        delay = float(meta.pop(POSTPONED_FOR, 0.0))
+        flight.child_outcome = Outcome(Event.RETURNED, flight.status, reason, delay=delay, host=host)
         if not flight.lease.is_stored:
             self._unstored[flight.lease.page_id] = child
         return True

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from scrapy import Spider
 
+SLOT = "download_slot"  # meta: Scrapy's own
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
@@ -35,6 +36,7 @@ POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
 ERRAND = compat.ERRAND
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
 LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
+MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -152,7 +154,7 @@ class Codec:
             if not meta:
                 return head
             if AUTO_SLOT in meta or POSTPONED in meta:
-                meta = {key: item for key, item in meta.items() if key not in (AUTO_SLOT, POSTPONED)}
+                meta = _without_ours(meta)
             tail = '"meta":' + _dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
         except RecursionError:
@@ -307,6 +309,14 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
 def meta_record(meta: dict[str, Any]) -> bytes:
     """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes."""
     return b'{"meta":%b}' % _dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
+
+
+def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
+    """*meta* without what is ours and not the user's, the download slot included."""
+    ours = {AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED}
+    if meta.get(SLOT) == meta.get(AUTO_SLOT):
+        ours.add(SLOT)
+    return {key: item for key, item in meta.items() if key not in ours}
 
 
 def _dump(record: dict[str, Any]) -> bytes:

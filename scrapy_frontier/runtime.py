@@ -16,6 +16,8 @@ from scrapy.utils.request import RequestFingerprinter
 from . import compat, requests
 from .core.frontier import Frontier
 from .core.store import Store
+from .core.temperature import Rates
+from .grouping import Addresses, registered_domain, unit_function
 from .settings import FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
+    from .core.leases import Lease
     from .gate import Gate
     from .intake import Intake
 
@@ -38,10 +41,20 @@ def runtime_of(crawler: Crawler) -> Runtime | None:
     return _runtimes.get(crawler)
 
 
+def _no_lease(request: Request) -> None:
+    return None
+
+
 def steady_clock() -> Callable[[], float]:
     """POSIX seconds that never jump: the wall clock of now, carried on by the monotonic one."""
     offset = time.time() - time.monotonic()
     return lambda: offset + time.monotonic()
+
+
+def _rates(settings: FrontierSettings) -> Rates | None:
+    if not settings.domain_rate and not settings.domain_rate_max:
+        return None
+    return Rates(settings.domain_rate, settings.domain_rate_max, registered_domain)
 
 
 class Runtime:
@@ -73,6 +86,9 @@ class Runtime:
                 politeness=slot_politeness(crawler.settings, politeness),
                 max_attempts=settings.max_attempts,
                 lease_timeout=settings.lease_timeout,
+                cooldown=settings.cooldown,
+                pace=settings.pace,
+                rates=_rates(settings),
             )
         except BaseException:
             self._remove_temporary()
@@ -82,6 +98,9 @@ class Runtime:
         gc.freeze()
         self.intake: Intake | None = None  # set by the scheduler: takes in many URLs at once
         self.on_sitemaps_listed: Callable[[str, tuple[str, ...]], None] | None = None
+        self.lease_of: Callable[[Request], Lease | None] = _no_lease  # set by who hands requests out
+        self.addresses = Addresses()
+        self.unit_of = unit_function(settings.politeness_key, self.addresses)
         self._syncing: threading.Thread | None = None
         self._synced_at = time.monotonic()
         _runtimes[crawler] = self

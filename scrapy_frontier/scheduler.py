@@ -16,12 +16,13 @@ from scrapy.core.scheduler import BaseScheduler
 
 from . import compat
 from .core.errors import FrontierError
+from .core.explain import moment
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
-from .flights import Flight, Flights, describe, verdict
+from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
 from .notes import Notes
-from .requests import AUTO_SLOT, Codec, Unreadable
+from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
 from .runtime import Runtime
 
 if TYPE_CHECKING:
@@ -103,10 +104,11 @@ class FrontierScheduler(BaseScheduler):
     def has_pending_requests(self) -> bool:
         if self.runtime is None:
             return self._error is not None  # until the spider is closed for it
-        runtime = self.runtime
+        runtime, now = self.runtime, self.runtime.clock()
         pending = runtime.frontier.pending
         return pending > 0 and not (
-            runtime.gate is not None and runtime.gate.gives_up(pending, runtime.clock())
+            (runtime.gate is not None and runtime.gate.gives_up(pending, now))
+            or runtime.frontier.waits_in_vain(now, runtime.settings.cooldown_wait)
         )
 
     def close(self, reason: str) -> None:
@@ -118,6 +120,7 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None:
             return
         self._report()
+        self._say_what_rests(runtime, reason)
         self.runtime = None
         try:
             runtime.close()
@@ -134,6 +137,7 @@ class FrontierScheduler(BaseScheduler):
         crawler = self.crawler
         runtime = self.runtime = Runtime(crawler, spider)
         runtime.is_handed_out = self._flights.__contains__
+        runtime.lease_of = self._flights.lease_of
         self._codec = Codec(spider)
         self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         frontier = runtime.frontier
@@ -228,8 +232,12 @@ class FrontierScheduler(BaseScheduler):
         self._flights.start(request, lease)
         stored = lease.is_stored
         self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
+        meta = request.meta
+        meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
         if not lease.page.host:
-            request.meta[AUTO_SLOT] = lease.host
+            meta[AUTO_SLOT] = lease.host
+        elif meta.get(SLOT) is None:  # a unit of politeness that is no host
+            meta[SLOT] = meta[AUTO_SLOT] = lease.host
         slot = compat.download_slot(self.crawler, lease.host)
         if slot is not None:
             compat.steady_slot(slot)
@@ -257,7 +265,7 @@ class FrontierScheduler(BaseScheduler):
                 slot = compat.download_slot(self.crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
-            frontier.left(lease.id, now)
+            frontier.left(lease.id, now, flight.response_time)
         except Exception as error:
             self._failed(error)
 
@@ -303,6 +311,23 @@ class FrontierScheduler(BaseScheduler):
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
+
+    def _say_what_rests(self, runtime: Runtime, reason: str) -> None:
+        """Where a crawl ended because all that is left are pages of resting hosts, say when to come back."""
+        resting = runtime.frontier.resting(runtime.clock())
+        if reason == "finished" and resting.pages:
+            remedy = "are lost: set JOBDIR or FRONTIER_DIR to keep them"
+            if not runtime.is_temporary:
+                remedy = (
+                    f"stay queued: run the crawl again, the first may be visited at {moment(resting.first)}"
+                )
+            self._notes.log(
+                logging.WARNING,
+                "%d pages of %d hosts that rest after trouble %s",
+                resting.pages,
+                resting.hosts,
+                remedy,
+            )
 
     def _report(self) -> None:
         if self.runtime is not None and self.runtime.gate is not None:

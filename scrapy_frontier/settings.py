@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
 
+from .core.cooldown import Rule
+from .core.delays import Pace
 from .core.errors import FrontierError
 from .core.hosts import Politeness
+from .grouping import ADDRESS, DOMAIN, HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +44,12 @@ class FrontierSettings:
     robots_patience: float  # seconds
     crawl_delay_max: float  # seconds
     sitemaps: bool  # look for the sitemaps of every host, and queue what they list
+    cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
+    cooldown_wait: float  # seconds a crawl waits where only resting hosts are left
+    pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
+    domain_rate: float  # pages a second of a registered domain, beyond which others come first; 0: off
+    domain_rate_max: float  # the same, beyond which it waits; 0: off
+    politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `grouping`
     clock: Callable[[], float] | None
 
     @classmethod
@@ -57,6 +66,15 @@ class FrontierSettings:
             robots_patience=_number(settings, "FRONTIER_ROBOTS_PATIENCE", 120.0, float),
             crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
             sitemaps=_flag(settings, "FRONTIER_SITEMAPS", default=False),
+            cooldown=_cooldown(settings),
+            cooldown_wait=_number(settings, "FRONTIER_COOLDOWN_WAIT", 300.0, float),
+            pace=Pace(
+                _number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
+                _number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
+            ),
+            domain_rate=_number(settings, "FRONTIER_DOMAIN_RATE", 0.0, float),
+            domain_rate_max=_number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0, float),
+            politeness_key=_politeness_key(settings),
             clock=_clock(settings),
         )
 
@@ -89,6 +107,16 @@ def _flag(settings: BaseSettings, name: str, default: bool) -> bool:
         raise FrontierSetting(f"{name} = {value!r}: set True or False") from None
 
 
+def _cooldown(settings: BaseSettings) -> Rule:
+    first = _number(settings, "FRONTIER_COOLDOWN", Rule().first, float)
+    longest = _number(settings, "FRONTIER_COOLDOWN_MAX", max(first, Rule().longest), float)
+    if longest < first:
+        raise FrontierSetting(
+            f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
+        )
+    return Rule(first, longest)
+
+
 def _directory(settings: BaseSettings) -> str | None:
     directory = settings.get("FRONTIER_DIR")
     if directory:
@@ -98,16 +126,27 @@ def _directory(settings: BaseSettings) -> str | None:
 
 def _clock(settings: BaseSettings) -> Callable[[], float] | None:
     clock = settings.get("FRONTIER_CLOCK")
-    if clock is None:
-        return None
+    return None if clock is None else _function("FRONTIER_CLOCK", clock, "a function that returns seconds")
+
+
+def _politeness_key(settings: BaseSettings) -> str | Callable[[str], str]:
+    key = settings.get("FRONTIER_POLITENESS_KEY") or HOST
+    if key in (HOST, DOMAIN, ADDRESS):
+        return str(key)
+    wanted = f"{HOST!r}, {DOMAIN!r}, {ADDRESS!r} or a function from a URL to a name"
+    return _function("FRONTIER_POLITENESS_KEY", key, wanted)
+
+
+def _function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
+    """The function that a setting is or names."""
     try:
-        clock = load_object(clock) if isinstance(clock, str) else clock
+        function = load_object(value) if isinstance(value, str) else value
     except (ImportError, NameError, ValueError) as error:
-        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r} cannot be imported ({error})") from error
-    if not callable(clock):
-        raise FrontierSetting(f"FRONTIER_CLOCK = {clock!r}: set a function that returns seconds")
-    function: Callable[[], float] = clock
-    return function
+        raise FrontierSetting(f"{name} = {value!r} cannot be imported ({error}): set {wanted}") from error
+    if not callable(function):
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
+    found: Callable[..., Any] = function
+    return found
 
 
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:

@@ -49,6 +49,13 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_ROBOTS_TIMEOUT": f"{defaults.robots_timeout:g}",
         "FRONTIER_ROBOTS_PATIENCE": f"{defaults.robots_patience:g}",
         "FRONTIER_CRAWL_DELAY_MAX": f"{defaults.crawl_delay_max:g}",
+        "FRONTIER_COOLDOWN": f"{defaults.cooldown.first:g}",
+        "FRONTIER_COOLDOWN_MAX": f"{defaults.cooldown.longest:g}",
+        "FRONTIER_COOLDOWN_WAIT": f"{defaults.cooldown_wait:g}",
+        "FRONTIER_DELAY_FACTOR": f"{defaults.pace.factor:g}",
+        "FRONTIER_DOMAIN_RATE": f"{defaults.domain_rate:g}",
+        "FRONTIER_DOMAIN_RATE_MAX": f"{defaults.domain_rate_max:g}",
+        "FRONTIER_DELAY_MAX": f"{defaults.pace.longest:g}",
     }
 
 
@@ -83,10 +90,10 @@ def test_every_reason_to_close_is_named() -> None:
 def test_what_the_addon_changes_is_listed() -> None:
     text = section("Use it in your project")
     assert addon.SCHEDULER in text
-    for path, stock in addon.DOWNLOADER_MIDDLEWARES.items():
+    for path, stock in addon.REPLACED.items():
         assert path in text
         assert f"`{stock.rpartition('.')[2]}`" in text
-    for path, order in (addon.OWN_DOWNLOADER_MIDDLEWARES | addon.SPIDER_MIDDLEWARES).items():
+    for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.DOWNLOADER_MIDDLEWARES}.items():
         assert path in text
         assert f"at {order}" in text
 

@@ -116,6 +116,8 @@ def _host_row(view: HostView, now: float) -> tuple[object, ...]:
         visit = f"in {span(view.ready_at - now)}"
     delay = f"{view.delay:.4g}s"
     source = view.delay_from.removeprefix("DOWNLOAD_").lower()
+    if view.rests_until > now:
+        source = "trouble"
     return view.host, view.queued, view.done, view.failed, delay, source, visit
 
 

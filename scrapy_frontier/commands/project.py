@@ -21,10 +21,11 @@ from ..core import inspect
 from ..core.errors import FrontierError
 from ..core.hosts import host_of
 from ..core.store import Store
+from ..grouping import Addresses, unit_function
 from ..settings import FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy.settings import BaseSettings
 
@@ -138,6 +139,11 @@ class Project:
         if not host_of(request.url):
             raise UsageError(f"{url!r} names no host")
         return request
+
+    @cached_property
+    def unit_of(self) -> Callable[[str], str]:
+        """The unit of politeness of a URL; with ``ip`` its host, until a crawl has resolved it."""
+        return unit_function(self.frontier_settings.politeness_key, Addresses())
 
     def delay_of(self, host: str) -> tuple[float, str]:
         """The delay of a host by the settings, in seconds, and the setting it comes from."""

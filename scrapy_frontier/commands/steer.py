@@ -13,6 +13,7 @@ from scrapy.exceptions import UsageError
 
 from ..core import inspect
 from ..core import store as stores
+from ..core.cooldown import cooldown_key
 from ..core.errors import FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Frontier, Link
 from ..core.hosts import host_of
@@ -102,7 +103,9 @@ def _links(
 
 def _link(project: Project, url: str, priority: int) -> Link:
     request = project.request(url, priority)
-    return Link(project.fingerprint(request), request.url, host_of(request.url), priority)
+    host = project.unit_of(request.url)
+    kept = "" if host == host_of(request.url) else host
+    return Link(project.fingerprint(request), request.url, host, priority, kept_host=kept)
 
 
 def requeue(call: Call) -> int:
@@ -182,11 +185,17 @@ def block(call: Call) -> int:
 
 
 def unblock(call: Call) -> int:
+    """Also ends the rest of a host that met trouble."""
     name = host_name(call.arguments[0])
     with call.project.open() as store:
         orders = read_orders(store, name)
         _order(store, name, orders._replace(blocked=None))
-    text = f"{name} may be visited." if orders.blocked is not None else f"{name} was not blocked."
+        rested = inspect.find_host(store, name, call.project.delay_of).rests_until > call.project.now
+        if rested:
+            batch = store.batch()
+            batch.delete(cooldown_key(name))
+            store.write(batch, sync=True)
+    text = f"{name} may be visited." if orders.blocked is not None or rested else f"{name} was not blocked."
     return _say(call, {"host": name, "blocked": None}, text)
 
 

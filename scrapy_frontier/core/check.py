@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from . import graph, inspect, keys, records
+from .cooldown import COOLDOWN, Rule, at_start, decode_cooldown, encode_cooldown
 from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
 from .ledger import INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
@@ -69,6 +70,7 @@ class Check:
             self._orders,
             self._robots,
             self._listings,
+            self._cooldowns,
             self._hosts,
             self._counts,
             self._links,
@@ -335,6 +337,14 @@ class Check:
             except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
                 self._delete(key)
                 yield self._found("unreadable listing", key[1:].decode(errors="replace"))
+
+    def _cooldowns(self) -> Iterator[Finding]:
+        for key, value in self._scan(COOLDOWN):
+            try:
+                decode_cooldown(value)
+            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+                self._put(key, encode_cooldown(at_start(value, self._now, Rule())))
+                yield self._found("unreadable cooldown", key[1:].decode(errors="replace"))
 
     def _hosts(self) -> Iterator[Finding]:
         for key, value in self._scan(keys.HOST):

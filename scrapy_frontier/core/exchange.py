@@ -13,6 +13,7 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect, keys, records
+from .cooldown import COOLDOWN, Cooldown, cooldown_key, encode_cooldown, read_cooldown
 from .errors import FrontierError, UnreadableRecord
 from .findings import salvage
 from .ledger import Tally
@@ -130,6 +131,11 @@ def _hosts(store: Store) -> Iterator[Record]:
         yield {"host": key[1:].decode(errors="replace"), "visited": inspect.host_row(value).visited}
     for host, orders in all_orders(store):
         yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
+    for key, _ in store.scan(COOLDOWN):
+        host = key[1:].decode(errors="replace")
+        cooldown = read_cooldown(store, host)
+        if cooldown is not None:
+            yield {"cooldown": host, **cooldown._asdict()}
 
 
 def _aside(store: Store) -> Iterator[Record]:
@@ -283,6 +289,11 @@ class Importer:
         )
         self._put(orders_key(_text(record, "orders")), encode_orders(orders))
 
+    def _cooldown(self, record: Record) -> None:
+        until, since = float(str(record["until"])), float(str(record["since"]))
+        cooldown = Cooldown(until, _number(record, "strikes"), since, _text(record, "reason"))
+        self._put(cooldown_key(_text(record, "cooldown")), encode_cooldown(cooldown))
+
     def _aside(self, record: Record) -> None:
         self._put(keys.aside_key(_number(record, "aside")), b64decode(_text(record, "bytes"), validate=True))
 
@@ -291,6 +302,7 @@ class Importer:
         "queued": _queued,
         "waiting": _waiting,
         "orders": _orders,
+        "cooldown": _cooldown,
         "aside": _aside,
         "host": _host,
     }

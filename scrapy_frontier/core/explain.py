@@ -10,6 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect
+from .delays import OPERATOR
 from .lifecycle import State
 from .places import Place, find_place
 from .robots import Verdict
@@ -142,6 +143,9 @@ def _turn(facts: Facts) -> str:
 
 def _clock(facts: Facts) -> str:
     host = facts.host
+    if host.rests_until > facts.now:
+        until = f"{moment(host.rests_until)} (in {span(host.rests_until - facts.now)})"
+        return f"but {host.host} rests until {until} after strike {host.strikes}: {host.trouble}"
     if host.ready_at > facts.now:
         return (
             f"and the host may be visited again in {span(host.ready_at - facts.now)} "
@@ -153,7 +157,7 @@ def _clock(facts: Facts) -> str:
 
 
 def _source(host: HostView) -> str:
-    return "set by the operator" if host.delay_from == inspect.OPERATOR else f"by {host.delay_from}"
+    return "set by the operator" if host.delay_from == OPERATOR else f"by {host.delay_from}"
 
 
 def _attempt(facts: Facts) -> str:

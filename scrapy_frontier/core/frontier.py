@@ -15,7 +15,8 @@ import random
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import keys, listings, records
+from . import delays, keys, listings, records
+from .cooldown import Rule
 from .errors import UnreadableRecord
 from .hosts import FOREVER, HEADS, SENDING, Host, Hosts, Place, Politeness, host_of
 from .journal import Journal
@@ -25,6 +26,8 @@ from .listings import Listing
 from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
 from .robots_copy import copy_key, decode_copy, encode_copy
+from .temperature import Rates, TemperedHosts
+from .troubles import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,10 +38,13 @@ if TYPE_CHECKING:
     from .robots_copy import Copy
     from .scorer import Scorer
     from .store import Store
+    from .troubles import Rest, Trouble
 
 UNLIMITED = Politeness(0.0, 8)
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 _NO_ORDERS = Orders()
+_COOLDOWN = Rule()
+_PACE = delays.Pace()
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
 _LEARN_LIMIT = 400  # fingerprints of earlier runs that one lease looks up, 0.3 ms
 _BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
@@ -67,6 +73,12 @@ class Link(NamedTuple):
     is_seed: bool = False  # to the scorer, whoever its parent is
 
 
+class Resting(NamedTuple):
+    hosts: int
+    pages: int
+    first: float  # POSIX seconds
+
+
 class Frontier:
     """The pages of *store* and their order.
 
@@ -84,19 +96,24 @@ class Frontier:
         politeness: dict[str, Politeness] | None = None,
         max_attempts: int = 10,
         lease_timeout: float = 3600.0,
+        cooldown: Rule = _COOLDOWN,
+        pace: delays.Pace = _PACE,
+        rates: Rates | None = None,
         chance: random.Random | None = None,
         scorer: Scorer | None = None,
     ) -> None:
         self._store = store
         self._journal = Journal(store)
-        self._hosts = Hosts()
+        self._hosts = Hosts() if rates is None else TemperedHosts(rates)
         self._leases = Leases(lease_timeout)
         self._default_politeness = default_politeness
         self._politeness = politeness or {}
         self._orders = dict(all_orders(store))
+        self._pace = pace
         self._max_attempts = max_attempts
         self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
         self._learned = b""
+        self._troubles = Troubles(store, self._journal, cooldown, self._chance)
         self._unstored: dict[int, tuple[Page, bytes | None]] = {}
         self._unstored_ids: dict[bytes, int] = {}
         self._held: set[str] = set()  # hosts held until a known time, and some that were
@@ -152,6 +169,18 @@ class Frontier:
         from .linkgraph import LinkGraph  # loads NumPy and SciPy: for those who use it
 
         return LinkGraph(self._store, self._journal)
+
+    def waits_in_vain(self, now: float, patience: float) -> bool:
+        """Whether nothing can be had for *patience* seconds because all hosts with queued pages rest after
+        trouble for longer. O(1) while a host does not, else O(hosts)."""
+        is_quiet = not self._leases and self.is_loaded and self._next_waiting is None
+        return is_quiet and not self._unstored_waiting and self._hosts.only_rest(now + patience)
+
+    def resting(self, now: float) -> Resting:
+        """How many hosts rest after trouble, with how many queued pages, and when the first is ready."""
+        hosts = [host for host in self._hosts.by_name.values() if host.rests(now) and host.queued]
+        first = min((host.ready_at for host in hosts), default=now)
+        return Resting(len(hosts), sum(host.queued for host in hosts), first)
 
     def find(self, fingerprint: bytes) -> int | None:
         """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
@@ -229,9 +258,12 @@ class Frontier:
             row = row._replace(visited=self._opened_at)
         politeness = self._politeness.get(name, self._default_politeness)
         orders = self._orders.get(name, _NO_ORDERS)
-        if orders.delay is not None:
-            politeness = politeness._replace(delay=orders.delay)
         host = Host(name, row, politeness)
+        if orders.delay is not None:
+            host.ask(delays.OPERATOR, orders.delay)
+        if row != HostRow():
+            self._troubles.recall(host, self._opened_at)
+        host.reset_clock()
         if orders.blocked is not None:
             host.is_blocked = True
             self._journal.withheld += row.queued
@@ -418,6 +450,8 @@ class Frontier:
         self._hosts.put(host, now)
         if lease is None:
             self._forget_if_idle(host, now)
+        else:
+            self._hosts.leased(host, now)
         return lease
 
     def _visit(self, host: Host, now: float) -> None:
@@ -445,13 +479,22 @@ class Frontier:
             self.unreadable.append(page_id)
             return None, None
 
-    def left(self, lease_id: int, now: float) -> None:
-        """The request of a lease has left the network: its host has room again. The lease goes on."""
+    def left(self, lease_id: int, now: float, response_time: float | None = None) -> None:
+        """The request of a lease has left the network: its host has room again. The lease goes on.
+
+        *response_time* in seconds says that the host answered, and how fast.
+        """
         lease = self._leases.leave_wire(lease_id)
         if lease is None:
             return
         host = self._host(lease.host)
         host.in_flight -= 1
+        if response_time is not None:
+            if host.cooldown is not None:
+                self._troubles.answered(host, lease.leased_at, now)
+            if self._pace.factor:
+                host.response_time = delays.smoothed(host.response_time, response_time)
+                host.ask(delays.RESPONSE_TIME, self._pace.delay(host.response_time))
         if host.delay:
             sent = min(now, lease.leased_at + SENDING)
             host.ready_at = max(host.ready_at, sent + host.delay)
@@ -509,6 +552,7 @@ class Frontier:
         if lease is None:
             return None
         page = self._after(lease.page, outcome, now)
+        queue = self._host(outcome.host or lease.host)
         self.left(lease_id, now)
         self._leases.end(lease_id)
         host = self._host(lease.host)
@@ -516,7 +560,9 @@ class Frontier:
         if lease.is_stored:
             self._journal.unqueue(host, lease.rank)
         if page.state is State.QUEUED:
-            self._queue_again(lease, page, host, now + outcome.delay, now)
+            if outcome.host:
+                page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
+            self._queue_again(lease, page, queue, now + outcome.delay, now)
         elif lease.is_stored or lease.fingerprint is not None:
             node = self._write_ending(lease, page, host)
             self._write_links(node if node < keys.FIRST_VISIT else page_id, page.state, links)
@@ -634,32 +680,47 @@ class Frontier:
 
     # -- time ------------------------------------------------------------------------------------------
 
-    def set_delay(self, name: str, delay: float, now: float) -> None:
-        """From now on leave at least *delay* seconds between two leases of a host in memory; what the
-        operator ordered stands, and a longer delay that the site asks for."""
+    def set_delay(self, name: str, delay: float, now: float, source: str = delays.SETTINGS) -> None:
+        """From now on *source* asks for at least *delay* seconds between two leases of a host in memory;
+        `delays.deciding` says who of all that ask decides."""
         host = self._hosts.by_name.get(name)
-        if host is not None and host.usual.delay != delay and not self._is_ordered(name):
-            self._moved(host, host.set_usual(host.usual._replace(delay=delay)), now)
+        if host is not None and host.ask(source, delay):
+            host.reset_clock()
+            self._put_anew(host, now)
 
-    def site_delay(self, name: str, seconds: float, now: float, source: str = "") -> bool:
+    def _put_anew(self, host: Host, now: float) -> None:
+        """Give a host whose clock was set its place; one in the cooling heap may come back sooner."""
+        if host.place is Place.COOLING:
+            host.place = Place.IDLE
+        self._hosts.put(host, now)
+
+    def site_delay(self, name: str, seconds: float, now: float, source: str = delays.ROBOTS_TXT) -> bool:
         """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back.
 
         The largest of all sources counts; what the operator ordered stands. Whether anything changed.
         """
         host = self._hosts.by_name.get(name)
-        if host is None or self._is_ordered(name) or not host.ask(source, seconds):
+        if host is None or delays.OPERATOR in host.asked or not host.ask(source, seconds):
             return False
-        self._moved(host, True, now)
+        host.reset_clock()
+        self._put_anew(host, now)
         return True
 
-    def _is_ordered(self, name: str) -> bool:
-        return name in self._orders and self._orders[name].delay is not None
+    def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
+        """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to
+        the disk when this returns."""
+        self._journal.check()
+        host = self._host(name)
+        rest = self._troubles.meet(host, trouble, now)
+        self._put_anew(host, now)
+        self._forget_if_idle(host, now)
+        self.commit()
+        return rest
 
-    def _moved(self, host: Host, has_changed: bool, now: float) -> None:
-        if has_changed:
-            if host.place is Place.COOLING:
-                host.place = Place.IDLE
-            self._hosts.put(host, now)
+    def rests(self, name: str, now: float) -> bool:
+        """Whether a host rests after trouble; for one that is in memory, as each with a lease out is."""
+        host = self._hosts.by_name.get(name)
+        return host is not None and host.cooldown is not None and host.cooldown.until > now
 
     # -- what a site asks for --------------------------------------------------------------------------
 
@@ -706,7 +767,7 @@ class Frontier:
             wait = FOREVER
         elif host.held_until > now and not despite_hold:
             wait = max(wait, host.held_until - now)
-        elif host.in_flight >= host.concurrency:
+        elif not host.has_room:
             wait = max(wait, _BUSY)
         if not wait:
             self._visit(host, now)
@@ -722,7 +783,7 @@ class Frontier:
             return
         host.in_flight -= 1
         host.visited = now
-        host.ready_at = now + host.delay if host.delay else 0.0
+        host.reset_clock()
         self._journal.touch(host)
         self._hosts.put(host, now)
         self._forget_if_idle(host, now)

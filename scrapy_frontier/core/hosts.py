@@ -12,11 +12,17 @@ import heapq
 import re
 from bisect import bisect_left, insort
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from . import keys
+from .delays import UNASKED, by_settings, deciding
 from .records import HostRow
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .cooldown import Cooldown
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
@@ -25,6 +31,8 @@ SENDING = 0.03  # seconds
 FOREVER = float("inf")
 
 _NONE: frozenset[bytes] = frozenset()  # one for all hosts: an empty set of its own takes 216 bytes
+_NO_PAGES: frozenset[int] = frozenset()
+_MOST_SUSPECTS = 100  # pages of one host
 
 
 _PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
@@ -66,13 +74,15 @@ class Host:
     ``heads`` holds the ranks of its best queued pages, sorted; where ``more`` is true, those behind
     ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends,
     ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease or
-    errand. ``usual`` is what the settings or the operator say; ``asked`` holds the delays the site asks for,
-    by who says so, and the largest of all counts.
+    errand. ``usual`` is the concurrency of the settings, ``asked`` are delays by who asks for them. A host
+    that met trouble has a ``cooldown``, and ``is_doubted`` until it answers: so long it is asked for one page
+    at a time, and not first for one of the ``suspects``, the pages that met the trouble and may be its cause.
     """
 
     __slots__ = (
         "asked",
         "concurrency",
+        "cooldown",
         "cursor",
         "delay",
         "done",
@@ -81,6 +91,7 @@ class Host:
         "held_until",
         "in_flight",
         "is_blocked",
+        "is_doubted",
         "jitter",
         "leased",
         "more",
@@ -89,6 +100,8 @@ class Host:
         "prefix",
         "queued",
         "ready_at",
+        "response_time",
+        "suspects",
         "unstored",
         "usual",
         "visited",
@@ -98,11 +111,15 @@ class Host:
         self.name = name
         self.prefix = keys.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited = row
-        self.usual = politeness
         self.delay, self.concurrency, self.jitter = politeness
-        self.asked: dict[str, float] | None = None
+        self.usual = self.concurrency
+        self.asked: Mapping[str, float] = by_settings(self.delay)
         self.held_until = 0.0
-        self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
+        self.response_time = 0.0
+        self.cooldown: Cooldown | None = None
+        self.is_doubted = False
+        self.suspects: set[int] | frozenset[int] = _NO_PAGES
+        self.reset_clock()
         self.heads: list[bytes] = []
         self.leased: set[bytes] | frozenset[bytes] = _NONE
         self.unstored: set[bytes] | frozenset[bytes] = _NONE
@@ -116,34 +133,46 @@ class Host:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
         return f"<Host {self.name} {self.place.value}, {heads}, {self.in_flight} in flight>"
 
+    @property
+    def is_ready(self) -> bool:
+        return self.place is Place.READY
+
     def row(self) -> HostRow:
         return HostRow(self.queued, self.done, self.failed, self.visited)
 
-    def set_usual(self, politeness: Politeness) -> bool:
-        """Take new limits of the settings; whether that changes the delay."""
-        self.usual = politeness
-        return self._adjust()
+    @property
+    def has_room(self) -> bool:
+        return self.in_flight < (1 if self.is_doubted else self.concurrency)
+
+    def reset_clock(self) -> None:
+        """Work out anew, from the last lease, delay and cooldown, when the host may be visited."""
+        self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
+        if self.cooldown is not None and self.cooldown.until > self.ready_at:
+            self.ready_at = self.cooldown.until
 
     def ask(self, source: str, seconds: float) -> bool:
-        """Note that *source* asks for *seconds* between two requests, 0 for none; whether that changes
-        anything. While anybody asks, one request is under way at once."""
-        asked = self.asked
-        if seconds == (asked.get(source, 0.0) if asked else 0.0):
+        """*source* asks for a delay from now on, a site with 0 for none any more; whether that changes
+        anything. While a site asks, one request is under way at once."""
+        if self.asked.get(source, None if source in UNASKED else 0.0) == seconds:
             return False
-        asked = self.asked = asked or {}
-        asked[source] = seconds
-        if not seconds:
+        asked = {**self.asked, source: seconds}
+        if not seconds and source not in UNASKED:
             del asked[source]
-        return self._adjust()
-
-    def _adjust(self) -> bool:
+        self.asked = asked
         before = self.delay, self.concurrency
-        asked = max(self.asked.values(), default=0.0) if self.asked else 0.0
-        self.delay = max(self.usual.delay, asked)
-        self.concurrency = 1 if asked else self.usual.concurrency
-        if self.delay != before[0]:
-            self.ready_at = self.visited + self.delay if self.visited else 0.0
+        self.delay = deciding(asked).seconds
+        self.concurrency = self.usual if UNASKED.issuperset(asked) else 1
         return (self.delay, self.concurrency) != before
+
+    def rests(self, until: float) -> bool:
+        """Whether the host rests after trouble, and longer than *until*."""
+        return self.cooldown is not None and self.cooldown.until > until
+
+    def suspect(self, page_id: int) -> None:
+        """Remember a page whose trouble may be its own."""
+        if len(self.suspects) >= _MOST_SUSPECTS:
+            self.suspects = _NO_PAGES
+        self.suspects |= {page_id}
 
     def add(self, rank: bytes, stored: bool = True) -> bool:
         """Take in the rank of a page, whose row is written if *stored*; true when it is the new head."""
@@ -168,7 +197,7 @@ class Host:
 
     def take(self) -> bytes:
         """Remove the head for a lease and return its rank."""
-        rank = self.heads.pop(0)
+        rank = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
         if rank in self.unstored:
             self.unstored -= {rank}
         else:
@@ -179,6 +208,13 @@ class Host:
         """Undo `take`."""
         self.leased -= {rank}
         self.add(rank, stored)
+
+    def _probe(self) -> int:
+        """Which head asks a host that met trouble whether it answers again: one that is no suspect."""
+        for index, rank in enumerate(self.heads):
+            if keys.rank_id(rank) not in self.suspects:
+                return index
+        return 0
 
     def ended(self, rank: bytes) -> None:
         """The lease of *rank* ended and its row is gone."""
@@ -207,10 +243,10 @@ class Host:
 
 
 # Score first; among equals the host with the fewest requests under way, then the oldest page.
-_Entry = tuple[bytes, int, bytes, str]
+Entry = tuple[bytes, int, bytes, str]
 
 
-def _entry(host: Host) -> _Entry:
+def entry_of(host: Host) -> Entry:
     head = host.heads[0]
     return head[: keys.SCORE_BYTES], host.in_flight, head, host.name
 
@@ -221,7 +257,7 @@ class Hosts:
     def __init__(self) -> None:
         self.by_name: dict[str, Host] = {}
         # Names, not hosts: the garbage collector then has no reason to walk the heaps.
-        self._ready: list[_Entry] = []
+        self._ready: list[Entry] = []
         self._cooling: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
@@ -243,7 +279,7 @@ class Hosts:
                 host.place = Place.HELD
                 if host.held_until < FOREVER:
                     heapq.heappush(self._cooling, (host.held_until, host.name))
-        elif host.in_flight >= host.concurrency:
+        elif host.in_flight >= (1 if host.is_doubted else host.concurrency):
             host.place = Place.BUSY
         elif host.ready_at > now:
             if host.place is not Place.COOLING:
@@ -251,29 +287,38 @@ class Hosts:
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
-            heapq.heappush(self._ready, _entry(host))
-            if len(self._ready) > 64 + 4 * len(self.by_name):
-                self._drop_stale()
+            self._push(host, now)
 
-    def _drop_stale(self) -> None:
-        self._ready = [_entry(host) for host in self.by_name.values() if host.place is Place.READY]
-        heapq.heapify(self._ready)
+    def _push(self, host: Host, now: float) -> None:
+        heapq.heappush(self._ready, entry_of(host))
+        if len(self._ready) > 64 + 4 * len(self.by_name):
+            self._ready = [entry_of(host) for host in self.by_name.values() if host.is_ready]
+            heapq.heapify(self._ready)
+
+    def leased(self, host: Host, now: float) -> None:
+        """A page of *host* is handed out."""
 
     def best(self, now: float) -> Host | None:
         """The ready host whose head comes first, or None; O(log hosts), O(1) when there is none."""
         self._warm_up(now)
         ready = self._ready
         while ready:
-            entry = ready[0]
-            host = self.by_name.get(entry[3])
-            if (
-                host is not None
-                and host.place is Place.READY
-                and host.heads[0] == entry[2]
-                and host.in_flight == entry[1]
-            ):
+            host = self._host_of(ready[0])
+            if host is not None:
                 return host
             heapq.heappop(ready)
+        return None
+
+    def _host_of(self, entry: Entry) -> Host | None:
+        """The host of an entry; None if the entry has become wrong."""
+        host = self.by_name.get(entry[3])
+        if (
+            host is not None
+            and host.place is Place.READY
+            and host.heads[0] == entry[2]
+            and host.in_flight == entry[1]
+        ):
+            return host
         return None
 
     def _warm_up(self, now: float) -> None:
@@ -295,6 +340,17 @@ class Hosts:
         while cooling and not self._waits(cooling[0][1]):
             heapq.heappop(cooling)
         return cooling[0][0] if cooling else None
+
+    def only_rest(self, until: float) -> bool:
+        """Whether every host with pages that may be visited rests after trouble, and longer than *until*."""
+        does_any = False
+        for host in self.by_name.values():
+            if host.heads or host.in_flight:
+                rests = host.rests(until)
+                if not (rests or host.is_blocked or until < host.held_until < FOREVER):
+                    return False
+                does_any |= rests
+        return does_any
 
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)

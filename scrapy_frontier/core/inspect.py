@@ -9,6 +9,8 @@ import contextlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import keys, records
+from .cooldown import Cooldown, read_cooldown
+from .delays import OPERATOR, ROBOTS_TXT, deciding
 from .errors import UnreadableRecord
 from .hosts import host_of
 from .lifecycle import State
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     DelayOf = Callable[[str], tuple[float, str]]
 
 LONGEST_TRAIL = 1000  # pages: a path or a redirect chain longer than that is told as far as this
-OPERATOR = "operator"
-ROBOTS_TXT = "robots.txt"
 
 
 class Summary(NamedTuple):
@@ -46,7 +46,9 @@ class HostView(NamedTuple):
     """A host: pages queued, done (redirected and excluded too) and failed (gone too), and its clock.
 
     ``delay`` in seconds and who set it; ``visited`` and ``ready_at`` (POSIX seconds) are the last lease and
-    when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None.
+    when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None. After
+    trouble the host rests until ``rests_until`` (0: no trouble), for its last ``trouble`` in words and as
+    many ``strikes``.
     """
 
     host: str
@@ -58,6 +60,9 @@ class HostView(NamedTuple):
     delay_from: str
     ready_at: float
     blocked: int | None
+    rests_until: float = 0.0
+    strikes: int = 0
+    trouble: str = ""
 
 
 class Step(NamedTuple):
@@ -85,11 +90,25 @@ def summary(store: Store) -> Summary:
     return Summary(states, counts.next_page, counts.attempts, hosts, store.size(), is_clean)
 
 
-def host_view(name: str, row: HostRow, orders: Orders, delay_of: DelayOf) -> HostView:
-    delay, source = (orders.delay, OPERATOR) if orders.delay is not None else delay_of(name)
-    ready_at = row.visited + delay if row.visited else 0.0
+def host_view(
+    name: str, row: HostRow, orders: Orders, cooldown: Cooldown | None, delay_of: DelayOf
+) -> HostView:
+    seconds, source = delay_of(name)
+    asked = {source: seconds}
+    if orders.delay is not None:
+        asked[OPERATOR] = orders.delay
+    delay = deciding(asked)
+    ready_at = row.visited + delay.seconds if row.visited else 0.0
+    rest = cooldown or Cooldown(0.0, 0, 0.0, "")
     return HostView(
-        name, row.queued, row.done, row.failed, row.visited, delay, source, ready_at, orders.blocked
+        name,
+        *row,
+        *delay,
+        max(ready_at, rest.until),
+        orders.blocked,
+        rest.until,
+        rest.strikes,
+        rest.reason,
     )
 
 
@@ -103,14 +122,15 @@ def host_row(stored: bytes | None) -> HostRow:
 
 def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
     row = host_row(store.get(keys.host_key(name)))
-    return host_view(name, row, read_orders(store, name), delay_of)
+    return host_view(name, row, read_orders(store, name), read_cooldown(store, name), delay_of)
 
 
 def hosts(store: Store, delay_of: DelayOf) -> Iterator[HostView]:
     """Every host in order of its name, also one that is known by the operator's orders alone."""
     for key, value in store.scan(keys.HOST):
         name = key[1:].decode(errors="replace")
-        yield host_view(name, host_row(value), read_orders(store, name), delay_of)
+        orders, cooldown = read_orders(store, name), read_cooldown(store, name)
+        yield host_view(name, host_row(value), orders, cooldown, delay_of)
 
 
 def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: float) -> DelayOf:

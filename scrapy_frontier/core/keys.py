@@ -17,6 +17,7 @@ aside       ``x`` page id (5)                           --
 orders      ``o`` host (`orders`)                       --
 robots      ``r`` scheme://host:port (`robots_copy`)    --
 listing     ``l`` scheme://host:port (`listings`)       --
+cooldown    ``t`` host (`cooldown`)                     --
 ==========  ==========================================  ==================================
 
 A *rank* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the

@@ -30,7 +30,8 @@ class Outcome(NamedTuple):
     """How a lease ended.
 
     ``payload`` and ``priority`` replace the page's own where a retry changed them; ``delay`` is the
-    backoff in seconds. ``target`` is the page a redirect led to.
+    backoff in seconds. ``target`` is the page a redirect led to. ``host`` is the one whose queue a page that
+    is queued again belongs to, where that is another.
     """
 
     event: Event
@@ -40,6 +41,7 @@ class Outcome(NamedTuple):
     payload: bytes | None = None
     priority: int | None = None
     delay: float = 0.0
+    host: str = ""
 
 
 class Leases:

@@ -95,7 +95,8 @@ class _Preview:
         if queue is None:
             view = inspect.find_host(self._store, name, self._delay_of)
             # A clock that was set back must not silence a host for longer than its delay.
-            ready_at = min(view.ready_at, self.now + view.delay)
+            visited = view.visited + view.delay if view.visited else 0.0
+            ready_at = max(min(visited, self.now + view.delay), view.rests_until)
             queue = self._queues[name] = _Queue(self._store, name, view.delay, ready_at)
         return queue
 

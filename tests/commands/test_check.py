@@ -6,11 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from stores import Frontiers, change, check, crawl, fetch, fingerprint, first, link, order, pages, rows, start
+from stores import (
+    NOW,
+    Frontiers,
+    change,
+    check,
+    crawl,
+    fetch,
+    fingerprint,
+    first,
+    link,
+    order,
+    pages,
+    rows,
+    start,
+)
 
 from scrapy_frontier.core import graph, keys, records, segments
 from scrapy_frontier.core.adjacency import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
 from scrapy_frontier.core.findings import DAMAGED, KINDS
 from scrapy_frontier.core.ledger import KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.lifecycle import State
@@ -198,6 +213,11 @@ def bad_listing(directory: Path) -> None:
     change(directory, {listing_key("http://h1.example"): b"[]"})
 
 
+def torn_cooldown(directory: Path) -> None:
+    row = encode_cooldown(Cooldown(NOW + 900, 4, NOW, "HTTP 503"))
+    change(directory, {cooldown_key("h1.example"): row[:13]})
+
+
 DAMAGES = [
     Damage(missing_queue_row, ["queued page without a row"]),
     Damage(missing_waiting_row, ["queued page without a row"]),
@@ -229,6 +249,7 @@ DAMAGES = [
     Damage(torn_scores, ["unreadable scores", "unreadable scores"]),
     Damage(torn_robots_row, ["unreadable robots row"]),
     Damage(bad_listing, ["unreadable listing"]),
+    Damage(torn_cooldown, ["unreadable cooldown"]),
 ]
 
 

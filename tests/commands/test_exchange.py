@@ -8,9 +8,10 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from stores import Frontiers, change, check, crawl, first, order, pages, rows
+from stores import NOW, Frontiers, change, check, crawl, first, order, pages, rows
 
 from scrapy_frontier.core import keys
+from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.store import Store
 
@@ -98,6 +99,15 @@ def test_damaged_pages_travel_with_their_bytes(tmp_path: Path, capsys: pytest.Ca
     assert check(tmp_path / "new") == []
     assert rows(tmp_path / "new")[keys.aside_key(page_id)] == hurt
     assert pages(tmp_path / "new")[page_id].state is State.GONE
+
+
+def test_hosts_that_rest_go_on_resting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl(tmp_path / "old")
+    row = encode_cooldown(Cooldown(NOW + 900, 4, NOW, "HTTP 503"))
+    change(tmp_path / "old", {cooldown_key("h1.example"): row})
+    Frontiers(tmp_path / "old", capsys)("export", tmp_path / "x.gz")
+    Frontiers(tmp_path / "new", capsys)("import", tmp_path / "x.gz")
+    assert rows(tmp_path / "new")[cooldown_key("h1.example")] == row
 
 
 def test_a_request_that_cannot_be_rebuilt_is_kept(

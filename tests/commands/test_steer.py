@@ -327,3 +327,10 @@ def test_compact_loses_nothing(frontier: Frontiers) -> None:
     said = frontier("compact", "--json").json
     assert said["bytes"] > 0
     assert rows(frontier.directory) == before
+
+
+def test_a_page_is_added_to_the_queue_of_its_unit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    crawl(tmp_path)
+    frontier = Frontiers(tmp_path, capsys, FRONTIER_POLITENESS_KEY="domain")
+    frontier("add", "http://www.shop.example.co.uk/")
+    assert frontier("page", "http://www.shop.example.co.uk/", "--json").json["host"] == "example.co.uk"

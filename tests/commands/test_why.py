@@ -15,10 +15,12 @@ import scrapy_frontier
 from scrapy_frontier.core import explain, keys
 from scrapy_frontier.core.explain import moment, span
 from scrapy_frontier.core.findings import DAMAGED
+from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.records import Page, encode_page
 from scrapy_frontier.core.robots_copy import Copy, learnt
+from scrapy_frontier.core.troubles import Trouble
 from scrapy_frontier.flights import REASON, Consumed, Flight, verdict
 
 URL = "http://a.example/page"
@@ -267,6 +269,31 @@ def test_the_clock_of_its_host(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "again in 10 min (delay 10 min, by DOWNLOAD_SLOTS)" in said(slots)
     slow("delay", "a.example", "2.5")
     assert "again in 2.5 s (delay 2.5 s, set by the operator)" in said(slow)
+
+
+def test_a_host_that_rests_after_trouble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pages = start(tmp_path, default_politeness=Politeness(30.0, 1))
+    pages.discover([link(URL), link("http://a.example/other")], NOW)
+    lease = pages.lease(NOW)
+    assert lease is not None
+    rest = pages.cool(lease.host, Trouble("HTTP 429", 7200, sent=NOW, page_id=lease.page_id), NOW)
+    pages.release(lease.id, Outcome(Event.RETURNED, 429, "a.example rests: HTTP 429"), NOW)
+    pages.close()
+    slow = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=30)
+    until = moment(rest.cooldown.until)
+    assert said(slow) == (
+        f"It is queued: it is the next page of a.example, but a.example rests until {until} (in 2 h) after "
+        "strike 1: HTTP 429."
+    )
+    (host,) = slow("hosts", "--json").lines
+    assert (host["delay"], host["delay_from"]) == (30, "DOWNLOAD_DELAY")
+    assert (host["strikes"], host["trouble"], host["rests_until"]) == (1, "HTTP 429", rest.cooldown.until)
+    assert host["ready_at"] == host["rests_until"]
+    assert "trouble   in 2 h" in slow("hosts").out
+    assert slow("queue", "--json").lines[0]["at"] == rest.cooldown.until
+
+    assert slow("unblock", "a.example").out == "a.example may be visited.\n"
+    assert "a.example, and the host may be visited again in 30 s" in said(slow)
 
 
 def test_a_blocked_host(frontier: Frontiers) -> None:

@@ -414,6 +414,22 @@ def test_a_page_that_was_never_fetched_comes_back_as_it_was(tmp_path: Path) -> N
     frontier.close()
 
 
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_page_that_is_sent_back_can_move_to_another_queue(tmp_path: Path, stored: bool) -> None:
+    frontier = start(tmp_path, default_politeness=SLOW)
+    frontier.discover([page("one", stored=stored)], NOW)
+    lease = take(frontier)
+    moved = Outcome(Event.RETURNED, reason="it moved", host="b.example")
+    assert frontier.release(lease.id, moved, NOW) is State.QUEUED
+    lease = take(frontier)
+    assert (lease.host, lease.page.host, lease.page.attempts) == ("b.example", "b.example", 0)
+    frontier.release(lease.id, Outcome(Event.RETURNED, host="a.example"), NOW + 5)
+    assert frontier.lease(NOW + 9) is None
+    lease = take(frontier, NOW + 10 + SENDING)
+    assert (lease.host, lease.page.host) == ("a.example", "")
+    frontier.close()
+
+
 def test_an_impossible_outcome_changes_nothing(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one")], NOW)

@@ -7,6 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core import graph, keys
+from scrapy_frontier.core.cooldown import COOLDOWN
 from scrapy_frontier.core.listings import LISTING, listing_key
 from scrapy_frontier.core.orders import ORDERS
 from scrapy_frontier.core.robots_copy import ROBOTS
@@ -143,6 +144,6 @@ def test_golden_bytes(key: bytes, golden: str) -> None:
 
 def test_rows_of_different_kinds_never_mix() -> None:
     prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, b"m"]
-    prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, LISTING]
+    prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, COOLDOWN, LISTING]
     assert len(set(prefixes)) == len(prefixes)
     assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}

@@ -129,7 +129,7 @@ def test_forbidden_pages_do_not_slow_a_host_down(web: Web, run: Run) -> None:
 def test_no_gap_is_shorter_than_the_delay_asked_for(web: Web, run: Run, line: str) -> None:
     """The one after robots.txt itself too, with retries and redirects, and one request at a time."""
     web.on(ROBOTS, robots(line))
-    web.on("/bad", Answer(503), Answer())
+    web.on("/bad", Answer(500), Answer())
     web.on("/from", status=302, headers={"Location": "/to"})
     web.link("/", "/bad", "/from", "/slow")
     web.on("/slow", delay=0.8)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from scrapy_frontier.core.records import Page
 
 ON = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "FRONTIER_SITEMAPS": True}
+MIDDLEWARE = "scrapy_frontier.downloadermiddlewares.sitemaps.SitemapsMiddleware"
 SITEMAPS = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
@@ -168,7 +169,7 @@ def test_a_host_that_resets_its_sitemap_costs_no_error(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
     web.on("/sitemap.xml", drop=True)
-    crawl = run(SiteSpider, {**ON, "RETRY_TIMES": 1}, start_urls=[web.url("/")])
+    crawl = run(SiteSpider, {**ON, "RETRY_TIMES": 1, "FRONTIER_COOLDOWN": 0}, start_urls=[web.url("/")])
     assert crawl.reason == "finished"
     assert "Traceback" not in crawl.log
     assert set(web.paths()) == {"/", "/sitemap.xml"}
@@ -295,15 +296,28 @@ class NothingPrivate(BaseDupeFilter):
         return request.url.endswith("/private")
 
 
+def one_unit(url: str) -> str:
+    return "all"
+
+
+def test_sitemaps_and_their_pages_stand_in_the_queue_of_their_unit(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    web.on("/sitemap.xml", body=urlset(web.url("/a")))
+    crawl_site(run, web, FRONTIER_POLITENESS_KEY=f"{__name__}.one_unit")
+    assert {page.host for page in pages().values()} == {"all"}
+    assert len(pages()) == 3
+
+
 def test_with_another_scheduler_it_does_nothing(web: Web, run: Callable[..., Crawl]) -> None:
-    path = "scrapy_frontier.downloadermiddlewares.sitemaps.SitemapsMiddleware"
-    settings = {"SCHEDULER": None, "FRONTIER_SITEMAPS": True, "DOWNLOADER_MIDDLEWARES": {path: 545}}
+    settings = {"SCHEDULER": None, "FRONTIER_SITEMAPS": True, "DOWNLOADER_MIDDLEWARES": {MIDDLEWARE: 545}}
     crawl_site(run, web, settings)
     assert web.paths() == ["/"]
 
 
 def test_a_value_that_is_neither_true_nor_false_is_refused(web: Web, run: Callable[..., Crawl]) -> None:
-    crawl = run(SiteSpider, {**ON, "FRONTIER_SITEMAPS": "sometimes"}, start_urls=[web.url("/")])
+    settings = {"FRONTIER_SITEMAPS": "sometimes", "DOWNLOADER_MIDDLEWARES": {MIDDLEWARE: 545}}
+    crawl = run(SiteSpider, settings, start_urls=[web.url("/")])
     assert crawl.reason == "frontier_setting"
     assert "FRONTIER_SITEMAPS = 'sometimes': set True or False" in crawl.log
 

@@ -1,0 +1,110 @@
+"""What trouble means for a host and for the page that met it.
+
+`cooldown` has the rule and the row; here it meets hosts in memory and the open batch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import cooldown
+
+if TYPE_CHECKING:
+    import random
+
+    from .cooldown import Cooldown, Rule
+    from .hosts import Host
+    from .journal import Journal
+    from .store import Store
+
+
+class Trouble(NamedTuple):
+    """What went wrong, in words.
+
+    ``asked`` is the host's Retry-After in seconds. ``sent`` is when the request was handed out, and
+    ``page_id`` its page, where the frontier handed it out. ``may_be_page``: it may be the fault of
+    the page alone (a timeout, a reset, a bare 503).
+    """
+
+    reason: str
+    asked: float | None = None
+    may_be_page: bool = False
+    sent: float | None = None
+    page_id: int | None = None
+
+
+class Rest(NamedTuple):
+    """A host's rest; ``is_new`` where the trouble counted as a strike. A page that does not keep its
+    attempts must count this one."""
+
+    cooldown: Cooldown
+    is_new: bool
+    keeps_attempts: bool
+
+
+class Troubles:
+    """Gives hosts their cooldown and takes it back; rows go into the open batch."""
+
+    def __init__(self, store: Store, journal: Journal, rule: Rule, chance: random.Random) -> None:
+        self._store = store
+        self._journal = journal
+        self._rule = rule
+        self._chance = chance
+        # Most stores hold no cooldown at all: then no host that is loaded costs a lookup.
+        self._are_any = next(store.scan(cooldown.COOLDOWN, limit=1), None) is not None
+
+    def recall(self, host: Host, opened_at: float) -> None:
+        """Give a host that is loaded the cooldown in its row; one that was forgiven goes."""
+        stored = self._store.get(cooldown.cooldown_key(host.name)) if self._are_any else None
+        if stored is None:
+            return
+        found = cooldown.at_start(stored, opened_at, self._rule)
+        if found.is_forgiven(opened_at):
+            self._forgive(host)
+        else:
+            host.cooldown, host.is_doubted = found, True
+
+    def meet(self, host: Host, trouble: Trouble, now: float) -> Rest:
+        """Let *host* rest.
+
+        Trouble that may be the page's own does not double the rest of a host that answers otherwise. An
+        attempt counts where the host answered other pages and this one met trouble again, and where it did
+        not answer at all for `cooldown.PATIENCE` strikes.
+        """
+        before, was_doubted = host.cooldown, host.is_doubted
+        found = cooldown.after_trouble(
+            before,
+            self._rule,
+            now,
+            trouble.reason,
+            asked=trouble.asked,
+            sent=trouble.sent,
+            starts_over=trouble.may_be_page and not was_doubted,
+            chance=self._chance.random(),
+        )
+        if found != before:
+            self._are_any = True
+            self._journal.put(cooldown.cooldown_key(host.name), cooldown.encode_cooldown(found))
+            self._journal.touch(host)
+        is_new = before is None or found.since != before.since
+        if was_doubted:
+            keeps = not is_new or found.strikes <= cooldown.PATIENCE
+        else:
+            keeps = not is_new or trouble.page_id not in host.suspects
+        if trouble.page_id is not None:
+            host.suspect(trouble.page_id)
+        host.cooldown, host.is_doubted = found, was_doubted or is_new
+        host.reset_clock()
+        return Rest(found, is_new, keeps)
+
+    def answered(self, host: Host, sent: float, now: float) -> None:
+        """A host with a cooldown answered a request that was handed out at *sent*."""
+        if host.cooldown is not None and sent >= host.cooldown.since:
+            host.is_doubted = False
+            if host.cooldown.is_forgiven(now):
+                host.cooldown = None
+                self._forgive(host)
+
+    def _forgive(self, host: Host) -> None:
+        self._journal.delete(cooldown.cooldown_key(host.name))
+        self._journal.touch(host)

@@ -1,0 +1,66 @@
+"""`FRONTIER_POLITENESS_KEY = "ip"`: hosts that share an address share its clock.
+
+A page whose host was not resolved yet is queued under the host's name. It never goes on the wire from there:
+here the name is resolved, with the resolver and the cache that the connection uses, and the page moves to the
+queue of the address. Links found later go there at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import NotConfigured
+
+from .. import compat
+from ..core.hosts import host_of
+from ..grouping import ADDRESS
+from ..requests import AUTO_SLOT, MOVED, POSTPONED, SLOT
+from ..runtime import runtime_of
+from ..settings import FrontierSettings
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+
+class AddressMiddleware:
+    """Behind Offsite (50), which refuses more cheaply, and before whatever asks the host for anything."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        if FrontierSettings.from_settings(crawler.settings).politeness_key != ADDRESS:
+            raise NotConfigured('FRONTIER_POLITENESS_KEY is not "ip"')
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    async def process_request(self, request: Request) -> Request | None:
+        runtime = runtime_of(self.crawler)
+        lease = runtime.lease_of(request) if runtime is not None else None
+        if runtime is None or lease is None or request.meta.get("proxy"):
+            return None
+        if request.meta.get(SLOT, lease.host) != request.meta.get(AUTO_SLOT):  # a slot of the user's own
+            return None
+        host = host_of(request.url)
+        address = runtime.addresses.get(host)
+        if address is None:
+            address = await compat.first_address(host)
+            if address is None:  # connecting fails as well, and says why
+                return None
+            runtime.addresses.learn(host, address)
+        if address == lease.host:
+            return None
+        sent_back = request.replace(dont_filter=True)
+        sent_back.meta[POSTPONED] = f"{host} has the address {address}"
+        sent_back.meta[MOVED] = address
+        return sent_back
+
+    def process_response(self, request: Request, response: Response) -> Response:
+        """Where the connection went elsewhere than the name resolved to, the pages that come follow it."""
+        runtime = runtime_of(self.crawler)
+        if runtime is not None and response.ip_address is not None and not request.meta.get("proxy"):
+            runtime.addresses.learn(host_of(request.url), str(response.ip_address))
+        return response

@@ -1,0 +1,164 @@
+"""Hosts in trouble are left alone: 429, 503, and connections that fail.
+
+Sees responses and errors before Scrapy's retry, redirect and meta refresh middlewares do, tells the frontier,
+and sends the page back: it keeps its attempts and comes again when its host has rested. Where the frontier
+says that the page must count an attempt, everything goes on as without this middleware.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import NotConfigured
+
+from ..core.directives import retry_after
+from ..core.errors import FrontierError
+from ..core.explain import span
+from ..core.troubles import Trouble
+from ..requests import POSTPONED
+from ..runtime import runtime_of
+from ..settings import FrontierSettings
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+    from ..runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+STATUSES = (429, 503)
+
+
+# By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
+_ERRORS = {
+    "refused": ("connection refused", False),
+    "dns": ("its name does not resolve", False),
+    "timeout": ("timed out", True),
+    "lost": ("connection lost", True),
+}
+_NAMES = {
+    "ConnectionRefusedError": "refused",
+    "DownloadConnectionRefusedError": "refused",
+    "DNSLookupError": "dns",
+    "CannotResolveHostError": "dns",
+    "TimeoutError": "timeout",
+    "TCPTimedOutError": "timeout",
+    "DownloadTimeoutError": "timeout",
+    "ConnectionDone": "lost",
+    "ConnectionLost": "lost",
+    "ConnectError": "lost",
+    "ConnectionError": "lost",
+    "ResponseFailed": "lost",
+    "DownloadFailedError": "lost",
+}
+
+
+class CooldownMiddleware:
+    """Below Redirect (600) and Retry (550): what comes from the network passes here first."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        if not FrontierSettings.from_settings(crawler.settings).cooldown.first:
+            raise NotConfigured("FRONTIER_COOLDOWN is 0")
+        self.crawler = crawler
+        self._wants_all = crawler.settings.getbool("HTTPERROR_ALLOW_ALL")
+        self._wanted = {int(code) for code in crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def process_request(self, request: Request) -> Request | None:
+        """Send back what was handed out before its host began to rest: it may have waited for robots.txt."""
+        runtime = runtime_of(self.crawler)
+        lease = runtime.lease_of(request) if runtime is not None else None
+        if runtime is None or lease is None or not runtime.frontier.rests(lease.host, runtime.clock()):
+            return None
+        return self._sent_back(request, f"{lease.host} rests")
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        if response.status not in STATUSES or "cached" in response.flags:
+            return response
+        runtime = runtime_of(self.crawler)
+        if runtime is None:
+            return response
+        headers = response.headers.getlist(b"Retry-After")
+        seconds = retry_after(headers[0].decode("latin-1"), runtime.clock()) if headers else None
+        bare = response.status == 503 and not seconds
+        sent_back = self._cool(runtime, request, Trouble(f"HTTP {response.status}", seconds, bare))
+        if sent_back is None or request.meta.get("dont_retry") or self._wants(request, response.status):
+            return response
+        return sent_back
+
+    def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        runtime = runtime_of(self.crawler)
+        trouble = trouble_of(exception) if runtime is not None and not request.meta.get("proxy") else None
+        if runtime is None or trouble is None:
+            return None
+        sent_back = self._cool(runtime, request, trouble)
+        return None if request.meta.get("dont_retry") else sent_back
+
+    def _wants(self, request: Request, status: int) -> bool:
+        """Whether the spider asked to see such responses, in any of the ways Scrapy has for it."""
+        if self._wants_all or request.meta.get("handle_httpstatus_all"):
+            return True
+        by_spider = getattr(self.crawler.spider, "handle_httpstatus_list", self._wanted)
+        return status in request.meta.get("handle_httpstatus_list", by_spider)
+
+    def _cool(self, runtime: Runtime, request: Request, trouble: Trouble) -> Request | None:
+        """Have the host rest; the request to send back, or None where it must take its usual way.
+
+        A request that the frontier did not hand out (a pipeline's, say) cannot be sent back.
+        """
+        lease = runtime.lease_of(request)
+        if lease is not None:
+            trouble = trouble._replace(sent=lease.leased_at, page_id=lease.page_id)
+        host = lease.host if lease is not None else runtime.unit_of(request.url)
+        now = runtime.clock()
+        try:
+            rest = runtime.frontier.cool(host, trouble, now)
+        except FrontierError:  # the scheduler meets the same one, and closes the spider for it
+            return None
+        stats = self.crawler.stats
+        assert stats is not None
+        if rest.is_new:
+            stats.inc_value("frontier/cooldown/strikes")
+            logger.info(
+                "%s rests for %s after strike %d: %s",
+                host,
+                span(rest.cooldown.until - now),
+                rest.cooldown.strikes,
+                trouble.reason,
+                extra={"spider": self.crawler.spider},
+            )
+        if lease is None or not rest.keeps_attempts:
+            return None
+        return self._sent_back(request, f"{host} rests: {trouble.reason}")
+
+    def _sent_back(self, request: Request, reason: str) -> Request:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value("frontier/cooldown/postponed")
+        sent_back = request.replace(dont_filter=True)
+        sent_back.meta[POSTPONED] = reason
+        return sent_back
+
+
+def trouble_of(error: BaseException) -> Trouble | None:
+    """What an error of the downloader says of the host; None where it says nothing.
+
+    A body cut short and a TLS certificate that does not fit are no better after a rest.
+    """
+    reasons = getattr(error, "reasons", None) or getattr(error.__cause__, "reasons", None) or ()
+    for reason in reasons:
+        kind = type(getattr(reason, "value", reason))
+        if kind.__module__.startswith("OpenSSL") or "DataLoss" in kind.__name__:
+            return None
+    for kind in type(error).__mro__:
+        name = _NAMES.get(kind.__name__)
+        if name is not None:
+            reason, may_be_page = _ERRORS[name]
+            return Trouble(reason, may_be_page=may_be_page)
+    return None

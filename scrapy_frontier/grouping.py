@@ -1,0 +1,86 @@
+"""The unit of politeness of a URL: its host, its registered domain, its address, or what the user says.
+
+Delay, concurrency, cooldown and queue belong to the unit. It is kept in the record of each page, so that a
+page stays in the unit it was queued in when the setting changes.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from .core import keys
+from .core.hosts import host_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tldextract.tldextract import ExtractResult
+
+logger = logging.getLogger(__name__)
+
+HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
+
+_MOST_ADDRESSES = 100_000  # hosts; about 150 bytes each
+
+
+@cache
+def _extract() -> Callable[[str], ExtractResult]:
+    """The bundled snapshot of the public suffix list: nothing is asked from the internet."""
+    import tldextract  # 0.1 s, for those who need it
+
+    return tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
+
+
+@lru_cache(maxsize=10_000)
+def registered_domain(host: str) -> str:
+    """``example.co.uk`` for ``www.example.co.uk``; the host itself where there is none (an address, say)."""
+    found = _extract()(host)
+    return f"{found.domain}.{found.suffix}" if found.domain and found.suffix else host
+
+
+class Addresses:
+    """The addresses of hosts, as far as they are known; a host is its own unit until then."""
+
+    def __init__(self) -> None:
+        self._by_host: dict[str, str] = {}
+
+    def unit_of(self, url: str) -> str:
+        host = host_of(url)
+        return self._by_host.get(host, host)
+
+    def get(self, host: str) -> str | None:
+        return self._by_host.get(host)
+
+    def learn(self, host: str, address: str) -> None:
+        if len(self._by_host) >= _MOST_ADDRESSES:  # those met first go; they are asked for again
+            for known in list(self._by_host)[: _MOST_ADDRESSES // 10]:
+                del self._by_host[known]
+        self._by_host[host] = address
+
+
+def unit_function(key: str | Callable[[str], str], addresses: Addresses) -> Callable[[str], str]:
+    """What `FRONTIER_POLITENESS_KEY` means: a function from a URL to the name of its unit."""
+    if key == HOST:
+        return host_of
+    if key == DOMAIN:
+        return lambda url: registered_domain(host_of(url))
+    if key == ADDRESS:
+        return addresses.unit_of
+    assert callable(key)
+    return _careful(key)
+
+
+def _careful(function: Callable[[str], str]) -> Callable[[str], str]:
+    """*function*, with the host for what it has no answer to, so that no URL is lost by it."""
+
+    def unit_of(url: str) -> str:
+        try:
+            unit = function(url)
+        except Exception:
+            logger.exception("FRONTIER_POLITENESS_KEY has no answer to %s; its host is taken", url)
+            unit = ""
+        return keys.clean_host(unit) if isinstance(unit, str) and unit else host_of(url)
+
+    return unit_of

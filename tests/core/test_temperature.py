@@ -1,0 +1,202 @@
+"""Hot domains: behind all cooler ones above the soft rate, not at all above the hard one."""
+
+import random
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_frontier.core import keys
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.hosts import Host, Politeness
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.records import HostRow
+from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.temperature import BURST, Heat, Rates, TemperedHosts
+
+NOW = 1_700_000_000.0
+FETCHED = Outcome(Event.FETCHED, 200)
+
+
+def domain_of(host: str) -> str:
+    return host.rpartition("/")[2]
+
+
+# -- heat ------------------------------------------------------------------------------------------------
+
+
+@given(st.floats(0.001, 1000))
+def test_what_waits_until_it_may_comes_at_the_rate(rate: float) -> None:
+    """After the burst; in double precision, so that the real time of day does not matter."""
+    heat, now = Heat(rate), NOW
+    for _ in range(BURST):
+        assert not heat.wait(now)
+        heat.add(now)
+    begin = now
+    for _ in range(100):
+        assert heat.wait(now)
+        now += heat.wait(now)
+        heat.add(now)
+    grain = 100 * (1e-3 + 2.4e-7)  # what each wait is longer
+    assert 99 / rate <= now - begin <= 102 / rate + grain
+
+
+def test_heat_decays_without_anything_happening() -> None:
+    heat = Heat(1.0)
+    for _ in range(100):
+        heat.add(NOW)
+    assert heat.at(NOW) == 100
+    assert heat.at(NOW + 10) == pytest.approx(36.8, abs=0.1)
+    assert heat.at(NOW + 1000) < 1e-6
+    assert not heat.wait(NOW + 1000)
+
+
+# -- hosts -----------------------------------------------------------------------------------------------
+
+
+def host(name: str, number: int, priority: int, pages: int = 1) -> Host:
+    found = Host(name, HostRow(), Politeness(0.0, 1000))
+    for page in range(pages):
+        found.add(keys.rank(priority, 0, number * 1000 + page, number * 1000 + page))
+    return found
+
+
+def hand_out(hosts: TemperedHosts, now: float) -> Iterator[str]:
+    """Names of the hosts whose pages are handed out at *now*."""
+    while (found := hosts.best(now)) is not None:
+        found.take()
+        found.in_flight += 1
+        hosts.put(found, now)
+        hosts.leased(found, now)
+        yield found.name
+
+
+def hosts_of(names: dict[str, int], rates: Rates) -> TemperedHosts:
+    """A page on each host, with its priority."""
+    hosts = TemperedHosts(rates)
+    for number, (name, priority) in enumerate(names.items()):
+        hosts.by_name[name] = host(name, number, priority)
+        hosts.put(hosts.by_name[name], NOW)
+    return hosts
+
+
+def test_above_the_soft_rate_all_others_come_first() -> None:
+    """The best pages are all of one domain: after its burst the worst page of another one comes first."""
+    names = {**{f"{number}/many": 100 - number for number in range(30)}, "1/one": -5, "1/two": -9}
+    found = list(hand_out(hosts_of(names, Rates(1.0, 0.0, domain_of)), NOW))
+    many = [f"{number}/many" for number in range(30)]
+    assert found == [*many[:BURST], "1/one", "1/two", *many[BURST:]]
+
+
+def test_a_domain_that_has_cooled_comes_first_again() -> None:
+    names = {**{f"{number}/many": 100 - number for number in range(30)}, "1/one": -5}
+    hosts = hosts_of(names, Rates(1.0, 0.0, domain_of))
+    assert len(list(islice(hand_out(hosts, NOW), BURST))) == BURST
+    assert list(islice(hand_out(hosts, NOW + 2), 2)) == ["10/many", "11/many"]
+    assert list(islice(hand_out(hosts, NOW + 2), 2)) == ["1/one", "12/many"]
+
+
+def test_above_the_hard_rate_nothing_comes_until_it_has_cooled() -> None:
+    names = {f"{number}/many": 100 - number for number in range(30)}
+    hosts = hosts_of({**names, "1/one": -5}, Rates(0.0, 0.5, domain_of))
+    assert list(hand_out(hosts, NOW)) == [*list(names)[:BURST], "1/one"]
+    when = hosts.next_ready()
+    assert when is not None
+    assert 1.0 < when - NOW < 1.1  # the first one waits from half a page over the limit
+    assert list(hand_out(hosts, when - 0.01)) == []
+    assert list(hand_out(hosts, when)) == ["10/many"]
+    following = hosts.next_ready()
+    assert following is not None
+    assert following - when == pytest.approx(2.0, abs=0.02)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.sampled_from("abc"), st.integers(-2, 2)), max_size=60),
+    st.lists(st.sampled_from([0.0, 0.05, 0.3, 1.0, 4.0, 40.0]), max_size=60),
+    st.sampled_from([0.0, 0.5, 3.0]),
+    st.sampled_from([0.0, 1.0, 5.0]),
+)
+def test_every_page_is_handed_out_once_and_no_domain_is_faster_than_allowed(
+    pages: list[tuple[int, str, int]], pauses: list[float], soft: float, hard: float
+) -> None:
+    hosts = TemperedHosts(Rates(soft, hard, domain_of))
+    now, waiting = NOW, dict(enumerate(pages))
+    found: list[tuple[float, int]] = []
+    for step in range(10_000):
+        for number in [number for number in waiting if number <= step]:
+            name, priority = f"{pages[number][0]}/{pages[number][1]}", waiting.pop(number)[2]
+            added = hosts.by_name.setdefault(name, Host(name, HostRow(), Politeness(0.0, 3)))
+            added.add(keys.rank(priority, 0, number, number))
+            hosts.put(added, now)
+        best = hosts.best(now)
+        if best is not None:
+            found.append((now, keys.rank_id(best.take())))
+            best.in_flight += 1
+            hosts.put(best, now)
+            hosts.leased(best, now)
+            best.in_flight -= step % 2  # some are answered at once
+            hosts.put(best, now)
+        elif not waiting and all(not each.heads or each.in_flight >= 3 for each in hosts.by_name.values()):
+            for each in hosts.by_name.values():
+                each.in_flight = 0
+                hosts.put(each, now)
+            if not any(each.heads for each in hosts.by_name.values()):
+                break
+        else:
+            when = hosts.next_ready()
+            assert when is not None or waiting
+            now = max(now, when or now)
+        now += pauses[step] if step < len(pauses) else 0.0
+    assert sorted(number for _, number in found) == list(range(len(pages)))
+    if hard:
+        for domain in "abc":
+            times = [when for when, number in found if pages[number][1] == domain]
+            for first in range(len(times)):
+                for last in range(first, len(times)):
+                    assert last - first + 1 <= BURST + hard * (times[last] - times[first]) + 1.5
+
+
+def test_heaps_and_domains_do_not_pile_up() -> None:
+    hosts = TemperedHosts(Rates(0.1, 0.0, domain_of))
+    chance = random.Random(1)
+    for number in range(3000):
+        now = NOW + number
+        name = f"{chance.randrange(20)}/{number}"
+        hosts.by_name[name] = host(name, number, chance.randrange(9))
+        hosts.put(hosts.by_name[name], now)
+        for found in hand_out(hosts, now):
+            hosts.by_name.pop(found)
+    assert len(hosts._domains) <= 400
+    assert hosts._entries <= 64
+    assert len(hosts._shown) <= 64
+
+
+# -- the frontier ----------------------------------------------------------------------------------------
+
+
+def test_a_crawl_over_virtual_time_keeps_the_rate_of_a_domain(tmp_path: Path) -> None:
+    """A thousand hosts of one domain, and one of another: that one is served at once."""
+    frontier = Frontier(Store(tmp_path), NOW, rates=Rates(0.0, 2.0, domain_of))
+    links = [
+        Link(str(n).encode().rjust(20), f"http://{n}/", f"{n}/many", kept_host=f"{n}/many") for n in range(50)
+    ]
+    frontier.discover([*links, Link(b"x" * 20, "http://x/", "x/one", kept_host="x/one")], NOW)
+    now, found = NOW, []
+    while frontier.pending:
+        lease = frontier.lease(now)
+        if lease is not None:
+            found.append((now, lease.host))
+            frontier.release(lease.id, FETCHED, now)
+            continue
+        when = frontier.wake_at()
+        assert when is not None
+        assert when > now
+        now = when
+    assert (NOW, "x/one") in found
+    assert (50 - BURST) / 2.0 - 1 <= now - NOW <= (50 - BURST) / 2.0 + 1
+    frontier.close()

@@ -1,0 +1,269 @@
+"""Hosts in trouble, as their servers saw it: left alone for as long as it takes, and no page lost."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections import Counter
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse, Response
+from server import Answer
+
+from scrapy_frontier.core.lifecycle import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Crawl
+    from server import Web
+
+    from scrapy_frontier.core.records import Page
+
+TOLERANCE = 0.02  # seconds: a request may be this much longer on its way than the one after it
+ADDONS = {"scrapy_frontier.Addon": 500}
+SOON = {"ADDONS": ADDONS, "FRONTIER_COOLDOWN": 0.5}
+
+
+class LinkSpider(Spider):
+    """Fetches *start_urls* and whatever they link."""
+
+    name = "links"
+
+    def parse(self, response: Response) -> Any:
+        if isinstance(response, HtmlResponse):
+            for link in response.css("a::attr(href)").getall():
+                yield Request(response.urljoin(link), errback=self.failed)
+
+    def failed(self, failure: Any) -> None:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value("errbacks")
+
+
+class WantsAllSpider(LinkSpider):
+    """Wants to see responses with status 429."""
+
+    handle_httpstatus_list = (429,)
+
+    def parse(self, response: Response) -> Any:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value(f"seen/{response.status}")
+        yield from super().parse(response)
+
+
+def ends(visits: list[Any], path: str) -> list[float]:
+    return [visit.end for visit in visits if visit.path == path]
+
+
+def all_done(pages: dict[str, Page]) -> bool:
+    return {page.state for page in pages.values()} == {State.DONE}
+
+
+def closed_port(host: str) -> int:
+    """A port of *host* that refuses connections."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_no_request_before_retry_after_has_passed(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], form: str
+) -> None:
+    web.link("/", *(f"/{number}" for number in range(6)))
+    until = time.time() + 3
+    asked = "2" if form == "seconds" else formatdate(until, usegmt=True)
+    web.on("/2", Answer(429, headers={"Retry-After": asked}), Answer())
+    crawl = run(LinkSpider, {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, start_urls=[web.url("/")])
+
+    assert crawl.reason == "finished"
+    refused = next(index for index, visit in enumerate(web.visits) if visit.path == "/2")
+    after = web.visits[refused + 1 :]
+    assert after
+    if form == "seconds":
+        assert after[0].begin - web.visits[refused].begin >= 2 - TOLERANCE
+    else:
+        assert after[0].begin - time.monotonic() + time.time() >= int(until) - TOLERANCE
+    assert Counter(web.paths()) == {"/": 1, "/2": 2, **{f"/{n}": 1 for n in (0, 1, 3, 4, 5)}}
+    found = pages()
+    assert all_done(found)
+    assert {page.attempts for page in found.values()} == {1}
+    assert "errbacks" not in crawl.stats
+    assert "retry/count" not in crawl.stats
+    assert crawl.stats["frontier/cooldown/strikes"] == crawl.stats["frontier/cooldown/postponed"] == 1
+
+
+def test_retry_after_outlives_sigkill(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    web.on("/1", Answer(429, headers={"Retry-After": "5"}), Answer())
+    urls = [web.url(f"/{number}") for number in range(1, 5)]
+    settings = {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    crawl = start(LinkSpider, settings, start_urls=urls)
+    web.wait(1)
+    deadline = time.monotonic() + 20
+    while "rests for" not in crawl.log and time.monotonic() < deadline:
+        time.sleep(0.02)
+    crawl.kill()
+    assert len(web.visits) == 1
+    second = start(LinkSpider, settings, start_urls=urls).wait()
+    assert second.reason == "finished"
+    assert web.gaps()[0] >= 5 - TOLERANCE
+    assert all_done(pages())
+    assert len(web.visits) == 5
+
+
+def test_bare_503_rests_and_doubles(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Three times 503: then everything comes, and nothing was charged to any page."""
+    answers = [Answer(503), Answer(503), Answer(503), Answer()]
+    web.on("/", *answers)
+    crawl = run(LinkSpider, SOON, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert [gap >= least - TOLERANCE for gap, least in zip(web.gaps(), (0.5, 1, 2), strict=True)] == [
+        True
+    ] * 3
+    (page,) = pages().values()
+    assert (page.state, page.attempts) == (State.DONE, 1)
+
+
+def test_what_was_under_way_adds_no_strike(web: Web, run: Callable[..., Crawl]) -> None:
+    """Eight requests at once are turned away: one incident, and then one request asks at a time."""
+    web.default = Answer(429, delay=0.3)
+    crawl = run(
+        LinkSpider,
+        {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_COOLDOWN_WAIT": 0.9},
+        start_urls=[web.url(f"/{number}") for number in range(8)],
+    )
+    assert crawl.reason == "finished"
+    assert crawl.stats["frontier/cooldown/strikes"] == 2
+    assert crawl.stats["frontier/cooldown/postponed"] == 9
+    assert [visit.under_way for visit in web.visits[8:]] == [1]
+
+
+def test_a_host_that_is_down_disturbs_nobody(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Its pages keep their attempts and stay queued; the crawl ends by itself and says when to come back."""
+    port = closed_port(web.name(1))
+    down = [f"http://{web.name(1)}:{port}/{number}" for number in range(5)]
+    urls = [web.url(f"/{number}") for number in range(20)]
+    settings = {**SOON, "FRONTIER_COOLDOWN_WAIT": 3}
+    crawl = run(LinkSpider, settings, start_urls=[*down, *urls])
+
+    assert crawl.reason == "finished"
+    assert len(web.visits) == 20
+    assert web.times()[-1] - web.times()[0] < 1.5
+    found = pages()
+    assert {found[url].state for url in urls} == {State.DONE}
+    assert {(found[url].state, found[url].attempts) for url in down} == {(State.QUEUED, 0)}
+    assert "5 pages of 1 hosts that rest after trouble stay queued: run the crawl again" in crawl.log
+    assert crawl.stats["frontier/pages/queued"] == 5
+
+
+def test_a_host_that_comes_back_is_crawled(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Connections are closed without an answer, until they are answered."""
+    web.default = Answer(drop=True)
+    urls = [web.url(f"/{number}") for number in range(4)]
+    settings = {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    crawl = start(LinkSpider, settings, start_urls=urls)
+    web.wait(2)
+    web.default = Answer()
+    assert crawl.wait().reason == "finished"
+    found = pages()
+    assert all_done(found)
+    assert {page.attempts for page in found.values()} == {1}
+
+
+def test_a_page_that_never_works_does_not_silence_its_host(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Its connection is always reset: it fails in the end, and its host never rests longer than once."""
+    web.link("/", "/bad", *(f"/{number}" for number in range(30)))
+    web.on("/bad", Answer(drop=True))
+    settings = {
+        **SOON,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+        "DOWNLOAD_DELAY": 0.1,
+        "FRONTIER_RETRY_DELAY": 0.1,
+        "RETRY_TIMES": 1,
+    }
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    found = pages()
+    assert found[web.url("/bad")].state is State.FAILED
+    assert found[web.url("/bad")].attempts == 2
+    assert {page.state for url, page in found.items() if not url.endswith("bad")} == {State.DONE}
+    assert crawl.stats["errbacks"] == 1
+    assert max(web.gaps()) < 1
+
+
+def test_a_response_the_spider_wants_is_passed_on_and_the_host_rests(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    web.link("/", "/1", status=429, headers={"Retry-After": "1"})
+    settings = {**SOON, "RETRY_HTTP_CODES": [503]}
+    crawl = run(WantsAllSpider, settings, start_urls=[web.url("/")])
+    assert crawl.stats["seen/429"] == 1
+    assert web.paths() == ["/", "/1"]
+    assert web.gaps()[0] >= 1 - TOLERANCE
+
+
+def test_a_page_that_waited_for_robots_txt_waits_on(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """It was handed out already when the answer to robots.txt, fetched beside the pages, was a 429."""
+    web.on("/robots.txt", Answer(429, headers={"Retry-After": "2"}), Answer())
+    middleware = {"scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware": 610}
+    settings = {"ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False, "DOWNLOADER_MIDDLEWARES": middleware}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/"), web.url("/other", 1)])
+    assert crawl.reason == "finished"
+    assert web.paths(0) == ["/robots.txt", "/"]
+    assert web.gaps()[0] >= 2 - TOLERANCE
+    assert {page.attempts for page in pages().values()} == {1}
+
+
+def test_a_page_that_takes_too_long_leaves_its_host_alone(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """The first request of the host times out: another page asks first whether it is back."""
+    web.on("/slow", Answer(delay=30), Answer())
+    settings = {**SOON, "DOWNLOAD_TIMEOUT": 0.5, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/slow"), web.url("/1"), web.url("/2")])
+    assert crawl.reason == "finished"
+    assert web.paths() == ["/slow", "/1", "/slow", "/2"]
+    assert web.gaps()[0] >= 1 - TOLERANCE
+    found = pages()
+    assert all_done(found)
+    assert {page.attempts for page in found.values()} == {1}
+    assert "timed out" in crawl.log
+
+
+def test_off_means_scrapys_retries(web: Web, run: Callable[..., Crawl]) -> None:
+    web.on("/", Answer(429, headers={"Retry-After": "30"}), Answer())
+    crawl = run(LinkSpider, {"ADDONS": ADDONS, "FRONTIER_COOLDOWN": 0}, start_urls=[web.url("/")])
+    assert crawl.stats["retry/count"] == 1
+    assert web.gaps()[0] < 10
+
+
+def test_with_another_scheduler_it_does_nothing(web: Web, run: Callable[..., Crawl]) -> None:
+    web.on("/", Answer(429, headers={"Retry-After": "30"}), Answer())
+    ours = "scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware"
+    settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "DOWNLOADER_MIDDLEWARES": {ours: 610}}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
+    assert crawl.stats["retry/count"] == 1
+    assert web.paths() == ["/", "/"]
+
+
+def test_a_delay_that_follows_the_response_time(web: Web, run: Callable[..., Crawl]) -> None:
+    web.default = Answer(delay=0.2)
+    settings = {"FRONTIER_DELAY_FACTOR": 3, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    run(LinkSpider, settings, start_urls=[web.url(f"/{number}") for number in range(4)])
+    assert min(web.gaps()) >= 0.6 - TOLERANCE

@@ -1,0 +1,88 @@
+"""Settings that make no sense are refused, with what to set instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scrapy.settings import Settings
+
+from scrapy_frontier import grouping
+from scrapy_frontier.grouping import Addresses, registered_domain, unit_function
+from scrapy_frontier.settings import FrontierSetting, FrontierSettings
+
+
+def read(**settings: Any) -> FrontierSettings:
+    return FrontierSettings.from_settings(Settings(settings))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "remedy"),
+    [
+        ("FRONTIER_COOLDOWN", -1, "a number of at least 0"),
+        ("FRONTIER_COOLDOWN", "soon", "a number of at least 0"),
+        ("FRONTIER_COOLDOWN_MAX", 30, "less than FRONTIER_COOLDOWN = 60"),
+        ("FRONTIER_COOLDOWN_WAIT", "inf", "a number of at least 0"),
+        ("FRONTIER_DELAY_FACTOR", -2, "a number of at least 0"),
+        ("FRONTIER_POLITENESS_KEY", "hosts", "'host', 'domain', 'ip' or a function"),
+        ("FRONTIER_POLITENESS_KEY", "nowhere.function", "'host', 'domain', 'ip' or a function"),
+        ("FRONTIER_POLITENESS_KEY", 5, "'host', 'domain', 'ip' or a function"),
+        ("FRONTIER_CLOCK", "nowhere.clock", "a function that returns seconds"),
+    ],
+)
+def test_a_senseless_value_is_refused(name: str, value: Any, remedy: str) -> None:
+    with pytest.raises(FrontierSetting, match=name) as refused:
+        read(**{name: value})
+    assert remedy in str(refused.value)
+
+
+def test_a_first_rest_longer_than_a_day_is_the_longest_too() -> None:
+    assert read(FRONTIER_COOLDOWN=100_000).cooldown == (100_000, 100_000)
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("www.example.com", "example.com"),
+        ("a.b.example.co.uk", "example.co.uk"),
+        ("example.com", "example.com"),
+        ("co.uk", "co.uk"),
+        ("localhost", "localhost"),
+        ("127.0.0.2", "127.0.0.2"),
+        ("2001:db8::1", "2001:db8::1"),
+        ("", ""),
+    ],
+)
+def test_registered_domains(host: str, domain: str) -> None:
+    assert registered_domain(host) == domain
+
+
+def test_the_unit_of_a_url() -> None:
+    url = "https://www.example.com:8080/a"
+    addresses = Addresses()
+    assert unit_function("host", addresses)(url) == "www.example.com"
+    assert unit_function("domain", addresses)(url) == "example.com"
+    by_address = unit_function("ip", addresses)
+    assert by_address(url) == "www.example.com"
+    addresses.learn("www.example.com", "192.0.2.1")
+    assert by_address(url) == "192.0.2.1"
+
+
+@pytest.mark.parametrize("answer", [None, "", 5, ValueError("no")])
+def test_a_function_without_an_answer_loses_no_url(answer: Any) -> None:
+    def function(url: str) -> Any:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert unit_function(function, Addresses())("http://a.example/") == "a.example"
+    assert unit_function(lambda url: "a\0b", Addresses())("http://a.example/") == "ab"
+
+
+def test_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grouping, "_MOST_ADDRESSES", 10)
+    addresses = Addresses()
+    for number in range(25):
+        addresses.learn(f"h{number}.example", "192.0.2.1")
+    assert addresses.get("h24.example")
+    assert sum(addresses.get(f"h{number}.example") is not None for number in range(25)) <= 10
