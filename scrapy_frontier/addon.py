@@ -14,17 +14,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
-# Ours, and the one of Scrapy in whose place it comes.
+_OURS = "scrapy_frontier.downloadermiddlewares"
 _STOCK = "scrapy.downloadermiddlewares"
+# Ours, and the one of Scrapy in whose place it comes.
 REPLACED = {
     "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
+    f"{_OURS}.redirect.MetaRefreshMiddleware": f"{_STOCK}.redirect.MetaRefreshMiddleware",
+    f"{_OURS}.redirect.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
 }
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
 DOWNLOADER_MIDDLEWARES = {
-    "scrapy_frontier.downloadermiddlewares.address.AddressMiddleware": 60,
+    f"{_OURS}.address.AddressMiddleware": 60,
+    f"{_OURS}.private.PrivateNetworkMiddleware": 90,  # before robots.txt is asked for
+    f"{_OURS}.directives.DirectivesMiddleware": 540,
     # Below retries, redirects and decompression (550 to 600), above what looks at pages.
-    "scrapy_frontier.downloadermiddlewares.sitemaps.SitemapsMiddleware": 545,
-    "scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware": 610,
+    f"{_OURS}.sitemaps.SitemapsMiddleware": 545,
+    f"{_OURS}.cooldown.CooldownMiddleware": 610,
 }
 
 

@@ -188,8 +188,8 @@ class _Resolved:
         self.done.callback(self.addresses)
 
 
-async def first_address(host: str) -> str | None:
-    """The address to which a connection to *host* goes first; None where it does not resolve.
+async def addresses_of(host: str) -> list[str]:
+    """The addresses that *host* resolves to, none where it does not.
 
     Asks the resolver that connections use, so its cache gives both the same answer. Without a reactor that is
     the event loop's.
@@ -199,14 +199,17 @@ async def first_address(host: str) -> str | None:
 
         resolved = _Resolved()
         reactor.nameResolver.resolveHostName(resolved, host)
-        addresses = await maybe_deferred_to_future(resolved.done)
-    else:
-        try:
-            found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except OSError:
-            return None
-        addresses = [str(each[4][0]) for each in found]
-    return addresses[0] if addresses else None
+        return await maybe_deferred_to_future(resolved.done)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [str(each[4][0]) for each in found]
+
+
+async def first_address(host: str) -> str | None:
+    """The address to which a connection to *host* goes first; None where it does not resolve."""
+    return next(iter(await addresses_of(host)), None)
 
 
 def download_slot(crawler: Crawler, host: str) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from twisted.internet.defer import Deferred
 
 from . import compat
 from .core.leases import Lease, Outcome
@@ -39,7 +40,11 @@ class Consumed(IgnoreRequest):
 
 
 class Flight:
-    """A request on its way, from hand-out to release, and what was seen of it so far."""
+    """A request on its way, from hand-out to release, and what was seen of it so far.
+
+    ``notes`` say what was found on a page that was fetched; ``led_to`` is the page it names as its better
+    self. Both end up in its record.
+    """
 
     __slots__ = (
         "child",
@@ -47,6 +52,8 @@ class Flight:
         "error",
         "is_fetched",
         "lease",
+        "led_to",
+        "notes",
         "request",
         "spider_error",
         "status",
@@ -61,6 +68,8 @@ class Flight:
         self.spider_error: BaseException | None = None
         self.child: Request | None = None
         self.child_outcome: Outcome | None = None
+        self.notes: tuple[str, ...] = ()
+        self.led_to: Request | None = None
 
     @property
     def response_time(self) -> float | None:
@@ -101,6 +110,10 @@ class Flights:
 
     def __contains__(self, request: Request) -> bool:
         return id(request) in self._by_request
+
+    def find(self, request: Request | None) -> Flight | None:
+        """The flight of *request*; None for one that the scheduler did not hand out, or that has ended."""
+        return self._by_request.get(id(request))
 
     def lease_of(self, request: Request) -> Lease | None:
         """The lease of a request under way; None for one that we did not hand out."""
@@ -178,6 +191,15 @@ class Flights:
             self.ended(request)
 
 
+def may_be_called_again(flight: Flight) -> bool:
+    """Whether another request may be given the callback of *flight*.
+
+    Of what is no method of the spider nobody can tell: the shell waits for one call, and a second one fails.
+    """
+    owner = getattr(flight.request.callback, "__self__", None)
+    return flight.lease.is_stored and not isinstance(owner, Deferred)
+
+
 def verdict(flight: Flight, closing: bool = False) -> Outcome:
     """What becomes of the page.
 
@@ -199,7 +221,7 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
         return Outcome(_FINAL_EVENTS[flight.status], flight.status, f"HTTP {flight.status}")
     if flight.status >= 400:
         return Outcome(Event.FAILED, flight.status, f"HTTP {flight.status}")
-    return Outcome(Event.FETCHED, flight.status)
+    return Outcome(Event.FETCHED, flight.status, "; ".join(flight.notes))
 
 
 def _after_error(error: BaseException, closing: bool) -> Outcome:

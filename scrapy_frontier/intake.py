@@ -15,7 +15,7 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
-from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, SLOT, START, Codec, Unstorable
+from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, REFUSED, SLOT, START, Codec, Unstorable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -85,6 +85,8 @@ class Intake:
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page."""
         runtime = self._runtime
+        if REFUSED in request.meta:
+            return self._refuse(request, runtime)
         flight = self._flights.leading_to(request)
         if flight is not None and POSTPONED in request.meta:
             return self._postponed(flight, request)
@@ -142,6 +144,16 @@ class Intake:
         self._tally["dupefilter/filtered"] += known
         self._tally["scheduler/enqueued/disk"] += len(links) - known
         return len(links) - known
+
+    def _refuse(self, request: Request, runtime: Runtime) -> bool:
+        """Make the page of *request* known without queueing it; always False."""
+        url_host = host_of(request.url)
+        host = self._host_key(request, url_host)
+        link = Link(self._fingerprint(request, runtime), request.url, host, request.priority)
+        self._recent.discard(request.url)  # a link to it that is meant must be heard
+        kept = link._replace(kept_host="" if host == url_host else host)
+        runtime.frontier.see((kept,), runtime.clock(), str(request.meta.pop(REFUSED)))
+        return False
 
     def _fingerprint(self, request: Request, runtime: Runtime) -> bytes:
         """Who *request* is; a URL that alone says so is remembered."""
@@ -247,7 +259,9 @@ class Intake:
         """
         frontier = self._runtime.frontier
         page = frontier.page(known)
-        if page is None:  # it lives in memory, so in this run
+        if (
+            page is None or page.state is State.SEEN
+        ):  # it lives in memory, so in this run; or is not wanted yet
             return True
         if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
             parent = frontier.page(page.parent) if page.parent is not None else None

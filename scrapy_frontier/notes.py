@@ -11,9 +11,16 @@ if TYPE_CHECKING:
     import logging
 
     from scrapy import Spider
+    from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
     from .core.frontier import Frontier
+
+
+def count(crawler: Crawler, name: str) -> None:
+    """Count one more of what happens a few times a page at most."""
+    if crawler.stats is not None:
+        crawler.stats.inc_value(name)
 
 
 class Notes:

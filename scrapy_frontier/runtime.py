@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from .core.leases import Lease
+    from .flights import Flight, Flights
     from .gate import Gate
     from .intake import Intake
 
@@ -39,6 +40,16 @@ _runtimes: WeakKeyDictionary[Crawler, Runtime] = WeakKeyDictionary()
 def runtime_of(crawler: Crawler) -> Runtime | None:
     """The open frontier of *crawler*; None before and after, and with another scheduler."""
     return _runtimes.get(crawler)
+
+
+def flight_of(crawler: Crawler, request: Request | None) -> Flight | None:
+    """The flight of a request that the scheduler of *crawler* handed out.
+
+    None for one that is downloaded beside it (``engine.download``: robots.txt, media, inline requests), and
+    with another scheduler.
+    """
+    runtime = _runtimes.get(crawler)
+    return runtime.flights.find(request) if runtime is not None and runtime.flights is not None else None
 
 
 def _no_lease(request: Request) -> None:
@@ -66,6 +77,7 @@ class Runtime:
     def __init__(self, crawler: Crawler, spider: Spider) -> None:
         settings = self.settings = FrontierSettings.from_settings(crawler.settings)
         self.clock = settings.clock or steady_clock()
+        self.flights: Flights | None = None  # set by the scheduler
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None
         self.fingerprint: Callable[[Request], bytes] = fingerprinter.fingerprint

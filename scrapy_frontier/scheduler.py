@@ -136,6 +136,7 @@ class FrontierScheduler(BaseScheduler):
     def _open(self, spider: Spider) -> None:
         crawler = self.crawler
         runtime = self.runtime = Runtime(crawler, spider)
+        runtime.flights = self._flights
         runtime.is_handed_out = self._flights.__contains__
         runtime.lease_of = self._flights.lease_of
         self._codec = Codec(spider)
@@ -275,6 +276,9 @@ class FrontierScheduler(BaseScheduler):
             return
         try:
             outcome = verdict(flight, compat.is_closing(self.crawler))
+            if flight.led_to is not None and outcome.target is None:
+                target = runtime.frontier.find(runtime.fingerprint(flight.led_to))
+                outcome = outcome._replace(target=target)
             state = runtime.frontier.release(flight.lease.id, outcome, runtime.clock())
             if state is None:
                 self._tally["frontier/late"] += 1

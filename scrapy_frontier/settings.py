@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
+from .core.chains import ChainLimits
 from .core.cooldown import Rule
 from .core.delays import Pace
 from .core.errors import FrontierError
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+NOINDEX = ("drop-items", "flag", "skip")
+CANONICAL = ("alias", "edge")
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 
 
@@ -51,6 +55,15 @@ class FrontierSettings:
     domain_rate_max: float  # the same, beyond which it waits; 0: off
     politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `grouping`
     clock: Callable[[], float] | None
+    obeys_noindex: bool
+    obeys_nofollow: bool  # of a page as a whole
+    obeys_rel_nofollow: bool  # of a link
+    obeys_canonical: bool
+    noindex: str  # one of NOINDEX
+    nofollow_rels: frozenset[str]  # link types, in lower case
+    canonical: str  # one of CANONICAL
+    redirects: ChainLimits
+    ajax: bool
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> FrontierSettings:
@@ -65,7 +78,7 @@ class FrontierSettings:
             robots_timeout=_number(settings, "FRONTIER_ROBOTS_TIMEOUT", 30.0, float, least=1),
             robots_patience=_number(settings, "FRONTIER_ROBOTS_PATIENCE", 120.0, float),
             crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
-            sitemaps=_flag(settings, "FRONTIER_SITEMAPS", default=False),
+            sitemaps=_switch(settings, "FRONTIER_SITEMAPS", default=False),
             cooldown=_cooldown(settings),
             cooldown_wait=_number(settings, "FRONTIER_COOLDOWN_WAIT", 300.0, float),
             pace=Pace(
@@ -76,7 +89,28 @@ class FrontierSettings:
             domain_rate_max=_number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0, float),
             politeness_key=_politeness_key(settings),
             clock=_clock(settings),
+            obeys_noindex=_switch(settings, "FRONTIER_OBEY_NOINDEX", True),
+            obeys_nofollow=_switch(settings, "FRONTIER_OBEY_NOFOLLOW", True),
+            obeys_rel_nofollow=_switch(settings, "FRONTIER_OBEY_REL_NOFOLLOW", True),
+            obeys_canonical=_switch(settings, "FRONTIER_OBEY_CANONICAL", True),
+            noindex=_choice(settings, "FRONTIER_NOINDEX", NOINDEX),
+            nofollow_rels=_words(settings, "FRONTIER_NOFOLLOW_RELS", ("nofollow",)),
+            canonical=_choice(settings, "FRONTIER_CANONICAL", CANONICAL),
+            redirects=ChainLimits(
+                _number(settings, "FRONTIER_REDIRECT_MAX_HOSTS", ChainLimits().most_hosts, int),
+                _switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
+            ),
+            ajax=_switch(settings, "FRONTIER_AJAX", False),
         )
+
+    @classmethod
+    def of_component(cls, settings: BaseSettings) -> FrontierSettings:
+        """`from_settings` for a middleware: it is left out where a setting makes no sense, since the
+        scheduler says so and closes the spider."""
+        try:
+            return cls.from_settings(settings)
+        except FrontierSetting as error:
+            raise NotConfigured(str(error)) from error
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait before the page is fetched again after *attempts* leases."""
@@ -97,14 +131,32 @@ def _number(settings: BaseSettings, name: str, default: float, kind: type, least
     return number
 
 
-def _flag(settings: BaseSettings, name: str, default: bool) -> bool:
+def _switch(settings: BaseSettings, name: str, default: bool) -> bool:
     value = settings.get(name)
     if value is None:
         return default
     try:
         return settings.getbool(name)
-    except (TypeError, ValueError):
-        raise FrontierSetting(f"{name} = {value!r}: set True or False") from None
+    except (TypeError, ValueError) as error:
+        raise FrontierSetting(f"{name} = {value!r}: set True or False") from error
+
+
+def _choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
+    """One of *choices*, the first where nothing is set."""
+    value = settings.get(name)
+    if value is None:
+        return choices[0]
+    if value not in choices:
+        raise FrontierSetting(f"{name} = {value!r}: set one of {', '.join(map(repr, choices))}")
+    return str(value)
+
+
+def _words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> frozenset[str]:
+    value = settings.get(name, default)
+    words = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple, set, frozenset)) or not all(type(word) is str for word in words):
+        raise FrontierSetting(f"{name} = {value!r}: set a list of words")
+    return frozenset(word.lower() for word in words)
 
 
 def _cooldown(settings: BaseSettings) -> Rule:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from scrapy_frontier import addon, requests
+from scrapy_frontier.core.chains import REFUSALS
 from scrapy_frontier.core.lifecycle import State
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,7 +20,12 @@ def section(title: str) -> str:
 
 
 def first_cells(text: str) -> set[str]:
-    return set(re.findall(r"^\| `([^`]+)`", text, re.MULTILINE))
+    """What stands between backquotes in the first cells of a table."""
+    return {
+        name
+        for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
+        for name in re.findall("`([^`]+)`", cell)
+    }
 
 
 def test_it_is_short_and_narrow() -> None:
@@ -46,6 +52,7 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
         "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
         "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
+        "FRONTIER_REDIRECT_MAX_HOSTS": f"{defaults.redirects.most_hosts}",
         "FRONTIER_ROBOTS_TIMEOUT": f"{defaults.robots_timeout:g}",
         "FRONTIER_ROBOTS_PATIENCE": f"{defaults.robots_patience:g}",
         "FRONTIER_CRAWL_DELAY_MAX": f"{defaults.crawl_delay_max:g}",
@@ -71,13 +78,10 @@ def test_every_stat_is_in_the_table() -> None:
 
 
 def test_every_meta_key_is_in_the_table() -> None:
-    assert first_cells(section("Meta keys")) == {
-        requests.AUTO_SLOT,
-        requests.ERRAND,
-        requests.LASTMOD,
-        requests.SITEMAP,
-        "download_slot",
-    }
+    code = SOURCE[ROOT / "scrapy_frontier/requests.py"]
+    ours = set(re.findall(r'^[A-Z_]+ = "(frontier_\w+)"', code, re.MULTILINE))
+    assert requests.AUTO_SLOT in ours
+    assert first_cells(section("Meta keys")) == ours | {requests.ERRAND, "download_slot"}
 
 
 def test_every_reason_to_close_is_named() -> None:
@@ -96,6 +100,11 @@ def test_what_the_addon_changes_is_listed() -> None:
     for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.DOWNLOADER_MIDDLEWARES}.items():
         assert path in text
         assert f"at {order}" in text
+
+
+def test_the_refusals_of_redirects_are_listed() -> None:
+    (row,) = re.findall(r"^\| `frontier/redirects/refused` \| (.*) \|", section("Stats"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == {refusal.name for refusal in REFUSALS}
 
 
 def test_ci_runs_the_tests_the_readme_names() -> None:

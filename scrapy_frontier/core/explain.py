@@ -31,6 +31,8 @@ _CALLBACK = "callback raised "
 _UNREADABLE = "unreadable record: "
 _DROPPED = "led to a request that was dropped"
 _LED = "led to "
+_NOT_FOLLOWED = re.compile(r"redirect refused: (.*?) \((.*)\)", re.DOTALL).fullmatch
+_KEPT_NOWHERE = "noindex: "
 
 
 class Facts(NamedTuple):
@@ -175,8 +177,8 @@ def _after_last(page: Page) -> str:
 def _done(facts: Facts) -> str:
     page = facts.page
     status = f" with HTTP {page.status}" if page.status else ""
-    reason = f": {page.reason}" if page.reason else ""
-    return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{reason}."
+    notes = f"; {page.reason}" if page.reason else ""
+    return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{notes}."
 
 
 def _redirected(facts: Facts) -> str:
@@ -231,6 +233,12 @@ def _failed(facts: Facts) -> str:
 
 def _excluded(facts: Facts) -> str:
     reason = facts.page.reason or "no reason was kept"
+    if refused := _NOT_FOLLOWED(reason):
+        target = refused[2] or "nowhere"
+        return f"It led on {_when(facts.page)} to {target}, which was not followed: {refused[1]}."
+    if reason.startswith(_KEPT_NOWHERE):
+        said = reason.removeprefix(_KEPT_NOWHERE)
+        return f"It was fetched on {_when(facts.page)} and not given to the spider: {said} (noindex)."
     return f"It must not be fetched, as was found on {_when(facts.page)}: {reason}."
 
 

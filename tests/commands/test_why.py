@@ -13,6 +13,7 @@ from stores import NOW, Frontiers, change, crawl, fetch, link, start
 
 import scrapy_frontier
 from scrapy_frontier.core import explain, keys
+from scrapy_frontier.core.chains import REFUSALS
 from scrapy_frontier.core.explain import moment, span
 from scrapy_frontier.core.findings import DAMAGED
 from scrapy_frontier.core.hosts import Politeness
@@ -21,6 +22,9 @@ from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.records import Page, encode_page
 from scrapy_frontier.core.robots_copy import Copy, learnt
 from scrapy_frontier.core.troubles import Trouble
+from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
+from scrapy_frontier.downloadermiddlewares.private import REFUSED
+from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
 from scrapy_frontier.flights import REASON, Consumed, Flight, verdict
 
 URL = "http://a.example/page"
@@ -64,12 +68,12 @@ STORIES = {
     "sitemap": Story(
         verdict(flight(error=Consumed(Outcome(Event.FETCHED, 200, "sitemap of 2 entries")))),
         "sitemap of 2 entries",
-        f"It was fetched on {WHEN} with HTTP 200, at the first attempt: sitemap of 2 entries.",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; sitemap of 2 entries.",
     ),
     "broken sitemap": Story(
         verdict(flight(error=Consumed(Outcome(Event.FETCHED, 200, BROKEN)))),
         BROKEN,
-        f"It was fetched on {WHEN} with HTTP 200, at the first attempt: {BROKEN}.",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {BROKEN}.",
     ),
     "gone": Story(
         verdict(flight(is_fetched=True, status=404)),
@@ -129,6 +133,38 @@ STORIES = {
         "led to http://b.example/",
         f"It led on {WHEN} to http://b.example/, which is not a page of its own here.",
     ),
+    "kept nowhere": Story(
+        verdict(flight(error=IgnoreRequest(SKIPPED))),
+        "noindex: the page asks to be kept nowhere",
+        f"It was fetched on {WHEN} and not given to the spider: the page asks to be kept nowhere (noindex).",
+    ),
+    "items dropped and links not followed": Story(
+        verdict(flight(is_fetched=True, status=200, notes=(ITEMS["drop-items"], NOFOLLOW))),
+        "noindex: its items were dropped; nofollow: its links were not followed",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; noindex: its items were dropped; "
+        "nofollow: its links were not followed.",
+    ),
+    "items marked": Story(
+        verdict(flight(is_fetched=True, status=200, notes=(ITEMS["flag"],))),
+        "noindex: its items were marked",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; noindex: its items were marked.",
+    ),
+    "alias": Story(
+        verdict(flight(is_fetched=True, status=200, notes=(ALIAS + "http://a.example/",))),
+        "alias of http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; alias of http://a.example/.",
+    ),
+    "refresh": Story(
+        verdict(flight(is_fetched=True, status=200, notes=("refreshes to http://a.example/",))),
+        "refreshes to http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; refreshes to http://a.example/.",
+    ),
+    "resolved to a private address": Story(
+        verdict(flight(error=IgnoreRequest(f"{REFUSED} (10.0.0.1)"))),
+        "a public page led to it, and its address is private (10.0.0.1)",
+        f"It must not be fetched, as was found on {WHEN}: a public page led to it, and its address is "
+        "private (10.0.0.1).",
+    ),
     "unreadable record": Story(
         Outcome(Event.FAILED, reason="unreadable record: spider 's' has no method 'old'"),
         "unreadable record: spider 's' has no method 'old'",
@@ -164,6 +200,16 @@ STORIES = {
         "It is queued: it is the next page of a.example, and the host may be visited now; this will be "
         "attempt 2 of 10, because the last one ended with: not released in time.",
     ),
+}
+
+
+STORIES |= {
+    f"redirect refused: {refused.name}": Story(
+        Outcome(Event.EXCLUDED, 302, f"{NOT_FOLLOWED}{refused.reason} (http://b.example/(x))"),
+        f"redirect refused: {refused.reason} (http://b.example/(x))",
+        f"It led on {WHEN} to http://b.example/(x), which was not followed: {refused.reason}.",
+    )
+    for refused in REFUSALS
 }
 
 
@@ -381,6 +427,10 @@ LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier
     [
         (Page(URL, State.SEEN, reason="over budget", changed=1), "It is known but not queued: over budget."),
         (Page(URL, State.SEEN), "It is known but not queued: no reason was kept."),
+        (
+            Page(URL, State.SEEN, reason="linked with rel=nofollow by http://b.example/", changed=1),
+            "It is known but not queued: linked with rel=nofollow by http://b.example/.",
+        ),
         (
             Page(URL, State.LEASED),
             LEASED,

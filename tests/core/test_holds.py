@@ -240,6 +240,15 @@ def test_the_largest_delay_counts_and_one_request_at_a_time(tmp_path: Path) -> N
     assert take(frontier, NOW + 2)  # several at once again
 
 
+def test_a_delay_the_site_asks_for_counts_from_its_answer(frontier: Frontier) -> None:
+    """However late a busy event loop has sent the request, and however slow the answer was."""
+    frontier.site_delay(A, 5.0, NOW)
+    lease = take(frontier)
+    frontier.left(lease.id, NOW + 3)
+    drain(frontier, NOW + 3)
+    assert frontier.wake_at() == NOW + 8
+
+
 def test_saying_the_same_again_changes_nothing(frontier: Frontier) -> None:
     assert frontier.site_delay(A, 5.0, NOW)
     assert not frontier.site_delay(A, 5.0, NOW)

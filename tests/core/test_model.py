@@ -6,6 +6,7 @@ scorer that changes its mind all the time.
 """
 
 import copy
+import random
 import shutil
 import tempfile
 from collections import defaultdict
@@ -19,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scrapy_frontier.core import keys, records
 from scrapy_frontier.core.adjacency import NOFOLLOW, Edge, decode_row
+from scrapy_frontier.core.cooldown import Cooldown, Rule, after_trouble
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.graph import ROW, key_id
 from scrapy_frontier.core.hosts import SENDING, Politeness
@@ -26,6 +28,7 @@ from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import FINISHED, Event, State
 from scrapy_frontier.core.scorer import NOTICED, Scorer, bucket
 from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.troubles import Trouble
 
 NOW = 1_700_000_000.0
 MAX_ATTEMPTS = 3
@@ -103,6 +106,11 @@ class Clock:
     visited: float = 0.0
     ready_at: float = 0.0
     in_flight: int = 0
+    rest: Cooldown | None = None
+    is_doubted: bool = False
+
+    def has_room(self, host: str) -> bool:
+        return self.in_flight < (1 if self.is_doubted else HOSTS[host].concurrency)
 
 
 @dataclass
@@ -164,11 +172,7 @@ class Model:
         return sum(entry.host == host for entry in self.stored()), len(ended) - failed, failed
 
     def best(self, now: float) -> Entry | None:
-        free = {
-            host
-            for host, clock in self.clocks.items()
-            if clock.in_flight < HOSTS[host].concurrency and clock.ready_at <= now
-        }
+        free = {host for host, clock in self.clocks.items() if clock.has_room(host) and clock.ready_at <= now}
         ready = [entry for entry in self.queue.values() if entry.host in free and entry.due is None]
         heads = {entry.host: entry for entry in sorted(ready, key=lambda entry: entry.rank, reverse=True)}
         return min(heads.values(), key=self._turn, default=None)
@@ -188,17 +192,21 @@ class Model:
         times += [lease.deadline for _, lease in self.leases.values()]
         for host, clock in self.clocks.items():
             wanted = any(entry.host == host and entry.due is None for entry in self.queue.values())
-            if wanted and clock.in_flight < HOSTS[host].concurrency:
+            if wanted and clock.has_room(host):
                 times.append(clock.ready_at)
         return min(times, default=None)
 
-    def left(self, lease_id: int, now: float) -> None:
+    def left(self, lease_id: int, now: float, is_answered: bool = False) -> None:
         if lease_id not in self.on_wire:
             return
         self.on_wire.remove(lease_id)
         entry, lease = self.leases[lease_id]
         clock, delay = self.clocks[entry.host], HOSTS[entry.host].delay
         clock.in_flight -= 1
+        if is_answered and clock.rest is not None and lease.leased_at >= clock.rest.since:
+            clock.is_doubted = False
+            if clock.rest.is_forgiven(now):
+                clock.rest = None
         if delay:
             clock.ready_at = max(clock.ready_at, min(now, lease.leased_at + SENDING) + delay)
 
@@ -241,6 +249,24 @@ class Model:
         if ended in (State.DONE, State.REDIRECTED) and self.scores is not None:
             self.pay(sorted(set(links)))
 
+    def cool(self, host: str, trouble: Trouble, now: float) -> Cooldown:
+        clock = self.clocks[host]
+        starts_over = trouble.may_be_page and not clock.is_doubted
+        found = after_trouble(
+            clock.rest,
+            Rule(),
+            now,
+            trouble.reason,
+            asked=trouble.asked,
+            sent=trouble.sent,
+            starts_over=starts_over,
+        )
+        clock.is_doubted |= clock.rest is None or found.since != clock.rest.since
+        clock.rest = found
+        clock.visited = clock.visited or now
+        clock.ready_at = max(clock.ready_at, found.until)
+        return found
+
     def restart(self, now: float, clean: bool) -> None:
         """Only what is stored is left; after a kill every known host counts as visited just now."""
         for lease_id in list(self.leases):
@@ -254,10 +280,20 @@ class Model:
             self.scores = {entry.id: 2 ** (bucket_of(entry.rank) / 1024 - 40) for entry in queued}
         for host, clock in self.clocks.items():
             if not clean:
-                clock.visited = now if any(self.host_counts(host)) else 0.0
+                clock.visited = now if any(self.host_counts(host)) or clock.rest is not None else 0.0
             delay = HOSTS[host].delay
             clock.in_flight = 0
             clock.ready_at = clock.visited + delay if clock.visited and delay else 0.0
+            if clock.rest is not None and clock.rest.is_forgiven(now):
+                clock.rest = None
+            clock.is_doubted = clock.rest is not None
+            if clock.rest is not None:
+                clock.ready_at = max(clock.ready_at, clock.rest.until)
+
+
+class NoChance(random.Random):
+    def random(self) -> float:
+        return 0.0
 
 
 def bucket_of(rank: bytes) -> int:
@@ -288,6 +324,7 @@ class FrontierMachine(RuleBasedStateMachine):
             max_attempts=MAX_ATTEMPTS,
             lease_timeout=LEASE_TIMEOUT,
             scorer=None if self.scorer is None else self.scorer(),
+            chance=NoChance(),
         )
         while not self.frontier.load(self.now, limit=2):
             pass
@@ -427,11 +464,29 @@ class FrontierMachine(RuleBasedStateMachine):
         assert self.frontier.release(lease_id, outcome, self.now) is None
 
     @precondition(lambda self: self.model.leases)
-    @rule(data=st.data())
-    def leave_the_network(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), is_answered=st.booleans())
+    def leave_the_network(self, data: st.DataObject, is_answered: bool) -> None:
         lease_id = data.draw(st.sampled_from(sorted(self.model.leases)))
-        self.frontier.left(lease_id, self.now)
-        self.model.left(lease_id, self.now)
+        self.frontier.left(lease_id, self.now, 0.1 if is_answered else None)
+        self.model.left(lease_id, self.now, is_answered)
+
+    @precondition(lambda self: self.model.next_page)
+    @rule(
+        data=st.data(),
+        asked=st.sampled_from([None, None, 0.0, 5.0, 300.0]),
+        may_be_page=st.booleans(),
+    )
+    def meet_trouble(self, data: st.DataObject, asked: float | None, may_be_page: bool) -> None:
+        """With a request under way, or with one that the frontier knows nothing of."""
+        lease_id = data.draw(st.none() | st.sampled_from(sorted(self.model.leases) or [0]))
+        host, sent = data.draw(st.sampled_from(sorted(HOSTS))), None
+        if lease_id in self.model.leases:
+            entry, lease = self.model.leases[lease_id]
+            host, sent = entry.host, lease.leased_at
+        trouble = Trouble("HTTP 503", asked, may_be_page, sent)
+        found = self.frontier.cool(host, trouble, self.now)
+        assert found.cooldown == self.model.cool(host, trouble, self.now)
+        self.committed()
 
     @precondition(lambda self: self.model.next_page)
     @rule(data=st.data(), priority=priorities)
@@ -450,7 +505,7 @@ class FrontierMachine(RuleBasedStateMachine):
             model.queue[page_id] = Entry(page_id, name, rank, clamped(priority), stored=True)
             self.committed()
 
-    @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 4.0, 10.0, 60.0]))
+    @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 4.0, 10.0, 60.0, 2000.0]))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 

@@ -284,6 +284,21 @@ def test_an_answer_opens_the_host_and_thirty_quiet_minutes_forgive_it(tmp_path: 
     frontier.close()
 
 
+def test_strikes_are_remembered_when_a_host_left_memory_meanwhile(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    now = NOW
+    for strike in range(1, 5):
+        frontier.discover([page(str(strike))], now)
+        lease = take(frontier, now)
+        rest = frontier.cool("a.example", Trouble("HTTP 429", sent=now), now)
+        frontier.release(lease.id, Outcome(Event.FAILED, 429, "HTTP 429"), now)
+        assert rest.cooldown.strikes == strike
+        now = rest.cooldown.until + FORGIVEN - 1
+        assert frontier.lease(now) is None
+        assert frontier.hosts == 0
+    frontier.close()
+
+
 def test_what_was_forgiven_while_the_crawl_was_stopped_is_forgotten(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("1")], NOW)
@@ -354,9 +369,13 @@ def test_many_incidents_of_a_host_that_answers_charge_nobody(tmp_path: Path) -> 
     frontier.close()
 
 
-def test_trouble_of_a_host_nobody_knows_is_remembered(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_trouble_of_a_host_nobody_knows_is_remembered(tmp_path: Path, is_killed: bool) -> None:
     frontier = start(tmp_path)
     frontier.cool("a.example", Trouble("HTTP 429", 30), NOW)
+    if is_killed:
+        kill(frontier)
+        frontier = start(tmp_path, NOW + 1)
     frontier.discover([page("1")], NOW + 1)
     assert frontier.lease(NOW + 29) is None
     take(frontier, NOW + 30)

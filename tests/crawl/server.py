@@ -54,6 +54,7 @@ class Visit:
     begin: float
     under_way: int
     end: float | None = None
+    headers: dict[str, str] = field(default_factory=dict)  # names and values in lower case
 
 
 class Web:
@@ -141,6 +142,7 @@ class Web:
         await reader.readexactly(int(headers.get("content-length", 0)))
         self._under_way[host] += 1
         visit = Visit(host, path, headers.get("cookie", ""), time.monotonic(), self._under_way[host])
+        visit.headers = headers
         with self._news:
             self.visits.append(visit)
             self._news.notify_all()

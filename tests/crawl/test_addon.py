@@ -17,6 +17,7 @@ from scrapy import Request, Spider
 from scrapy.addons import AddonManager
 from scrapy.core.scheduler import Scheduler
 from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares import redirect as scrapy_redirect
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.settings import BaseSettings, Settings
 from scrapy.utils.conf import build_component_list
@@ -143,7 +144,56 @@ def test_robots_in_the_place_of_scrapys_unless_the_user_said_otherwise(
     found = build_component_list(with_base("DOWNLOADER_MIDDLEWARES"))
     classes = [load_object(cls) for cls in found]
     assert [cls for cls in classes if issubclass(cls, RobotsTxtMiddleware)] == robots
-    assert classes[:2].count(robots[0]) == 1 if robots else True
+    assert classes[:4].count(robots[0]) == 1 if robots else True
+
+
+REFRESH, REDIRECT = "MetaRefreshMiddleware", "RedirectMiddleware"
+
+
+def downloader_middlewares(**project: Any) -> dict[type, int]:
+    """What runs, and where, after the add-on has seen a project's settings."""
+    found = settings_with(**project).getwithbase("DOWNLOADER_MIDDLEWARES")
+    return {load_object(path): order for path, order in found.items() if order is not None}
+
+
+def places(found: dict[type, int], name: str) -> dict[str, int]:
+    """Of all that are or come from Scrapy's middleware *name*: module and place."""
+    scrapys = getattr(scrapy_redirect, name)
+    return {cls.__module__: order for cls, order in found.items() if issubclass(cls, scrapys)}
+
+
+OUR_REDIRECT = "scrapy_frontier.downloadermiddlewares.redirect"
+SCRAPYS = "scrapy.downloadermiddlewares.redirect"
+
+
+def test_takes_the_places_of_scrapys_redirect_middlewares() -> None:
+    found = downloader_middlewares()
+    assert places(found, REFRESH) == {OUR_REDIRECT: 580}
+    assert places(found, REDIRECT) == {OUR_REDIRECT: 600}
+    orders = {cls.__name__: order for cls, order in found.items()}
+    assert orders["PrivateNetworkMiddleware"] < orders["FrontierRobotsTxtMiddleware"]
+    assert orders["DirectivesMiddleware"] < orders["RetryMiddleware"]
+
+
+class OwnRedirectMiddleware(scrapy_redirect.RedirectMiddleware):
+    """A middleware of somebody's own."""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({f"{SCRAPYS}.{REDIRECT}": None}, {}),
+        ({f"{SCRAPYS}.{REDIRECT}": None, OwnRedirectMiddleware: 601}, {__name__: 601}),
+        ({f"{SCRAPYS}.{REDIRECT}": 605}, {OUR_REDIRECT: 605}),
+        ({scrapy_redirect.RedirectMiddleware: 605}, {OUR_REDIRECT: 605}),
+        ({f"{OUR_REDIRECT}.{REDIRECT}": 610}, {OUR_REDIRECT: 610}),
+        ({f"{OUR_REDIRECT}.{REDIRECT}": None}, {SCRAPYS: 600}),
+    ],
+)
+def test_what_a_project_says_of_redirect_middlewares_is_kept(given: Any, expected: Any) -> None:
+    found = downloader_middlewares(DOWNLOADER_MIDDLEWARES=given)
+    assert places(found, REDIRECT) == expected
+    assert places(found, REFRESH) == {OUR_REDIRECT: 580}
 
 
 def components(settings: BaseSettings) -> dict[Any, Any]:

@@ -114,6 +114,20 @@ def try_fetch_parse_check(project: Project) -> None:
     assert_fine(project.scrapy("check", "links"), "Ran 2 contracts", "OK")
 
 
+def test_shell_and_parse_follow_a_refresh_and_a_canonical_link(project: Project, web: Web) -> None:
+    """The shell waits for one answer: it must not be given two."""
+    with (project.directory / "project/settings.py").open("a") as settings:
+        settings.write("ADDONS = {'scrapy_frontier.Addon': 500}\n")
+    stub = web.on("/stub", body='<head><meta http-equiv="refresh" content="0; url=/target"></head>')
+    alias = web.on("/alias", body='<head><link rel="canonical" href="/canonical"></head>')
+    code = "print('got', response.url, response.status)"
+    assert_fine(project.scrapy("shell", stub, "-c", code), "/target 200")
+    assert_fine(project.scrapy("shell", alias, "-c", code), "/alias 200")
+    assert_fine(project.scrapy("fetch", "--nolog", stub))
+    assert_fine(project.scrapy("parse", "--spider", "links", stub))
+    assert project.stored() == {}
+
+
 TRIES = [
     try_shell,
     try_fetch_parse_check,

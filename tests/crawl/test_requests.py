@@ -13,8 +13,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import JsonRequest, Response, XmlRpcRequest
-from scrapy.utils.request import RequestFingerprinter
+from scrapy.utils.request import RequestFingerprinter, fingerprint
 
+from scrapy_frontier import requests
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store import Store
 from scrapy_frontier.requests import (
@@ -434,3 +435,19 @@ def test_page_with_a_callback_costs_less_than_150_bytes_beyond_its_url(tmp_path:
     total = sum(len(key) + len(value) for key, value in store.scan(b""))
     frontier.close()
     assert total / len(pages) - sum(map(len, pages)) / len(pages) < 150
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a.example",
+        "http://a.example/b?z=1&a=2#part",
+        "http://a.example/%7Ea;p?q=%20&q=+",
+        "http://a.example/ä?ö=ü",
+        "HTTP://A.example:80/../x",
+    ],
+)
+def test_the_key_of_a_page_is_its_fingerprint(url: str) -> None:
+    assert requests.page_key(url) == fingerprint(Request(url))
+    assert requests.is_same_page(url, url)
+    assert not requests.is_same_page(url, "http://b.example/")

@@ -1,0 +1,129 @@
+"""What a page says to crawlers: meta robots, X-Robots-Tag, rel=canonical; read once, acted on elsewhere.
+
+`consequences` acts on it for items and links, the record of the page tells of it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import HtmlResponse
+
+from ..core.chains import is_same_site
+from ..core.directives import Head, canonical, robots_directives
+from ..core.urls import escaped_fragment, without_fragment
+from ..heads import head_of
+from ..notes import count
+from ..requests import DIRECTIVES, is_same_page
+from ..runtime import flight_of, runtime_of
+from ..settings import FrontierSettings
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+    from ..flights import Flight
+
+SKIPPED = "noindex: the page asks to be kept nowhere"
+ITEMS = {"drop-items": "noindex: its items were dropped", "flag": "noindex: its items were marked"}
+NOFOLLOW = "nofollow: its links were not followed"
+ALIAS = "alias of "
+_LONGEST_URL = 200  # characters of a URL in a reason
+
+
+class DirectivesMiddleware:
+    """Puts what a page says to crawlers into ``response.meta["frontier_directives"]``, if it says anything.
+
+    A dict of plain data: ``noindex`` and ``nofollow`` as bools, ``names`` of all directives without a value
+    as a sorted list, ``canonical`` as a URL, or None where that is the page itself. With ``FRONTIER_NOINDEX
+    = "skip"`` a page with noindex is not given to the callback. Must see bodies decompressed and no page
+    that is to be retried: between Scrapy's middlewares for retries and for meta refresh.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._settings = FrontierSettings.of_component(crawler.settings)
+        self._crawler = crawler
+        self._own_agent: str | None = crawler.settings["ROBOTSTXT_USER_AGENT"]
+        self._default_agent: str = crawler.settings["USER_AGENT"]
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
+        flight = flight_of(self._crawler, request)
+        if flight is not None and self._has_ajax_form(request, response):
+            count(self._crawler, "frontier/ajax")
+            return request.replace(url=escaped_fragment(without_fragment(request.url) + "#!"))
+        said = self._read(request, response)
+        if said is not None:
+            request.meta[DIRECTIVES] = said
+            if flight is not None:
+                self._note(flight, said, response)
+        return response
+
+    def _read(self, request: Request, response: Response) -> dict[str, Any] | None:
+        tags, links = _lines(response, "X-Robots-Tag"), _lines(response, "Link")
+        head = head_of(response) if isinstance(response, HtmlResponse) else Head()
+        robots = robots_directives(tags, head.metas, self._agent(request), self._now())
+        named = canonical(head, links, response.url)
+        if named is not None and is_same_page(named, response.url):
+            named = None
+        if not robots.names and not robots.noindex and named is None:
+            return None
+        return {
+            "noindex": robots.noindex,
+            "nofollow": robots.nofollow,
+            "names": sorted(robots.names),
+            "canonical": named,
+        }
+
+    def _agent(self, request: Request) -> str:
+        """As Scrapy's own middleware for robots.txt has it."""
+        if self._own_agent:
+            return self._own_agent
+        agent = request.headers.get("User-Agent")
+        return agent.decode("latin-1") if agent else self._default_agent
+
+    def _now(self) -> float:
+        runtime = runtime_of(self._crawler)
+        return runtime.clock() if runtime is not None else time.time()
+
+    def _note(self, flight: Flight, said: dict[str, Any], response: Response) -> None:
+        """Have the record of the page tell what became of its items and links, and whose alias it is."""
+        settings, named = self._settings, said["canonical"]
+        if said["noindex"]:
+            count(self._crawler, "frontier/noindex/pages")
+            if settings.obeys_noindex and settings.noindex == "skip":
+                raise IgnoreRequest(SKIPPED)
+            if settings.obeys_noindex:
+                flight.notes += (ITEMS[settings.noindex],)
+        if said["nofollow"]:
+            count(self._crawler, "frontier/nofollow/pages")
+            if settings.obeys_nofollow:
+                flight.notes += (NOFOLLOW,)
+        if named is not None and settings.obeys_canonical and is_same_site(named, response.url):
+            count(self._crawler, "frontier/canonical")
+            if settings.canonical == "alias":
+                flight.notes += (ALIAS + named[:_LONGEST_URL],)
+                flight.led_to = Request(named)
+
+    def _has_ajax_form(self, request: Request, response: Response) -> bool:
+        """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""
+        return (
+            self._settings.ajax
+            and isinstance(response, HtmlResponse)
+            and response.status == 200
+            and request.method == "GET"
+            and "_escaped_fragment_=" not in request.url
+            and ("fragment", "!") in head_of(response).metas
+        )
+
+
+def _lines(response: Response, name: str) -> list[str]:
+    return [line.decode("latin-1") for line in response.headers.getlist(name)]

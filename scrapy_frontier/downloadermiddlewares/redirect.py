@@ -1,0 +1,223 @@
+"""Redirects and refreshes: Scrapy's own middlewares, with limits to where they may lead.
+
+What Scrapy's settings (`REDIRECT_*`, `METAREFRESH_*`) and its meta keys say holds as ever. The target of a
+redirect waits in the frontier for the turn of its own host, under its own robots.txt.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+from scrapy.downloadermiddlewares import redirect
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import HtmlResponse
+from scrapy.utils.response import get_meta_refresh
+
+from .. import compat
+from ..core.chains import NO_HTTP, TOO_LONG, Refusal, is_private_url, refusal, without_foreign_userinfo
+from ..core.directives import REDIRECTS, Refresh, parse_refresh
+from ..core.hosts import host_of
+from ..core.leases import Outcome
+from ..core.lifecycle import Event
+from ..core.urls import absolute, is_private
+from ..flights import may_be_called_again
+from ..heads import head_of
+from ..notes import count
+from ..requests import CHAIN, FROM_PUBLIC, START, is_same_page
+from ..runtime import flight_of, runtime_of
+from ..settings import FrontierSettings
+
+if TYPE_CHECKING:
+    from scrapy import Spider
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+
+    from ..flights import Flight
+
+AT_ONCE = 1  # seconds; a page that is left as soon as that is shown to nobody
+LONGEST_URL = 200  # characters of a URL in a reason
+NOT_FOLLOWED = "redirect refused: "
+
+
+class _Limited(redirect.BaseRedirectMiddleware):
+    """What both middlewares share: the limits of a chain, and how a refusal is told."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        super().__init__(settings)
+        self.limits = FrontierSettings.of_component(settings).redirects
+
+    def limited(self, child: Request, request: Request, response: Response) -> Request | Refusal:
+        """*child*, to which *request* leads, fit to be followed; or why it is not."""
+        chain = [*request.meta.get("redirect_urls", ()), request.url]
+        from_private = is_from_private(request, response)
+        refused = refusal(chain, child.url, self.limits, from_private)
+        if refused is not None:
+            return refused
+        url = without_foreign_userinfo(child.url, request.url)
+        if url != child.url:
+            child = child.replace(url=url)
+        child.meta[CHAIN] = _depth(request)
+        child.meta.pop(FROM_PUBLIC, None)
+        if not from_private and host_of(url) != host_of(request.url):
+            child.meta[FROM_PUBLIC] = host_of(url)
+        return child
+
+    def told(self, refused: Refusal, target: str) -> str:
+        """Count a refusal; the reason for the record of the page."""
+        count(self.crawler, "frontier/redirects/refused")
+        count(self.crawler, f"frontier/redirects/refused/{refused.name}")
+        return f"{NOT_FOLLOWED}{refused.reason} ({target[:LONGEST_URL]})"
+
+
+class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
+    """Scrapy's middleware; what it may not follow ends as excluded, with the reason.
+
+    Refused are chains of more than `REDIRECT_MAX_TIMES` redirects or through more than
+    ``FRONTIER_REDIRECT_MAX_HOSTS`` hosts, loops, addresses that grow with every step, schemes other than
+    http and https, and, from a public page, private networks (``FRONTIER_ALLOW_PRIVATE``).
+    """
+
+    def process_response(
+        self, request: Request, response: Response, spider: Spider | None = None
+    ) -> Request | Response:
+        if response.status in REDIRECTS:
+            forget_copied_chain(request)
+        try:
+            result = super().process_response(request, response)
+        except IgnoreRequest:
+            raise IgnoreRequest(self.told(TOO_LONG, _location(response))) from None
+        except ValueError:  # `javascript:`, broken addresses: Scrapy cannot make a request of them
+            raise IgnoreRequest(self.told(NO_HTTP, _location(response))) from None
+        if isinstance(result, Request):
+            followed = self.limited(result, request, response)
+            if isinstance(followed, Refusal):
+                raise IgnoreRequest(self.told(followed, result.url))
+            return followed
+        if self._was_to_be_followed(request, response):
+            reason = self.told(NO_HTTP, _location(response))
+            flight = flight_of(self.crawler, request)
+            if flight is not None:
+                flight.child_outcome = Outcome(Event.EXCLUDED, response.status, reason)
+        return result
+
+    def _was_to_be_followed(self, request: Request, response: Response) -> bool:
+        """Whether only the scheme of its target can be why a redirect was not followed."""
+        meta, status = request.meta, response.status
+        return (
+            status in REDIRECTS
+            and "Location" in response.headers
+            and not meta.get("dont_redirect")
+            and not meta.get("handle_httpstatus_all")
+            and status not in meta.get("handle_httpstatus_list", ())
+            and status not in getattr(self.crawler.spider, "handle_httpstatus_list", ())
+        )
+
+
+class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
+    """Takes a meta refresh, or a Refresh header, for a link: the page goes on to its callback all the same.
+
+    Scrapy's own gives the callback the target instead, so that the links of the page are lost. The target is
+    queued with the callback of the page, as after a redirect, and dropped if it is known. A page that is left
+    within a second is no page for people: its links count, its items do not, and it ends as redirected.
+    Refreshes later than `METAREFRESH_MAXDELAY` say nothing.
+
+    Requests that do not come from the scheduler (inline ones), or whose callback is no method of the spider
+    and so may be good for one call only, are treated as Scrapy's own does.
+    """
+
+    def process_response(
+        self, request: Request, response: Response, spider: Spider | None = None
+    ) -> Request | Response:
+        flight = flight_of(self.crawler, request)
+        if flight is None or not may_be_called_again(flight):
+            return self._followed(request, response)
+        if not request.meta.get("dont_redirect") and request.method != "HEAD":
+            found = self._refresh(response)
+            if found is not None and found.seconds < self._maxdelay:
+                self._discover(flight, found, request, response)
+        return response
+
+    def _followed(self, request: Request, response: Response) -> Request | Response:
+        result = super().process_response(request, response)
+        if isinstance(result, Request):
+            followed = self.limited(result, request, response)
+            if isinstance(followed, Refusal):
+                raise IgnoreRequest(self.told(followed, result.url))
+            return followed
+        return result
+
+    def _refresh(self, response: Response) -> Refresh | None:
+        """Where *response* goes on to, as an absolute URL; the header counts before the page."""
+        header = response.headers.get("Refresh")
+        found = parse_refresh(header.decode("latin-1")) if header else None
+        base = response.url
+        if found is None and isinstance(response, HtmlResponse):
+            if self._ignore_tags != ["noscript"]:  # what our own scan cannot do
+                seconds, url = get_meta_refresh(response, ignore_tags=self._ignore_tags)
+                return Refresh(int(seconds or 0), url) if url else None
+            found, base = head_of(response).refresh, head_of(response).base_url(base)
+        if found is None or not found.url:
+            return None
+        return found._replace(url=absolute(found.url, base) or found.url)
+
+    def _discover(self, flight: Flight, found: Refresh, request: Request, response: Response) -> None:
+        runtime = runtime_of(self.crawler)
+        if runtime is None or is_same_page(found.url, request.url):
+            return
+        target = self._target(found, request, response)
+        if isinstance(target, Refusal):
+            flight.notes += (self.told(target, found.url),)
+            return
+        count(self.crawler, "frontier/redirects/refresh")
+        compat.engine_of(self.crawler).crawl(target)
+        if response.status >= 400:
+            return
+        if found.seconds <= AT_ONCE:
+            known = runtime.frontier.find(runtime.fingerprint(target))
+            reason = f"led to {target.url[:LONGEST_URL]}"
+            flight.child_outcome = Outcome(Event.REDIRECTED, response.status, reason, target=known)
+        else:
+            flight.notes += (f"refreshes to {target.url[:LONGEST_URL]}",)
+            flight.led_to = target
+
+    def _target(self, found: Refresh, request: Request, response: Response) -> Request | Refusal:
+        if absolute(found.url) is None:
+            return NO_HTTP
+        forget_copied_chain(request)
+        child = self._redirect_request_using_get(request, response, found.url)
+        try:
+            child = self._redirect(child, request, "meta refresh")
+        except IgnoreRequest:
+            return TOO_LONG
+        followed = self.limited(child, request, response)
+        if isinstance(followed, Request):
+            followed.dont_filter = False  # a page that reloads for ever must not be fetched for ever
+            followed.meta.pop(START, None)
+        return followed
+
+
+def forget_copied_chain(request: Request) -> None:
+    """Take from *request* the chain of another page, which a spider copied with the page's meta.
+
+    A redirect keeps the depth of its source, a link is one deeper.
+    """
+    meta = request.meta
+    if meta.get(CHAIN, _depth(request)) != _depth(request):
+        for key in ("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"):
+            meta.pop(key, None)
+
+
+def _depth(request: Request) -> int:
+    depth = request.meta.get("depth", 0)
+    return depth if isinstance(depth, int) else 0
+
+
+def is_from_private(request: Request, response: Response) -> bool:
+    """Whether *response* came from a private network; behind a proxy only the URL can tell."""
+    address = None if request.meta.get("proxy") else response.ip_address
+    return is_private(str(address)) if address is not None else is_private_url(request.url)
+
+
+def _location(response: Response) -> str:
+    return (response.headers.get("Location") or b"").decode("latin-1")
