@@ -96,7 +96,7 @@ class Visit:
 
 async def good(visit: Visit) -> None:
     await asyncio.sleep(LATENCY)
-    if visit.path in ("/robots.txt", "/sitemap.xml", "/sitemap_index.xml"):
+    if visit.path in ("/sitemap.xml", "/sitemap_index.xml"):
         await visit.answer(status="404 Not Found")
     else:
         number = visit.number
@@ -122,7 +122,7 @@ async def sessions(visit: Visit) -> None:
 async def redirects(visit: Visit) -> None:
     """Circles, a chain without end, one that grows."""
     targets = {"/self": "/self", "/ping": "/pong", "/pong": "/ping"}
-    if visit.path in ("/robots.txt", "/sitemap.xml", "/sitemap_index.xml"):
+    if visit.path in ("/sitemap.xml", "/sitemap_index.xml"):
         await visit.answer(status="404 Not Found")
     elif visit.path == "/":
         await visit.link("/self", "/ping", "/chain/0", "/grow?x=1")
@@ -161,7 +161,7 @@ _BOMB = _bomb()
 
 
 async def bombs(visit: Visit) -> None:
-    """300 MB of nothing in 300 kB, as page, as sitemap, as robots.txt; a billion laughs."""
+    """300 MB of nothing in 300 kB, as page and as sitemap; a billion laughs."""
     if visit.path == "/":
         await visit.link("/bomb")
     elif visit.path == "/sitemap_index.xml":
@@ -342,7 +342,11 @@ class Web:
                     head = await reader.readuntil(b"\r\n\r\n")
                     path = head.split(b" ", 2)[1].decode("latin-1")
                     self.visits.append((time.monotonic(), host, path))
-                    await self._answers[host](Visit(host, path, writer, self.port))
+                    visit, trick = Visit(host, path, writer, self.port), self._answers[host]
+                    if path == "/robots.txt" and trick not in (shut, rules, endless):
+                        await visit.answer(status="404 Not Found")  # or nobody would see the trick
+                    else:
+                        await trick(visit)
             except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 pass
             finally:
