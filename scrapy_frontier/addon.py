@@ -22,6 +22,8 @@ REPLACED = {
     f"{_OURS}.redirect.MetaRefreshMiddleware": f"{_STOCK}.redirect.MetaRefreshMiddleware",
     f"{_OURS}.redirect.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
 }
+EXTENSIONS = {"scrapy_frontier.extensions.ranking.RankingExtension": 0}
+SETTINGS = {"FRONTIER_SCORER": "mixed"}
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
 DOWNLOADER_MIDDLEWARES = {
     f"{_OURS}.address.AddressMiddleware": 60,
@@ -51,8 +53,12 @@ class Addon:
                 f"SCHEDULER is set to {chosen!r} in your settings, which an add-on cannot override: remove "
                 f"that line, or set SCHEDULER = {SCHEDULER!r}"
             )
+        for name, value in SETTINGS.items():
+            settings.set(name, value, "addon")
         for path, stock in REPLACED.items():
             _replace(settings, load_object(stock), load_object(path))
+        for path, order in EXTENSIONS.items():
+            settings.setdefault_in_component_priority_dict("EXTENSIONS", load_object(path), order)
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
         for path, order in DOWNLOADER_MIDDLEWARES.items():

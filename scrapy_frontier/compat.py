@@ -212,6 +212,13 @@ async def first_address(host: str) -> str | None:
     return next(iter(await addresses_of(host)), None)
 
 
+def has_spider_middleware(crawler: Crawler, name: str) -> bool:
+    """Whether a spider middleware whose class, or a base of it, is called *name* is at work."""
+    manager = getattr(getattr(engine_of(crawler), "scraper", None), "spidermw", None)
+    found = getattr(manager, "middlewares", ())
+    return any(cls.__name__ == name for middleware in found for cls in type(middleware).__mro__)
+
+
 def download_slot(crawler: Crawler, host: str) -> Any:
     """The downloader's slot of *host*, or None."""
     slots = getattr(getattr(engine_of(crawler), "downloader", None), "slots", None)

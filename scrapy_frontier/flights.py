@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
+    from .links import PageLinks
+
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 _LONGEST_REASON = 200  # characters
@@ -53,6 +55,7 @@ class Flight:
         "is_fetched",
         "lease",
         "led_to",
+        "links",
         "notes",
         "request",
         "spider_error",
@@ -70,6 +73,7 @@ class Flight:
         self.child_outcome: Outcome | None = None
         self.notes: tuple[str, ...] = ()
         self.led_to: Request | None = None
+        self.links: PageLinks | None = None
 
     @property
     def response_time(self) -> float | None:
@@ -101,6 +105,7 @@ class Flights:
         self._on_end = on_end
         self._by_request: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
         self.by_child: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
+        self.by_link: dict[int, Flight] = {}  # by id of a request that a callback yielded: its page's flight
 
     def __len__(self) -> int:
         return len(self._by_request)
@@ -155,6 +160,9 @@ class Flights:
             if flight.child is not None:
                 self.by_child.pop(id(flight.child), None)
             self._on_end(flight)
+            if flight.links is not None:
+                for link in flight.links.pending:
+                    self.by_link.pop(link, None)
 
     def sweep(self) -> int:
         """End what has left the engine unseen; how many."""

@@ -11,6 +11,7 @@ from scrapy.utils.misc import build_from_crawler, load_object
 
 from . import requests
 from .core import keys
+from .core.adjacency import Edge
 from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
@@ -31,13 +32,11 @@ LIVE = 25  # requests kept as they were in each of two generations; more would b
 
 
 class Listed(NamedTuple):
-    """A URL to fetch by a plain GET, with ``meta`` of plain data; for the rest see `Link`."""
+    """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its place (`keys.rank`)."""
 
     url: str
     meta: dict[str, Any] = {}
     bucket: int = NEUTRAL
-    link_score: float = 1.0
-    is_seed: bool = False
 
 
 class Intake:
@@ -51,8 +50,8 @@ class Intake:
         self._flights = flights
         self._notes = notes
         self._tally = notes.tally
-        self._recent: set[str] = set()
-        self._recent_before: set[str] = set()
+        self._recent: dict[str, int] = {}  # page id by URL; ~id for a page that is only seen
+        self._recent_before: dict[str, int] = {}
         self._live: dict[int, Request] = {}
         self._live_before: dict[int, Request] = {}
         self._unstored: dict[int, Request] = {}
@@ -73,8 +72,12 @@ class Intake:
         Nine links in ten are, most of them met a moment ago: these cost a microsecond.
         """
         url = request.url
+        known = self._recent.get(url)
+        if known is None:
+            known = self._recent_before.get(url)
         return (
-            (url in self._recent or url in self._recent_before)
+            known is not None
+            and known >= 0
             and not self._flights.by_child
             and not request.dont_filter
             and request.method == "GET"
@@ -82,11 +85,34 @@ class Intake:
             and not request.meta.get("verbatim_url")
         )
 
+    def known(self, request: Request) -> int | None:
+        """The id of the page of a plain GET, if the text of its URL alone tells; else None."""
+        if request.body or request.meta.get("verbatim_url"):
+            return None
+        return self.known_url(request.url)
+
+    def known_url(self, url: str) -> int | None:
+        known = self._recent.get(url)
+        if known is None:
+            known = self._recent_before.get(url)
+        return ~known if known is not None and known < 0 else known
+
+    def remember_seen(self, url: str, page_id: int) -> None:
+        """A link to a page that is not queued was found; a later request for it must still come through."""
+        if self._runtime.is_default_fingerprinter and self._filters and self._recent.get(url) is None:
+            self._remember(url, ~page_id)
+
+    def _remember(self, url: str, known: int) -> None:
+        self._recent[url] = known
+        if len(self._recent) >= RECENT:
+            self._recent, self._recent_before = {}, self._recent
+
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page."""
         runtime = self._runtime
+        source = self._flights.by_link.get(id(request)) if self._flights.by_link else None
         if REFUSED in request.meta:
-            return self._refuse(request, runtime)
+            return self._refuse(request, source, runtime)
         flight = self._flights.leading_to(request)
         if flight is not None and POSTPONED in request.meta:
             return self._postponed(flight, request)
@@ -99,18 +125,20 @@ class Intake:
         ):
             self._tally["dupefilter/filtered"] += 1
             return False
-        fingerprint = self._fingerprint(request, runtime)
+        fingerprint = self.fingerprint(request)
         again = request.dont_filter or not self._filters
-        parent = None
+        parent = None if source is None else self.page_of(source)
         if flight is not None:
             known = runtime.frontier.find(fingerprint)
             if self._redirected(flight, request, known):
                 return True
-            parent = self._page_of(flight)
+            parent = self.page_of(flight)
         if again and self._filters and _is_seed(request):
             known = runtime.frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
-        page_id = self._discover(request, fingerprint, again, parent, runtime)
+        weight = 1.0 if source is None or source.links is None else source.links.pending[id(request)][2]
+        page_id = self._discover(request, fingerprint, again, parent, runtime, weight)
+        self._met(request, fingerprint, page_id, source)
         if page_id is None:
             self._filtered(request)
             return False
@@ -125,7 +153,7 @@ class Intake:
         """
         runtime = self._runtime
         links = []
-        for url, meta, bucket, link_score, is_seed in wanted:
+        for url, meta, bucket in wanted:
             fingerprint = requests.plain_fingerprint(url) if runtime.is_default_fingerprinter else None
             if fingerprint is None or self._dupefilter is not None:
                 request = Request(url, meta=dict(meta))
@@ -135,9 +163,7 @@ class Intake:
                 url, fingerprint = request.url, runtime.fingerprint(request)
             payload = requests.meta_record(meta) if meta else b""
             host = host_of(url)
-            link = Link(
-                fingerprint, url, host, 0, payload, parent, bucket, link_score=link_score, is_seed=is_seed
-            )
+            link = Link(fingerprint, url, host, 0, payload, parent, bucket, is_placed=True)
             unit = host if runtime.unit_of is host_of else runtime.unit_of(url)
             links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
         known = runtime.frontier.discover(links, runtime.clock()).count(None)
@@ -145,34 +171,64 @@ class Intake:
         self._tally["scheduler/enqueued/disk"] += len(links) - known
         return len(links) - known
 
-    def _refuse(self, request: Request, runtime: Runtime) -> bool:
+    def _refuse(self, request: Request, source: Flight | None, runtime: Runtime) -> bool:
         """Make the page of *request* known without queueing it; always False."""
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
-        link = Link(self._fingerprint(request, runtime), request.url, host, request.priority)
-        self._recent.discard(request.url)  # a link to it that is meant must be heard
+        parent = None if source is None else self.page_of(source)
+        link = Link(self.fingerprint(request), request.url, host, request.priority, parent=parent)
         kept = link._replace(kept_host="" if host == url_host else host)
-        runtime.frontier.see((kept,), runtime.clock(), str(request.meta.pop(REFUSED)))
+        reason = str(request.meta.pop(REFUSED))
+        (page_id,) = runtime.frontier.see((kept,), runtime.clock(), reason)
+        if page_id < keys.FIRST_VISIT:
+            self._join(request, page_id, source)
+            if self._is_plain(request):
+                self.remember_seen(request.url, page_id)
         return False
 
-    def _fingerprint(self, request: Request, runtime: Runtime) -> bytes:
-        """Who *request* is; a URL that alone says so is remembered."""
-        if not (
-            runtime.is_default_fingerprinter
+    def fingerprint(self, request: Request) -> bytes:
+        """Who *request* is."""
+        fingerprint = requests.plain_fingerprint(request.url) if self._is_plain(request) else None
+        return fingerprint or self._runtime.fingerprint(request)
+
+    def _is_plain(self, request: Request) -> bool:
+        """Whether the URL alone says who *request* is."""
+        return (
+            self._runtime.is_default_fingerprinter
             and request.method == "GET"
             and not request.body
             and not request.meta.get("verbatim_url")
-        ):
-            return runtime.fingerprint(request)
-        url = request.url
-        if self._filters:
-            self._recent.add(url)
-            if len(self._recent) >= RECENT:
-                self._recent, self._recent_before = set(), self._recent
-        return requests.plain_fingerprint(url) or runtime.fingerprint(request)
+        )
+
+    def _met(self, request: Request, fingerprint: bytes, page_id: int | None, source: Flight | None) -> None:
+        """Remember the page of a URL, and the edge that leads there from the page of *source*."""
+        runtime = self._runtime
+        is_remembered = self._filters and self._is_plain(request)
+        if runtime.links is not None and (is_remembered or source is not None):
+            if page_id is None or page_id >= keys.FIRST_VISIT:
+                page_id = runtime.frontier.find(fingerprint)
+            if page_id is None or page_id >= keys.FIRST_VISIT:  # lives in memory: no page of the graph
+                is_remembered = False
+            else:
+                self._join(request, page_id, source)
+        if is_remembered:
+            self._remember(request.url, page_id or 0)
+
+    def _join(self, request: Request, page_id: int, source: Flight | None) -> None:
+        """Note the edge that *request* stands for, from the page of *source*."""
+        if source is not None and source.links is not None:
+            _, flags, weight = source.links.pending.pop(id(request))
+            del self._flights.by_link[id(request)]
+            source.links.edges.append(Edge(page_id, flags, weight))
 
     def _discover(
-        self, request: Request, fingerprint: bytes, again: bool, parent: int | None, runtime: Runtime
+        self,
+        request: Request,
+        fingerprint: bytes,
+        again: bool,
+        parent: int | None,
+        runtime: Runtime,
+        link_score: float = 1.0,
     ) -> int | None:
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
@@ -188,6 +244,7 @@ class Intake:
             again,
             stored,
             "" if host == url_host else host,
+            link_score,
         )
         page_id = runtime.frontier.discover((link,), runtime.clock())[0]
         if page_id is not None:
@@ -276,12 +333,13 @@ class Intake:
 
     # -- requests that follow from others --------------------------------------------------------------
 
-    def _page_of(self, flight: Flight) -> int | None:
+    def page_of(self, flight: Flight) -> int | None:
         """The page a flight is for; a further visit has an id of its own that is gone when it ends."""
         page_id = flight.lease.page_id
         if page_id < keys.FIRST_VISIT:
             return page_id
-        return self._runtime.frontier.find(self._fingerprint(flight.request, self._runtime))
+        page = self._runtime.frontier.find(self.fingerprint(flight.request))
+        return page if page is not None and page < keys.FIRST_VISIT else None
 
     def _retry(self, flight: Flight, child: Request, runtime: Runtime) -> bool:
         payload, stored = self._payload(child)

@@ -16,6 +16,7 @@ from datetime import date, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from itemadapter import ItemAdapter
 from scrapy import Request
 from scrapy.http.headers import Headers
 from scrapy.utils.misc import load_object
@@ -67,6 +68,16 @@ class Unstorable(ValueError):
 
 class Unreadable(ValueError):
     """A record that cannot be turned into a request of this spider."""
+
+
+def item_field(item: Any, name: str) -> Any:
+    """The value of a field of an item of any kind; None where it has none."""
+    if isinstance(item, dict):
+        return item.get(name)
+    if not ItemAdapter.is_item(item):
+        return None
+    adapter = ItemAdapter(item)
+    return adapter.get(name) if name in adapter.field_names() else None
 
 
 # -- plain data ------------------------------------------------------------------------------------

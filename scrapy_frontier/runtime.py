@@ -18,7 +18,7 @@ from .core.frontier import Frontier
 from .core.store import Store
 from .core.temperature import Rates
 from .grouping import Addresses, registered_domain, unit_function
-from .settings import FrontierSettings, default_politeness, slot_politeness
+from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from .core.leases import Lease
+    from .core.scorer import Scorer
     from .flights import Flight, Flights
     from .gate import Gate
     from .intake import Intake
+    from .links import Links
 
 logger = logging.getLogger(__name__)
 
+
+RECORDER = "FrontierSpiderMiddleware"  # records the links of pages
 
 _runtimes: WeakKeyDictionary[Crawler, Runtime] = WeakKeyDictionary()
 
@@ -54,6 +58,19 @@ def flight_of(crawler: Crawler, request: Request | None) -> Flight | None:
 
 def _no_lease(request: Request) -> None:
     return None
+
+
+def _scorer(crawler: Crawler, name: str, has_links: bool) -> Scorer | None:
+    """The scorer of `FRONTIER_SCORER`; None for first in, first out, and where it would see no link."""
+    if name == "fifo" or (name in NEED_LINKS and not has_links):
+        if name != "fifo":
+            logger.info("FRONTIER_SCORER = %r needs links, and none are recorded: first in, first out", name)
+        return None
+    from .core.mixed import SCORERS  # loads NumPy and SciPy
+
+    if name in SCORERS:
+        return SCORERS[name]()
+    return load_scorer(name, crawler)
 
 
 def steady_clock() -> Callable[[], float]:
@@ -88,6 +105,9 @@ class Runtime:
         self.is_temporary = directory is None
         self.directory = directory or tempfile.mkdtemp(prefix="frontier-")
         name = f"{type(fingerprinter).__module__}.{type(fingerprinter).__qualname__}"
+        self.records_links = settings.links != "none" and compat.has_spider_middleware(crawler, RECORDER)
+        self.links: Links | None = None
+        self.before_close: list[Callable[[], None]] = []  # of those who read the store beside the crawl
         politeness = default_politeness(crawler.settings, spider)
         try:
             self._store = Store(self.directory, requests.key_scheme(self.fingerprint, name))
@@ -101,6 +121,7 @@ class Runtime:
                 cooldown=settings.cooldown,
                 pace=settings.pace,
                 rates=_rates(settings),
+                scorer=_scorer(crawler, settings.scorer, self.records_links),
             )
         except BaseException:
             self._remove_temporary()
@@ -148,6 +169,8 @@ class Runtime:
     def close(self) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
         gc.unfreeze()
+        for let_go in self.before_close:
+            let_go()
         if self.gate is not None:
             self.gate.close()
         _runtimes.pop(self._crawler, None)

@@ -21,6 +21,7 @@ from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
 from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
+from .links import Links
 from .notes import Notes
 from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
 from .runtime import Runtime
@@ -141,6 +142,9 @@ class FrontierScheduler(BaseScheduler):
         runtime.lease_of = self._flights.lease_of
         self._codec = Codec(spider)
         self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
+        if runtime.records_links:
+            everything = runtime.settings.links == "all"
+            runtime.links = Links(runtime, self._intake, self._flights, self._notes, everything)
         frontier = runtime.frontier
         begin = time.perf_counter()
         while not frontier.load(runtime.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:
@@ -275,11 +279,15 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None:
             return
         try:
-            outcome = verdict(flight, compat.is_closing(self.crawler))
+            outcome, now = verdict(flight, compat.is_closing(self.crawler)), runtime.clock()
             if flight.led_to is not None and outcome.target is None:
                 target = runtime.frontier.find(runtime.fingerprint(flight.led_to))
                 outcome = outcome._replace(target=target)
-            state = runtime.frontier.release(flight.lease.id, outcome, runtime.clock())
+            links, page_id = None, None
+            if runtime.links is not None and self._intake is not None:
+                page_id = self._intake.page_of(flight)
+                links = runtime.links.of(flight, outcome, page_id, now)
+            state = runtime.frontier.release(flight.lease.id, outcome, now, links, page_id)
             if state is None:
                 self._tally["frontier/late"] += 1
             runtime.sync_if_due()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
-from scrapy.utils.misc import load_object
+from scrapy.utils.misc import build_from_crawler, load_object
 
 from .core.chains import ChainLimits
 from .core.cooldown import Rule
@@ -21,10 +21,16 @@ from .grouping import ADDRESS, DOMAIN, HOST
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
+
+    from .core.scorer import Scorer
 
 NOINDEX = ("drop-items", "flag", "skip")
 CANONICAL = ("alias", "edge")
+NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
+SCORERS = (*NEED_LINKS, "link", "fifo", "lifo")
+LINKS = ("spider", "all", "none")
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 
 
@@ -54,6 +60,9 @@ class FrontierSettings:
     domain_rate: float  # pages a second of a registered domain, beyond which others come first; 0: off
     domain_rate_max: float  # the same, beyond which it waits; 0: off
     politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `grouping`
+    scorer: str  # a name of `SCORERS`, or the path of a class
+    links: str  # of `LINKS`
+    rank_interval: float  # seconds between two rankings at most; 0: never by time
     clock: Callable[[], float] | None
     obeys_noindex: bool
     obeys_nofollow: bool  # of a page as a whole
@@ -88,6 +97,9 @@ class FrontierSettings:
             domain_rate=_number(settings, "FRONTIER_DOMAIN_RATE", 0.0, float),
             domain_rate_max=_number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0, float),
             politeness_key=_politeness_key(settings),
+            scorer=_scorer(settings),
+            links=_choice(settings, "FRONTIER_LINKS", LINKS),
+            rank_interval=_number(settings, "FRONTIER_RANK_INTERVAL", 3600.0, float),
             clock=_clock(settings),
             obeys_noindex=_switch(settings, "FRONTIER_OBEY_NOINDEX", True),
             obeys_nofollow=_switch(settings, "FRONTIER_OBEY_NOFOLLOW", True),
@@ -167,6 +179,32 @@ def _cooldown(settings: BaseSettings) -> Rule:
             f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
         )
     return Rule(first, longest)
+
+
+def _scorer(settings: BaseSettings) -> str:
+    value = settings.get("FRONTIER_SCORER") or "fifo"
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if not isinstance(value, str) or (value not in SCORERS and "." not in value):
+        raise FrontierSetting(
+            f"FRONTIER_SCORER = {value!r}: set one of {', '.join(map(repr, SCORERS))}, or the path of a class"
+        )
+    return value
+
+
+def load_scorer(path: str, crawler: Crawler) -> Scorer:
+    """A scorer of the user's own; raises `FrontierSetting` for a path that leads to none."""
+    from .core.scorer import Scorer  # loads NumPy and SciPy
+
+    try:
+        cls = load_object(path)
+    except (ImportError, NameError, ValueError) as error:
+        raise FrontierSetting(f"FRONTIER_SCORER = {path!r} cannot be imported ({error})") from error
+    if not (isinstance(cls, type) and issubclass(cls, Scorer)):
+        raise FrontierSetting(
+            f"FRONTIER_SCORER = {path!r}: set a subclass of scrapy_frontier.core.scorer.Scorer"
+        )
+    return build_from_crawler(cls, crawler)
 
 
 def _directory(settings: BaseSettings) -> str | None:

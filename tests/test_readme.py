@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scrapy_frontier import addon, requests
+from scrapy_frontier import addon, links, requests
 from scrapy_frontier.core.chains import REFUSALS
 from scrapy_frontier.core.lifecycle import State
 
@@ -63,6 +63,7 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_DOMAIN_RATE": f"{defaults.domain_rate:g}",
         "FRONTIER_DOMAIN_RATE_MAX": f"{defaults.domain_rate_max:g}",
         "FRONTIER_DELAY_MAX": f"{defaults.pace.longest:g}",
+        "FRONTIER_RANK_INTERVAL": f"{defaults.rank_interval:g}",
     }
 
 
@@ -81,7 +82,8 @@ def test_every_meta_key_is_in_the_table() -> None:
     code = SOURCE[ROOT / "scrapy_frontier/requests.py"]
     ours = set(re.findall(r'^[A-Z_]+ = "(frontier_\w+)"', code, re.MULTILINE))
     assert requests.AUTO_SLOT in ours
-    assert first_cells(section("Meta keys")) == ours | {requests.ERRAND, "download_slot"}
+    ours |= {links.LINK_SCORE, links.CONTENT_SCORE, requests.ERRAND}
+    assert first_cells(section("Meta keys")) == ours | {"download_slot"}
 
 
 def test_every_reason_to_close_is_named() -> None:
@@ -94,12 +96,15 @@ def test_every_reason_to_close_is_named() -> None:
 def test_what_the_addon_changes_is_listed() -> None:
     text = section("Use it in your project")
     assert addon.SCHEDULER in text
-    for path, stock in addon.REPLACED.items():
-        assert path in text
-        assert f"`{stock.rpartition('.')[2]}`" in text
-    for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.DOWNLOADER_MIDDLEWARES}.items():
+    for name, value in addon.SETTINGS.items():
+        assert f"| `{name}` | `{value}` |" in text
+    for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.EXTENSIONS}.items():
         assert path in text
         assert f"at {order}" in text
+    for path, order in addon.DOWNLOADER_MIDDLEWARES.items():
+        assert f"`{path.rpartition('.')[2]}` at {order}" in text
+    for path in addon.REPLACED:
+        assert f"`{path.rpartition('.')[2]}`" in text
 
 
 def test_the_refusals_of_redirects_are_listed() -> None:

@@ -6,7 +6,7 @@ import csv
 import heapq
 import re
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from scrapy.exceptions import UsageError
@@ -80,9 +80,19 @@ def stats(call: Call) -> int:
             ("attempts", f"{found.attempts:,}"),
             ("on disk", size(found.bytes)),
             ("last stop", "clean" if found.is_clean else "killed, or never run"),
+            ("last ranking", _ranking(found.ranking)),
         ]
     )
     return 0
+
+
+def _ranking(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "none"
+    try:
+        return f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links"
+    except (KeyError, TypeError, ValueError):
+        return "unreadable"
 
 
 def size(count: float) -> str:

@@ -33,6 +33,7 @@ _DROPPED = "led to a request that was dropped"
 _LED = "led to "
 _NOT_FOLLOWED = re.compile(r"redirect refused: (.*?) \((.*)\)", re.DOTALL).fullmatch
 _KEPT_NOWHERE = "noindex: "
+_OUT_OF_SCOPE = "out of scope"
 
 
 class Facts(NamedTuple):
@@ -243,6 +244,11 @@ def _excluded(facts: Facts) -> str:
 
 
 def _seen(facts: Facts) -> str:
+    if facts.page.reason == _OUT_OF_SCOPE:
+        return (
+            "It is known but not queued: pages link to it, but the spider follows none of these links, or a "
+            "filter drops them (allowed domains, a depth limit, a middleware)."
+        )
     return f"It is known but not queued: {facts.page.reason or 'no reason was kept'}."
 
 

@@ -70,7 +70,7 @@ class Link(NamedTuple):
     stored: bool = True
     kept_host: str = ""
     link_score: float = 1.0
-    is_seed: bool = False  # to the scorer, whoever its parent is
+    is_placed: bool = False  # ``bucket`` holds until the scorer has learnt more than who the parent is
 
 
 class Resting(NamedTuple):
@@ -317,8 +317,10 @@ class Frontier:
         if known is None and link.stored:
             page_id = turn = journal.new_page(link.fingerprint)
             if rescoring is not None:
-                parent = None if link.is_seed else link.parent
-                place = rescoring.discovered(page_id, parent, link.host, link.priority, link.link_score)
+                place = rescoring.discovered(page_id, link.parent, link.host, link.priority, link.link_score)
+                if link.is_placed:
+                    place = link.bucket
+                    rescoring.queued(keys.rank(link.priority, place, turn, page_id))
         else:
             turn, page_id = journal.turn, journal.new_visit()
             if rescoring is not None:
@@ -616,6 +618,7 @@ class Frontier:
         for host in moved:
             if host.more and host.needs_ranks():
                 self._fill(host)
+        for host in moved:  # only now: giving one a place may look at the heads of all
             self._hosts.put(host, now)
 
     def _after(self, page: Page, outcome: Outcome, now: float) -> Page:

@@ -225,14 +225,16 @@ class Host:
         """The lease of *rank* ended and its row is gone."""
         self.leased -= {rank}
 
-    def rekey(self, old: bytes, new: bytes) -> None:
-        """The row of a queued page moved from rank *old* to *new*; look at the head, and whether it
-        `needs_ranks`, afterwards."""
+    def rekey(self, old: bytes, new: bytes) -> bool:
+        """The row of a queued page moved from rank *old* to *new*; whether the head is another now, or not
+        known any more."""
+        head = self.heads[0] if self.heads else None
         if not self.more or old <= self.cursor:
             index = bisect_left(self.heads, old)
             if index < len(self.heads) and self.heads[index] == old:
                 del self.heads[index]
         self.add(new)
+        return not self.heads or self.heads[0] is not head or self.needs_ranks()
 
     def needs_ranks(self) -> bool:
         """Whether pages on disk could come before the first head we know."""

@@ -6,7 +6,8 @@ Everything that lists is an iterator over a scan; memory does not grow with the 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, NamedTuple
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import keys, records
 from .cooldown import Cooldown, read_cooldown
@@ -32,7 +33,7 @@ LONGEST_TRAIL = 1000  # pages: a path or a redirect chain longer than that is to
 
 
 class Summary(NamedTuple):
-    """The kept counters. ``known`` counts every page that was ever given an id."""
+    """The kept counters, and the last ranking. ``known`` counts every page that was ever given an id."""
 
     states: dict[str, int]
     known: int
@@ -40,6 +41,7 @@ class Summary(NamedTuple):
     hosts: int
     bytes: int
     is_clean: bool
+    ranking: dict[str, Any] | None
 
 
 class HostView(NamedTuple):
@@ -87,7 +89,9 @@ def summary(store: Store) -> Summary:
     states = {state.name.lower(): counts.states[state] for state in State if state is not State.LEASED}
     hosts = sum(1 for _ in store.scan(keys.HOST))
     is_clean = store.get(keys.CLEAN) is not None
-    return Summary(states, counts.next_page, counts.attempts, hosts, store.size(), is_clean)
+    return Summary(
+        states, counts.next_page, counts.attempts, hosts, store.size(), is_clean, last_ranking(store)
+    )
 
 
 def host_view(
@@ -165,6 +169,15 @@ def robots_copy(store: Store, url: str) -> Copy | None:
     with contextlib.suppress(UnreadableRecord):
         return decode_copy(stored) if stored is not None else None
     return None
+
+
+def last_ranking(store: Store) -> dict[str, Any] | None:
+    """What is kept of the last ranking; None if there was none, or none that can be read."""
+    try:
+        found = json.loads(store.get(keys.RANKING) or b"null")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 # -- pages -------------------------------------------------------------------------------------------------

@@ -31,7 +31,8 @@ MAX_CHILDREN = 1_000  # sitemaps taken from one index, or from one robots.txt
 MAX_REFUSED = 20  # other sites noted for one sitemap, and sitemaps noted for one site
 
 FILE_BUCKET = 0xFFFF  # a sitemap comes before the pages of its host with the same priority
-_PAGE_BUCKET = 0x8000  # a page nothing is known about
+# A page nothing is known about; to a scorer that follows links, one of 256 links of an average page.
+_PAGE_BUCKET = 0x8000
 _DOUBLING = 1024  # buckets from a score to its double
 _LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason never to come
 
@@ -194,12 +195,9 @@ def _site(authority: str) -> str:
 # -- order ---------------------------------------------------------------------------------------------
 
 
-def weight_of(priority: float | None, highest: float) -> float:
-    """The link score of an entry, 1 for the *highest* priority of its file and for none stated: a site can
-    put its own pages in order, and none above those of other sites."""
-    return 1.0 if priority is None or priority >= highest else max(priority / highest, _LEAST)
-
-
-def bucket_of(weight: float) -> int:
-    """Its score bucket where no scorer gives one: that of any new page for a weight of 1."""
-    return _PAGE_BUCKET + round(_DOUBLING * math.log2(weight))
+def bucket_of(priority: float | None, highest: float) -> int:
+    """The score bucket of an entry: `_PAGE_BUCKET` for the *highest* priority of its file and for none
+    stated, so that a site can put its own pages in order and none above those of other sites."""
+    if priority is None or priority >= highest:
+        return _PAGE_BUCKET
+    return _PAGE_BUCKET + round(_DOUBLING * math.log2(max(priority / highest, _LEAST)))

@@ -118,7 +118,7 @@ class SitemapsMiddleware:
     ) -> None:
         scope = Scope(self.crawler)
         files = (
-            Listed(url, {SITEMAP: errand.to_meta()}, listings.FILE_BUCKET, is_seed=True)
+            Listed(url, {SITEMAP: errand.to_meta()}, listings.FILE_BUCKET)
             for url, errand in wanted
             if scope.holds(url)
         )
@@ -227,8 +227,7 @@ class Reading:
     def _pages(self, entries: list[Entry]) -> Iterator[Listed]:
         for entry in entries:
             meta = {} if entry.lastmod is None else {LASTMOD: int(entry.lastmod)}
-            weight = listings.weight_of(entry.priority, self._highest)
-            yield Listed(entry.url, meta, listings.bucket_of(weight), weight)
+            yield Listed(entry.url, meta, listings.bucket_of(entry.priority, self._highest))
 
     def _sitemaps(self, entries: list[Entry]) -> Iterator[Listed]:
         errand = self._errand.child()
@@ -236,7 +235,7 @@ class Reading:
             meta = {SITEMAP: errand.to_meta()}
             for entry in entries[: listings.MAX_CHILDREN - self._children]:
                 self._children += 1
-                yield Listed(entry.url, meta, listings.FILE_BUCKET, is_seed=True)
+                yield Listed(entry.url, meta, listings.FILE_BUCKET)
 
     def _report(self) -> None:
         self._stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -192,3 +193,13 @@ def test_progress_speaks_on_standard_error_when_it_takes_long(
     said = capsys.readouterr()
     assert said.out == ""
     assert "counted: 512 of 1,000 (51 %)" in said.err
+
+
+def test_stats_tell_of_the_last_ranking(frontier: Frontiers) -> None:
+    assert frontier("stats", "--json").json["ranking"] is None
+    about = {"at": NOW, "pages": 1200, "links": 34000, "error_bound": 3.2e-5, "moved": 56}
+    change(frontier.directory, {keys.RANKING: json.dumps(about).encode()})
+    assert "2023-11-14 22:13:20 UTC, 1,200 pages, 34,000 links" in frontier("stats").out
+    assert frontier("stats", "--json").json["ranking"] == about
+    change(frontier.directory, {keys.RANKING: b"{"})
+    assert frontier("stats", "--json").json["ranking"] is None

@@ -26,6 +26,7 @@ from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOL
 from scrapy_frontier.downloadermiddlewares.private import REFUSED
 from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
 from scrapy_frontier.flights import REASON, Consumed, Flight, verdict
+from scrapy_frontier.links import OUT_OF_SCOPE
 
 URL = "http://a.example/page"
 WHEN = "2023-11-14 22:13:20 UTC"
@@ -419,6 +420,10 @@ def test_a_page_that_cannot_be_read(frontier: Frontiers) -> None:
     assert "cannot be read and was set aside" in said(frontier)
 
 
+DROPPED = (
+    "It is known but not queued: pages link to it, but the spider follows none of these links, or a filter "
+    "drops them (allowed domains, a depth limit, a middleware)."
+)
 LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier check --repair` mends it."
 
 
@@ -426,6 +431,10 @@ LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier
     ("page", "sentence"),
     [
         (Page(URL, State.SEEN, reason="over budget", changed=1), "It is known but not queued: over budget."),
+        (
+            Page(URL, State.SEEN, reason=OUT_OF_SCOPE, changed=1),
+            DROPPED,
+        ),
         (Page(URL, State.SEEN), "It is known but not queued: no reason was kept."),
         (
             Page(URL, State.SEEN, reason="linked with rel=nofollow by http://b.example/", changed=1),

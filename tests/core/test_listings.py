@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.listings import (
+    FILE_BUCKET,
     GUESSES,
     MAX_CHILDREN,
     MAX_LEVELS,
@@ -25,9 +28,9 @@ from scrapy_frontier.core.listings import (
     encode_listing,
     heard,
     refuse,
-    weight_of,
 )
-from scrapy_frontier.core.scorer import Cash
+from scrapy_frontier.core.mixed import Mixed
+from scrapy_frontier.core.scorer import Cash, Scorer
 from scrapy_frontier.core.store import Store
 
 if TYPE_CHECKING:
@@ -200,26 +203,33 @@ def test_a_site_is_asked_once_and_few_are_remembered() -> None:
 
 
 def test_the_highest_priority_of_a_file_stands_with_all_other_pages() -> None:
-    assert weight_of(None, 0.0) == weight_of(0.3, 0.3) == weight_of(0.0, 0.0) == weight_of(None, 1.0) == 1
-    assert weight_of(0.5, 1.0) == 0.5
-    assert weight_of(0.0, 1.0) == weight_of(0.001, 1.0) == 1 / 64
-    assert [bucket_of(weight) for weight in (1, 0.5, 1 / 64)] == [NEUTRAL, NEUTRAL - 1024, NEUTRAL - 6 * 1024]
+    assert bucket_of(None, 0.0) == bucket_of(0.3, 0.3) == bucket_of(0.0, 0.0) == NEUTRAL
+    assert bucket_of(None, 1.0) == NEUTRAL
+    assert bucket_of(0.5, 1.0) == NEUTRAL - 1024
+    assert bucket_of(0.0, 1.0) == bucket_of(0.001, 1.0) == NEUTRAL - 6 * 1024
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
 def test_priorities_keep_their_order_and_lift_nothing(one: float, other: float, highest: float) -> None:
-    lower, higher = (bucket_of(weight_of(each, highest)) for each in sorted((one, other)))
+    lower, higher = (bucket_of(each, highest) for each in sorted((one, other)))
     assert 0 < lower <= higher <= NEUTRAL
 
 
-def test_a_sitemap_in_an_index_is_a_seed_to_the_scorer(tmp_path: Path) -> None:
-    """Nobody links it, and a scorer that follows links would have it wait behind every page."""
-    frontier = Frontier(Store(tmp_path), 0, scorer=Cash())
-    index, page, child = (Link(bytes([n]) * 20, f"{A}/{n}", "a.example", parent=n and 0) for n in range(3))
-    frontier.discover([index._replace(parent=None)], 0)
-    frontier.discover([page, child._replace(is_seed=True)], 0)
-    leased = [frontier.lease(0) for _ in range(3)]
-    assert [lease and lease.page.url for lease in leased] == [index.url, child.url, page.url]
-    assert leased[1] is not None
-    assert leased[1].page.parent == 0
+@pytest.mark.parametrize("scorer", [None, Cash(), Mixed()], ids=["none", "cash", "mixed"])
+def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
+    tmp_path: Path, scorer: Scorer | None
+) -> None:
+    """Nobody links it: a scorer that follows links would have it wait behind every page, in any order."""
+    frontier = Frontier(Store(tmp_path), 0, scorer=scorer)
+    index, low, high, child = (
+        Link(bytes([n]) * 20, f"{A}/{n}", "a.example", is_placed=True) for n in range(4)
+    )
+    frontier.discover([index._replace(bucket=FILE_BUCKET)], 0)
+    listed = [(low, bucket_of(0.2, 1.0)), (high, bucket_of(1.0, 1.0)), (child, FILE_BUCKET)]
+    frontier.discover([link._replace(parent=0, bucket=bucket) for link, bucket in listed], 0)
+    leased = [frontier.lease(0) for _ in range(4)]
+    assert [lease and lease.page.url for lease in leased] == [index.url, child.url, high.url, low.url]
+    for lease in filter(None, leased):
+        frontier.release(lease.id, Outcome(Event.FETCHED, 200), 0)
+    assert frontier.counts.states[State.DONE] == 4
     frontier.close()

@@ -26,7 +26,8 @@ from scrapy_frontier.core.graph import ROW, key_id
 from scrapy_frontier.core.hosts import SENDING, Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import FINISHED, Event, State
-from scrapy_frontier.core.scorer import NOTICED, Scorer, bucket
+from scrapy_frontier.core.rescoring import WORTH_MOVING
+from scrapy_frontier.core.scorer import Scorer, bucket
 from scrapy_frontier.core.store import Store
 from scrapy_frontier.core.troubles import Trouble
 
@@ -499,11 +500,13 @@ class FrontierMachine(RuleBasedStateMachine):
         (name,) = [name for name in known if known[name] == page_id] or ("",)
         assert requeued == (model.ended.get(page_id) in FINISHED or name in model.seen)
         if requeued:
+            was_seen = name in model.seen
             model.ended.pop(page_id, None)
             model.ids[name] = model.seen.pop(name, page_id)
             rank = keys.rank(priority, model.place(page_id), model.turn, page_id)
             model.queue[page_id] = Entry(page_id, name, rank, clamped(priority), stored=True)
-            self.committed()
+            if was_seen:
+                self.committed()
 
     @rule(seconds=st.sampled_from([0.05, 0.5, 1.0, 4.0, 10.0, 60.0, 2000.0]))
     def time_passes(self, seconds: float) -> None:
@@ -618,7 +621,7 @@ class ScoringMachine(FrontierMachine):
             pass
         for entry in model.queue.values():
             place = model.place(entry.id)
-            if entry.stored and not entry.is_visit and abs(place - bucket_of(entry.rank)) > NOTICED:
+            if entry.stored and not entry.is_visit and abs(place - bucket_of(entry.rank)) > WORTH_MOVING:
                 entry.rank = moved(entry.rank, place)
         self.committed()
 

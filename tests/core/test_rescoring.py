@@ -7,6 +7,7 @@ import sys
 from itertools import count
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from scrapy_frontier.core import keys
@@ -257,6 +258,32 @@ def test_a_ranking_moves_what_is_queued_and_what_waits(tmp_path: Path) -> None:
     first, second, *rest = drain(frontier)
     assert {first, second} | {lease.page.url[-3:]} >= {"hub"}
     assert len(rest) == 38
+
+
+def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> None:
+    """Each host knows its best pages only, and these become the worst of all."""
+    frontier = start(tmp_path, "pagerank")
+    hosts = [f"h{number}.example" for number in range(30)]
+    frontier.discover([link("seed", None)], NOW)
+    lease = take(frontier)
+    names = [f"p{number}" for number in range(40)]
+    links = [link(f"{host}-{name}", 0, host) for name in names for host in hosts]
+    ids = [page_id for page_id in frontier.discover(links, NOW) if page_id is not None]
+    weights = [float(1 + (page_id % 7)) for page_id in ids]
+    edges = [Edge(page_id, 0, weight) for page_id, weight in zip(ids, weights, strict=True)]
+    frontier.release(lease.id, FETCHED, NOW, edges)
+    rescoring = frontier.rescoring
+    assert rescoring is not None
+    for turn in range(20):
+        scores = [2.0 ** (page_id % 11 * (-1) ** turn) for page_id in range(len(ids) + 1)]
+        rescoring.scorer.adopt(np.array(scores, np.float32))
+        rescoring.begin_walk()
+        while not frontier.rescore(NOW, 5000):
+            pass
+        assert list(Check(opened[-1], None, NOW).run()) == []
+        best = max(scores[page_id] for page_id in queue(frontier))
+        assert scores[take(frontier).page_id] == best
+    assert len(drain(frontier)) == len(ids) - 20
 
 
 def test_content_scores_survive_a_kill_and_a_clean_stop(tmp_path: Path) -> None:

@@ -1,0 +1,272 @@
+"""Rankings while the crawl goes on: when, in which thread, and the moving of rows in slices on the loop.
+
+One run at a time: a thread reads the link graph from a snapshot, ranks it and prepares what follows; the
+loop takes that over and moves queue rows, two milliseconds at a time; meanwhile the thread packs rows of
+the graph into segments, which the loop puts in place. Every decision is the scorer's and the frontier's.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from queue import Empty, Full, Queue
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+
+from .. import compat
+from ..runtime import runtime_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from ..core.graph import Repacked
+    from ..core.linkgraph import Snapshot
+    from ..core.ranking import Ranking
+    from ..core.scorer import Scorer
+    from ..runtime import Runtime
+
+logger = logging.getLogger(__name__)
+
+LOOK = 0.05  # seconds between two looks at whether a ranking is due
+SLICE = 0.001  # seconds the loop is held up at a time; a slice may take one step longer
+ROWS = 50  # queue rows a step
+REST = 10  # a run is followed by a pause this many times as long, so that rankings take a tenth at most
+AFTER_FAILURE = 600.0  # seconds
+PACK_AFTER = 4096  # rows of the graph written since they were packed last, where nothing is ranked
+# While the thread runs Python's bytecode the loop waits for its turn, 5 ms by default.
+SWITCH_INTERVAL = 0.0005
+
+
+class RankingExtension:
+    """Ranks the pages whenever the crawl has grown by the scorer's share, and packs the link graph."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._runtime: Runtime | None = None
+        self._looking: Any = None
+        self._run: _Run | None = None
+        self._not_before = 0.0
+        self._rows_packed = 0
+        crawler.signals.connect(self._begin, signals.engine_started)
+        crawler.signals.connect(self._end, signals.engine_stopped)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        return cls(crawler)
+
+    def _begin(self) -> None:
+        self._looking = compat.create_looping_call(self._look)
+        self._looking.start(LOOK, now=False)
+
+    def _end(self) -> None:
+        if self._looking is not None and self._looking.running:
+            self._looking.stop()
+        self._stop()
+
+    def _stop(self) -> None:
+        """Let go of the store: called before it is closed."""
+        if self._run is not None:
+            self._run.stop()
+            self._run = None
+        self._runtime = None
+
+    def _look(self) -> None:
+        try:
+            if self._run is None:
+                self._start_if_due()
+        except Exception:  # a looping call that raises is never called again
+            self._failed()
+
+    def _start_if_due(self) -> None:
+        runtime = runtime_of(self._crawler)
+        if runtime is None or not runtime.records_links:
+            return
+        if self._runtime is None:
+            self._runtime = runtime
+            runtime.before_close.append(self._stop)
+        frontier = runtime.frontier
+        if time.monotonic() < self._not_before or not frontier.is_loaded:
+            return
+        rescoring = frontier.rescoring
+        scorer = None
+        if rescoring is not None and rescoring.is_due(runtime.clock(), runtime.settings.rank_interval):
+            scorer = rescoring.scorer
+        elif frontier.graph.rows - self._rows_packed < PACK_AFTER:
+            return
+        self._rows_packed = frontier.graph.rows
+        self._run = _Run(frontier.graph.snapshot(), scorer)
+        self._work = self._steps(self._run, runtime)
+        self._slice()
+
+    def _slice(self) -> None:
+        """Go on with the run for a millisecond, and come back."""
+        run = self._run
+        if run is None:
+            return
+        try:
+            until = time.perf_counter() + SLICE
+            for pause in self._work:
+                if pause or time.perf_counter() >= until:
+                    compat.call_later(pause, self._slice)
+                    return
+            pause = REST * (time.perf_counter() - run.began)
+        except Exception:
+            self._failed()
+            pause = AFTER_FAILURE
+        self._not_before = time.monotonic() + pause
+        run.stop()
+        self._run = None
+
+    def _failed(self) -> None:
+        logger.error(
+            "The ranking failed: see scrapy frontier check",
+            exc_info=True,
+            extra={"spider": self._crawler.spider},
+        )
+        if self._crawler.stats is not None:
+            self._crawler.stats.inc_value("frontier/errors")
+
+    def _steps(self, run: _Run, runtime: Runtime) -> Iterator[float]:
+        """The loop's part of a run, a step at a time; yields the seconds to wait before the next."""
+        frontier = runtime.frontier
+        while not run.is_ranked.is_set():
+            yield LOOK / 5
+        if run.error is not None:
+            raise run.error
+        if run.ranking is not None and frontier.rescoring is not None:
+            frontier.rescoring.scorer.adopt(run.prepared)
+            frontier.rescoring.begin_walk(run.about(runtime.clock()))
+            yield 0.0
+            while not frontier.rescore(runtime.clock(), ROWS):
+                yield 0.0
+            self._report(run, frontier.rescoring.rows_moved)
+        while (packed := run.next_packed()) is not None:
+            if isinstance(packed, float):
+                yield packed
+                continue
+            for _ in frontier.graph.put_in_place(packed):
+                yield 0.0
+        if run.error is not None:
+            raise run.error
+
+    def _report(self, run: _Run, moved: int) -> None:
+        ranking, stats = run.ranking, self._crawler.stats
+        assert ranking is not None
+        seconds = time.perf_counter() - run.began
+        logger.info(
+            "Ranked %d pages with %d links in %.2f s: %d iterations, error at most %.1e, %d rows moved",
+            run.pages,
+            run.links,
+            seconds,
+            ranking.iterations,
+            ranking.error_bound,
+            moved,
+            extra={"spider": self._crawler.spider},
+        )
+        if stats is None:
+            return
+        stats.inc_value("frontier/rank/runs")
+        stats.inc_value("frontier/rank/moved", moved)
+        stats.set_value("frontier/rank/pages", run.pages)
+        stats.set_value("frontier/rank/links", run.links)
+        stats.set_value("frontier/rank/iterations", ranking.iterations)
+        stats.set_value("frontier/rank/error_bound", ranking.error_bound)
+        stats.set_value("frontier/rank/seconds", round(seconds, 3))
+
+
+class _Run:
+    """One ranking and one packing, in a thread. *scorer* is None where only packing is due."""
+
+    def __init__(self, snapshot: Snapshot, scorer: Scorer | None) -> None:
+        self._snapshot = snapshot
+        self._scorer = scorer
+        self._stopped = Event()
+        self._packed: Queue[Repacked | None] = Queue(maxsize=2)
+        self.is_ranked = Event()
+        self.ranking: Ranking | None = None
+        self.prepared: Any = None
+        self.error: Exception | None = None
+        self.pages = self.links = 0
+        self.began = time.perf_counter()
+        self._interval = sys.getswitchinterval()
+        sys.setswitchinterval(min(SWITCH_INTERVAL, self._interval))
+        self._thread = Thread(target=self._go, name="frontier-ranking", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when the thread has ended and the snapshot is closed."""
+        self._stopped.set()
+        self._thread.join()
+        self._snapshot.close()
+        sys.setswitchinterval(self._interval)
+
+    def about(self, now: float) -> dict[str, Any]:
+        """What is kept of the ranking."""
+        ranking = self.ranking
+        assert ranking is not None
+        return {
+            "at": now,
+            "scorer": type(self._scorer).__name__,
+            "pages": self.pages,
+            "links": self.links,
+            "iterations": ranking.iterations,
+            "error_bound": ranking.error_bound,
+            "seconds": round(ranking.seconds, 3),
+            "converged": ranking.converged,
+        }
+
+    def next_packed(self) -> Repacked | float | None:
+        """The next segment to put in place; seconds to wait for it; None when there is no more."""
+        try:
+            return self._packed.get_nowait()
+        except Empty:
+            return LOOK / 5 if self._thread.is_alive() or not self._packed.empty() else None
+
+    # -- in the thread
+
+    def _go(self) -> None:
+        from ..core.linkgraph import Stopped
+
+        try:
+            if self._scorer is not None:
+                self._rank(self._scorer)
+            self.is_ranked.set()
+            for packed in self._snapshot.repack(self._stopped.is_set):
+                self._hand_over(packed)
+            self._hand_over(None)
+        except Stopped:
+            pass
+        except Exception as error:
+            self.error = error
+        self.is_ranked.set()
+
+    def _rank(self, scorer: Scorer) -> None:
+        from ..core.adjacency import NOFOLLOW
+        from ..core.graph import link_weights
+        from ..core.linkgraph import Stopped
+
+        stop = self._stopped.is_set
+        graph = self._snapshot.read(stop)
+        is_plain = graph.weights is None and not (graph.flags & NOFOLLOW).any()
+        weights = None if is_plain else link_weights(graph)
+        self.pages, self.links = graph.pages, len(graph.indices)
+        ranking = scorer.rank(graph.indptr, graph.indices, weights, stop=stop, clock=time.perf_counter)
+        if stop():
+            raise Stopped
+        if ranking is not None:
+            self.prepared = scorer.prepare(ranking)
+            self.ranking = ranking
+
+    def _hand_over(self, packed: Repacked | None) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._packed.put(packed, timeout=LOOK)
+            except Full:
+                continue
+            return

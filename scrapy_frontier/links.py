@@ -1,0 +1,261 @@
+"""The links of a page, from what its callback yields (or all its anchors) to edges between page ids.
+
+A link that is known by the text of its URL is an edge at once. Any other is remembered by its request until
+that comes to the scheduler, which knows the page; what is left when the page ends was dropped by a filter
+(offsite, depth, length of the URL) or is an anchor the spider does not follow: the graph gets a page for it
+that is only seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
+
+from scrapy import Request
+from scrapy.http import HtmlResponse
+from scrapy.utils.response import get_base_url
+
+from . import requests
+from .core import keys
+from .core.adjacency import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
+from .core.frontier import Link
+from .core.hosts import host_of
+from .core.lifecycle import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from scrapy.http import Response
+
+    from .core.leases import Outcome
+    from .flights import Flight, Flights
+    from .intake import Intake
+    from .notes import Notes
+    from .runtime import Runtime
+
+MOST = 10_000  # links of one page
+LINK_SCORE = "frontier_link_score"  # meta of a request: the weight of the link to it
+CONTENT_SCORE = "frontier_content_score"  # meta of a response, or field of an item
+OUT_OF_SCOPE = "out of scope"
+
+_RELATIONS = ("nofollow", "ugc", "sponsored")  # Google's three kinds of links nobody vouches for
+
+
+class PageLinks:
+    """The links of one page whose callback runs: ``edges``, and those whose page is not known yet.
+
+    ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags.
+    """
+
+    __slots__ = ("anchors", "content_score", "count", "edges", "host", "origin", "pending")
+
+    def __init__(self, url: str) -> None:
+        self.host = host_of(url)
+        self.origin = "/".join(url.split("/", 3)[:3]) + "/"
+        self.edges: list[Edge] = []
+        self.pending: dict[int, tuple[Request, int, float]] = {}
+        self.anchors: dict[str, int] = {}
+        self.content_score: float | None = None
+        self.count = 0
+
+    def flags(self, url: str) -> int:
+        return INTERNAL if url.startswith(self.origin) or host_of(url) == self.host else 0
+
+
+class Links:
+    """Turns what spiders yield into edges; *everything*: all anchors of a page too."""
+
+    def __init__(
+        self, runtime: Runtime, intake: Intake, flights: Flights, notes: Notes, everything: bool
+    ) -> None:
+        self._runtime = runtime
+        self._intake = intake
+        self._flights = flights
+        self._notes = notes
+        self._everything = everything
+
+    # -- while the callback runs -----------------------------------------------------------------------
+
+    def begin(self, response: Response) -> None:
+        """A callback is about to see *response*: what it says of the page is not what others said."""
+        if response.request is not None:
+            response.request.meta.pop(CONTENT_SCORE, None)
+
+    def recorder(self, response: Response) -> Recorder | None:
+        """Who takes down the links of *response*; None for a response that no lease is out for."""
+        flight = self._flights.find(response.request)
+        if flight is None:
+            return None
+        if flight.links is None:
+            flight.links = PageLinks(response.url)
+        return Recorder(self, flight, flight.links)
+
+    def note(self, flight: Flight, found: PageLinks, request: Request) -> None:
+        """Take down a request that a callback yields; 1 us if its page is known by its URL."""
+        url = request.url
+        if request.method != "GET" or not url.startswith("http"):
+            return
+        if request.dont_filter and url == flight.request.url:  # a retry is no link
+            return
+        if found.count >= MOST:
+            self._notes.tally["frontier/links/ignored"] += 1
+            return
+        found.count += 1
+        meta = request.meta
+        flags = INTERNAL if url.startswith(found.origin) or host_of(url) == found.host else 0
+        weight = 1.0
+        if meta:
+            if LINK_SCORE in meta:  # about this link: not for the request's children, which may inherit it
+                weight = self._score(meta.pop(LINK_SCORE), LINK_SCORE, 1.0)
+            if meta.get(requests.NOFOLLOW):
+                flags |= NOFOLLOW
+        known = self._intake.known(request)
+        if known is None:
+            found.pending[id(request)] = request, flags, weight
+            self._flights.by_link[id(request)] = flight
+        else:
+            found.edges.append(Edge(known, flags, weight))
+
+    def judge(self, found: PageLinks, content_score: Any) -> None:
+        found.content_score = self._score(content_score, CONTENT_SCORE, 1.0)
+
+    def note_anchors(self, found: PageLinks, response: Response) -> None:
+        """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor."""
+        if not self._everything or not isinstance(response, HtmlResponse):
+            return
+        base = get_base_url(response)
+        for url, flags in _anchors(response, base):
+            if url not in found.anchors:
+                if found.count >= MOST:
+                    self._notes.tally["frontier/links/ignored"] += 1
+                    continue
+                found.count += 1
+            elif found.anchors[url] & NOFOLLOW == 0:
+                flags &= ~NOFOLLOW
+            found.anchors[url] = flags | found.flags(url)
+
+    def _score(self, value: Any, name: str, otherwise: float) -> float:
+        try:
+            score = float(value)
+        except (TypeError, ValueError):
+            score = math.nan
+        if 0 <= score < math.inf:
+            return score
+        self._notes.tally["frontier/scores/ignored"] += 1
+        self._notes.say_once(
+            f"score {name}", logging.WARNING, "%s = %r is no number of at least 0 (said once)", name, value
+        )
+        return otherwise
+
+    # -- when the page ends ----------------------------------------------------------------------------
+
+    def of(self, flight: Flight, outcome: Outcome, page_id: int | None, now: float) -> list[Edge] | None:
+        """The links of a page that ends; None where they are not known."""
+        found = flight.links
+        if outcome.event is Event.REDIRECTED:
+            return self._redirect(flight, outcome)
+        if outcome.event is not Event.FETCHED:
+            return [] if outcome.event is Event.GONE else None
+        if found is None:
+            return None
+        if page_id is not None and found.content_score is not None:
+            self._runtime.frontier.judge(page_id, found.content_score)
+        edges = found.edges
+        if found.pending or found.anchors:
+            edges += self._resolve(found, page_id, now)
+        self._notes.tally["frontier/links/recorded"] += len(edges)
+        return edges
+
+    def _redirect(self, flight: Flight, outcome: Outcome) -> list[Edge]:
+        if outcome.target is None or outcome.target >= keys.FIRST_VISIT:
+            return []
+        child = flight.child.url if flight.child is not None else ""
+        internal = INTERNAL if host_of(child) == host_of(flight.request.url) else 0
+        return [Edge(outcome.target, REDIRECT | internal)]
+
+    def _resolve(self, found: PageLinks, page_id: int | None, now: float) -> Iterator[Edge]:
+        """Edges for links whose requests never came to the scheduler, or were none."""
+        unknown: list[Link] = []
+        marks: list[tuple[int, float]] = []
+        for request, flags, weight in found.pending.values():
+            known = self._intake.known(request)
+            if known is not None:
+                yield Edge(known, flags, weight)
+                continue
+            unknown.append(self._link(request.url, self._intake.fingerprint(request), page_id))
+            marks.append((flags, weight))
+        for url, flags in found.anchors.items():
+            known = self._intake.known_url(url)
+            if known is not None:
+                yield Edge(known, flags)
+                continue
+            fingerprint, full_url = self._identify(url)
+            if fingerprint is not None:
+                unknown.append(self._link(full_url, fingerprint, page_id))
+                marks.append((flags, 1.0))
+        ids = self._runtime.frontier.see(unknown, now, OUT_OF_SCOPE) if unknown else []
+        for link, target, (flags, weight) in zip(unknown, ids, marks, strict=True):
+            if target < keys.FIRST_VISIT:
+                self._intake.remember_seen(link.url, target)
+                yield Edge(target, flags, weight)
+
+    def _identify(self, url: str) -> tuple[bytes | None, str]:
+        """The fingerprint of an anchor's target, and its URL as a request has it."""
+        if self._runtime.is_default_fingerprinter:
+            fingerprint = requests.plain_fingerprint(url)
+            if fingerprint is not None:
+                return fingerprint, url
+        try:
+            request = Request(url)
+        except ValueError:
+            return None, url
+        return self._intake.fingerprint(request), request.url
+
+    def _link(self, url: str, fingerprint: bytes, page_id: int | None) -> Link:
+        return Link(fingerprint, url, host_of(url), parent=page_id)
+
+
+class Recorder:
+    """Takes down what one callback yields."""
+
+    def __init__(self, links: Links, flight: Flight, found: PageLinks) -> None:
+        self._links = links
+        self._flight = flight
+        self._found = found
+
+    def take(self, yielded: Any) -> None:
+        if isinstance(yielded, Request):
+            self._links.note(self._flight, self._found, yielded)
+            return
+        score = requests.item_field(yielded, CONTENT_SCORE)
+        if score is not None:
+            self._links.judge(self._found, score)
+
+    def end(self, response: Response) -> None:
+        """The callback is through."""
+        score = response.request.meta.get(CONTENT_SCORE) if response.request is not None else None
+        if score is not None:
+            self._links.judge(self._found, score)
+        self._links.note_anchors(self._found, response)
+
+
+def _anchors(response: HtmlResponse, base: str) -> Iterator[tuple[str, int]]:
+    """Absolute http(s) URLs of all anchors, areas and the canonical link, with their flags."""
+    for element in response.selector.root.iter("a", "area", "link"):
+        href = element.get("href")
+        if href is None:
+            continue
+        relations = (element.get("rel") or "").lower().split()
+        flags = NOFOLLOW if any(relation in _RELATIONS for relation in relations) else 0
+        if element.tag == "link":
+            if "canonical" not in relations:
+                continue
+            flags = CANONICAL
+        try:
+            url = urljoin(base, href.strip()).partition("#")[0]
+        except ValueError:
+            continue
+        if url.startswith(("http://", "https://")):
+            yield url, flags

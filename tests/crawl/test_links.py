@@ -1,0 +1,328 @@
+"""The link graph of a real crawl: every link is an edge, whatever became of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from conftest import read_pages
+from scrapy import Item, Request, Spider
+from scrapy.http import HtmlResponse, Response
+from scrapy.item import Field
+
+from scrapy_frontier.core import graph, keys
+from scrapy_frontier.core.adjacency import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT
+from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.records import decode_page
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Crawl
+    from server import Web
+
+    from scrapy_frontier.core.records import Page
+
+ADDON = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}
+
+
+class Linked(NamedTuple):
+    url: str
+    flags: int = 0
+    weight: float = 1.0
+
+
+def read_links(directory: Path) -> dict[str, list[Linked]]:
+    """Links by the URL of their page; pages without a row are left out."""
+    store = Store(directory)
+    try:
+        urls = {graph.key_id(key): decode_page(value).url for key, value in store.scan(keys.PAGE)}
+        rows = [graph.key_id(key) for key, _ in store.scan(graph.ROW)]
+        return {
+            urls[page_id]: [
+                Linked(urls[edge.target], edge.flags, edge.weight)
+                for edge in graph.find_row(page_id, store.get)
+            ]
+            for page_id in rows
+        }
+    finally:
+        store.close()
+
+
+@pytest.fixture
+def links(tmp_path: Path) -> Callable[[], dict[str, list[Linked]]]:
+    return lambda: read_links(tmp_path / "frontier")
+
+
+class LinkSpider(Spider):
+    """Follows every link."""
+
+    name = "links"
+
+    def parse(self, response: Response) -> Any:
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href)
+
+
+class KeptInSpider(LinkSpider):
+    """Follows every link on its own host."""
+
+    allowed_domains = ["127.0.0.2"]
+
+
+def test_links_that_filters_drop_are_edges_too(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], links: Callable[..., Any]
+) -> None:
+    """One is offsite, one too deep, one too long; one is a duplicate, one leads to the page itself."""
+    start = web.url("/")
+    offsite, long, deep, near = (
+        web.url("/off", 1),
+        web.url("/" + "x" * 300),
+        web.url("/deep"),
+        web.url("/near"),
+    )
+    web.link("/", "/near", offsite, long, start)
+    web.link("/near", "/deep", "/", offsite)
+    crawl = run(KeptInSpider, {**ADDON, "DEPTH_LIMIT": 1, "URLLENGTH_LIMIT": 200}, start_urls=[start])
+    assert crawl.reason == "finished"
+    assert web.paths() == ["/", "/near"]
+    found = links()
+    assert set(found[start]) == {
+        Linked(near, INTERNAL),
+        Linked(offsite),
+        Linked(long, INTERNAL),
+        Linked(start, INTERNAL),
+    }
+    assert set(found[near]) == {Linked(deep, INTERNAL), Linked(start, INTERNAL), Linked(offsite)}
+    for url in (offsite, long, deep):
+        page = pages()[url]
+        assert (page.state, page.reason) == (State.SEEN, "out of scope")
+        assert page.parent is not None
+    assert crawl.stats["frontier/pages/seen"] == 3
+    assert crawl.stats["frontier/links/recorded"] == 7
+    assert crawl.stats["frontier/pending"] == 0
+
+
+def test_a_page_out_of_scope_is_fetched_when_a_link_gets_through(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """The same page, two links deep on one way and one link deep on another, which comes later."""
+    web.link("/long", "/middle")
+    web.link("/middle", "/target")
+    web.link("/short", "/target")
+    web.on("/target", delay=0)
+    urls = [web.url("/long"), web.url("/short")]
+    settings = {**ADDON, "FRONTIER_SCORER": "fifo", "CONCURRENT_REQUESTS": 1, "DEPTH_LIMIT": 1}
+    run(OneByOneSpider, settings, first=urls[0], second=urls[1])
+    assert web.paths() == ["/long", "/middle", "/short", "/target"]
+    assert pages()[web.url("/target")].state is State.DONE
+
+
+class OneByOneSpider(LinkSpider):
+    name = "one"
+    first: str
+    second: str
+
+    async def start(self) -> Any:
+        yield Request(self.first, priority=2)
+        yield Request(self.second, priority=-2)
+
+
+def test_pages_know_the_page_they_were_found_on(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], tmp_path: Path
+) -> None:
+    web.link("/", "/one", "/two")
+    web.link("/two", "/three")
+    run(LinkSpider, ADDON, start_urls=[web.url("/")])
+    store = Store(tmp_path / "frontier")
+    ids = {decode_page(value).url: graph.key_id(key) for key, value in store.scan(keys.PAGE)}
+    store.close()
+    parents = {url: page.parent for url, page in pages().items()}
+    root, two = web.url("/"), web.url("/two")
+    assert parents == {
+        root: None,
+        web.url("/one"): ids[root],
+        two: ids[root],
+        web.url("/three"): ids[two],
+    }
+
+
+class ScoringSpider(Spider):
+    """Yields links and items with opinions; its callback is a coroutine."""
+
+    name = "scoring"
+
+    async def parse(self, response: Response) -> Any:
+        if not response.url.endswith("/"):
+            yield {"frontier_content_score": 2.5}
+            return
+        response.meta["frontier_content_score"] = 4
+        yield response.follow("/strong", meta={"frontier_link_score": 4, "depth_of": "strong"})
+        yield response.follow("/weak", meta={"frontier_nofollow": True})
+        yield response.follow("/odd", meta={"frontier_link_score": "much"})
+        yield response.follow("/posted", method="POST")
+        yield Opinion(frontier_content_score=8)
+
+
+class Opinion(Item):
+    frontier_content_score = Field()
+
+
+def test_scores_of_links_and_content_are_kept(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], links: Callable[..., Any]
+) -> None:
+    crawl = run(ScoringSpider, ADDON, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert links()[web.url("/")] == [
+        Linked(web.url("/strong"), INTERNAL, 4.0),
+        Linked(web.url("/weak"), INTERNAL | NOFOLLOW),
+        Linked(web.url("/odd"), INTERNAL),
+    ]
+    assert crawl.stats["frontier/scores/ignored"] == 1
+    assert b"frontier_link_score" not in pages()[web.url("/strong")].payload
+    assert "frontier_link_score = 'much' is no number" in crawl.log
+    assert crawl.stats["frontier/pages/done"] == 5
+
+
+def test_content_scores_are_on_disk(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
+    """What the response's meta says last wins over items; both are there after the crawl."""
+    run(ScoringSpider, ADDON, start_urls=[web.url("/")])
+    store = Store(tmp_path / "frontier")
+    column = store.get(keys.column_key("content", 0)) or b""
+    store.close()
+    content = [int.from_bytes(column[2 * page : 2 * page + 2], "big") for page in range(5)]
+    assert sorted(content) == sorted([40960 + 2048] + [round(1024 * (40 + 1.3219280948873623))] * 4)
+
+
+class StillSpider(Spider):
+    """Follows nothing."""
+
+    name = "still"
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        yield {"url": response.url}
+
+
+def test_all_anchors_are_links_if_that_is_wanted(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], links: Callable[..., Any]
+) -> None:
+    other = web.url("/other", 1)
+    body = f"""
+    <html><head><base href="{web.url("/base/")}"><link rel="canonical" href="/true">
+    <link rel="stylesheet" href="/style.css"></head><body>
+    <a href="one">.</a> <a href="one#part">.</a> <a href=" /two ">.</a> <a href="{other}" rel="ugc">.</a>
+    <a href="mailto:a@b.example">.</a> <a href="http://[bad">.</a> <a name="x">.</a>
+    <map><area href="/area"></map> <a href="/mixed" rel="nofollow">.</a> <a href="/mixed">.</a></body></html>
+    """
+    start = web.on("/", body=body)
+    crawl = run(StillSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[start])
+    assert crawl.reason == "finished"
+    assert web.paths() == ["/"]
+    assert set(links()[start]) == {
+        Linked(web.url("/true"), INTERNAL | CANONICAL),
+        Linked(web.url("/base/one"), INTERNAL),
+        Linked(web.url("/two"), INTERNAL),
+        Linked(other, NOFOLLOW),
+        Linked(web.url("/area"), INTERNAL),
+        Linked(web.url("/mixed"), INTERNAL),
+    }
+    assert {page.state for page in pages().values()} == {State.DONE, State.SEEN}
+
+
+def test_anchors_and_what_is_followed_are_one_graph(
+    web: Web, run: Callable[..., Crawl], links: Callable[..., Any]
+) -> None:
+    web.link("/", "/a", "/b", web.url("/off", 1))
+    web.link("/a", "/b", web.url("/off", 1), "/")
+    run(KeptInSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[web.url("/")])
+    found = {url: {link.url for link in edges} for url, edges in links().items()}
+    assert found[web.url("/")] == {web.url("/a"), web.url("/b"), web.url("/off", 1)}
+    assert found[web.url("/a")] == {web.url("/"), web.url("/b"), web.url("/off", 1)}
+
+
+def test_a_redirect_is_an_edge(web: Web, run: Callable[..., Crawl], links: Callable[..., Any]) -> None:
+    web.on("/moved", status=301, headers={"Location": "/new"})
+    web.on("/away", status=302, headers={"Location": web.url("/there", 1)})
+    web.on("/gone", status=404)
+    run(LinkSpider, ADDON, start_urls=[web.url("/moved"), web.url("/away"), web.url("/gone")])
+    found = links()
+    assert found[web.url("/moved")] == [Linked(web.url("/new"), REDIRECT | INTERNAL)]
+    assert found[web.url("/away")] == [Linked(web.url("/there", 1), REDIRECT)]
+    assert found[web.url("/gone")] == []
+
+
+class AgainSpider(Spider):
+    """Asks for its page once more, from its callback; the second visit links something else."""
+
+    name = "again"
+
+    def parse(self, response: Response) -> Any:
+        yield response.follow("/again", dont_filter=True, callback=self.parse_again)
+
+    def parse_again(self, response: Response) -> Any:
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href, callback=self.parse_rest)
+        if len(response.css("a")) > 1:
+            assert response.request
+            yield response.request.replace(dont_filter=True)
+
+    def parse_rest(self, response: Response) -> None:
+        pass
+
+
+def test_another_visit_replaces_the_links(
+    web: Web, run: Callable[..., Crawl], links: Callable[..., Any]
+) -> None:
+    from server import Answer
+    from server import links as page
+
+    web.on("/again", Answer(body=page("/one", "/two")), Answer(body=page("/three")))
+    crawl = run(AgainSpider, ADDON, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert links()[web.url("/again")] == [Linked(web.url("/three"), INTERNAL)]
+
+
+@pytest.mark.parametrize("settings", [{}, {**ADDON, "FRONTIER_LINKS": "none"}])
+def test_without_the_graph_nothing_is_kept(
+    web: Web,
+    run: Callable[..., Crawl],
+    pages: Callable[[], dict[str, Page]],
+    links: Callable[..., Any],
+    settings: dict[str, Any],
+) -> None:
+    """With the scheduler alone, or if it is not wanted."""
+    web.link("/", "/a", web.url("/off", 1))
+    crawl = run(KeptInSpider, settings, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert links() == {}
+    assert len(pages()) == 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "message"),
+    [
+        ("FRONTIER_LINKS", "some", "FRONTIER_LINKS = 'some': set one of 'spider', 'all', 'none'"),
+        ("FRONTIER_SCORER", "best", "FRONTIER_SCORER = 'best': set one of 'mixed', "),
+        ("FRONTIER_SCORER", "no.such.Scorer", "FRONTIER_SCORER = 'no.such.Scorer' cannot be imported"),
+        ("FRONTIER_SCORER", "test_links.Opinion", "set a subclass of scrapy_frontier.core.scorer.Scorer"),
+        ("FRONTIER_RANK_INTERVAL", -1, "FRONTIER_RANK_INTERVAL = -1: set a number of at least 0"),
+    ],
+)
+def test_settings_that_make_no_sense(
+    web: Web, run: Callable[..., Crawl], setting: str, value: object, message: str
+) -> None:
+    crawl = run(LinkSpider, {**ADDON, setting: value}, start_urls=[web.url("/")])
+    assert crawl.reason == "frontier_setting"
+    assert message in crawl.log
+    assert web.paths() == []
+
+
+def test_pages_can_be_read(tmp_path: Path, web: Web, run: Callable[..., Crawl]) -> None:
+    """A page with thousands of links, all of which count."""
+    web.link("/", *(f"/{number}" for number in range(3000)))
+    run(StillSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[web.url("/")])
+    assert len(read_links(tmp_path / "frontier")[web.url("/")]) == 3000
+    assert len(read_pages(tmp_path / "frontier")) == 3001

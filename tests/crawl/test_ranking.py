@@ -1,0 +1,199 @@
+"""Best first, seen from the server: scores order the crawl, survive kill -9, and are ranked on the way."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Spider
+from server import Answer
+
+from scrapy_frontier.core import keys
+from scrapy_frontier.core.scorer import PageRank, Scorer
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Crawl
+    from scrapy.http import Response
+    from server import Web
+
+ADDON = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}, "CONCURRENT_REQUESTS": 1}
+MANY = 60
+
+
+class FollowSpider(Spider):
+    """Follows every link."""
+
+    name = "follow"
+
+    def parse(self, response: Response) -> Any:
+        for href in response.css("a::attr(href)").getall():
+            yield response.follow(href)
+
+
+def hub_web(web: Web) -> str:
+    """A seed that links 60 pages, each of which links one hub and a leaf of its own."""
+    for number in range(MANY):
+        web.link(f"/page{number}", f"/leaf{number}", "/hub")
+    return web.link("/", *(f"/page{number}" for number in range(MANY)))
+
+
+@pytest.mark.parametrize("scorer", ["mixed", "pagerank", "cash"])
+def test_what_many_pages_link_comes_early(web: Web, run: Callable[..., Crawl], scorer: str) -> None:
+    """First in, first out fetches the hub after all pages; by links it comes after a handful."""
+    seed = hub_web(web)
+    crawl = run(FollowSpider, {**ADDON, "FRONTIER_SCORER": scorer}, start_urls=[seed])
+    assert crawl.reason == "finished"
+    assert "Traceback" not in crawl.log
+    paths = web.paths()
+    every = [f"/{kind}{number}" for kind in ("page", "leaf") for number in range(MANY)]
+    assert sorted(paths) == sorted(["/", "/hub", *every])
+    assert paths.index("/hub") < 12
+
+
+def test_first_in_first_out_is_kept_for_those_who_want_it(web: Web, run: Callable[..., Crawl]) -> None:
+    seed = hub_web(web)
+    run(FollowSpider, {**ADDON, "FRONTIER_SCORER": "fifo"}, start_urls=[seed])
+    assert web.paths()[: MANY + 1] == ["/", *(f"/page{number}" for number in range(MANY))]
+
+
+class WeightSpider(Spider):
+    """A page with links of different weights."""
+
+    name = "weights"
+    weights: list[float]
+
+    def parse(self, response: Response) -> Any:
+        for weight in self.weights:
+            yield response.follow(
+                f"/{weight}", self.parse_linked, meta={"frontier_link_score": float(weight)}
+            )
+
+    def parse_linked(self, response: Response) -> None:
+        pass
+
+
+@pytest.mark.parametrize("scorer", ["cash", "mixed", "link"])
+def test_the_order_outlives_kill_9(web: Web, start: Callable[..., Crawl], scorer: str) -> None:
+    weights = [round(1.5**step, 2) for step in range(14)]
+    random.Random(5).shuffle(weights)
+    web.default = Answer(delay=0.03)
+    settings = {**ADDON, "FRONTIER_SCORER": scorer}
+    for visits in (5, 9):
+        crawl = start(WeightSpider, settings, start_urls=[web.url("/")], weights=weights)
+        web.wait(visits)
+        crawl.kill(signal.SIGKILL)
+    last = start(WeightSpider, settings, start_urls=[web.url("/")], weights=weights).wait()
+    assert last.reason == "finished"
+    once = list(dict.fromkeys(web.paths()))
+    assert once == ["/", *(f"/{weight}" for weight in sorted(weights, reverse=True))]
+    assert len(web.visits) <= len(once) + 2
+
+
+def wide_web(web: Web, pages: int = 400) -> str:
+    """Pages in a tree of ten links each, all of which link ten pages drawn from the first tenth."""
+    chance = random.Random(2)
+    for number in range(pages):
+        linked = [f"/{10 * number + step}" for step in range(1, 11) if 10 * number + step < pages]
+        popular = [f"/{chance.randrange(pages // 10)}" for _ in range(10)]
+        web.link(f"/{number}", *linked, *popular)
+    return web.url("/0")
+
+
+@pytest.mark.parametrize("scorer", ["mixed", "pagerank", "hits"])
+def test_pages_are_ranked_while_the_crawl_goes_on(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path, scorer: str
+) -> None:
+    settings = {**ADDON, "FRONTIER_SCORER": scorer, "CONCURRENT_REQUESTS": 4, "DOWNLOAD_DELAY": 0.005}
+    crawl = run(FollowSpider, settings, start_urls=[wide_web(web)])
+    assert crawl.reason == "finished"
+    assert "Traceback" not in crawl.log
+    assert len(set(web.paths())) == len(web.visits) == 400
+    stats = crawl.stats
+    assert stats["frontier/rank/runs"] >= 1
+    assert stats["frontier/rank/moved"] > 0
+    assert 100 <= stats["frontier/rank/pages"] <= 400
+    assert stats["frontier/rank/error_bound"] < 2
+    assert crawl.log.count("Ranked ") == stats["frontier/rank/runs"]
+    store = Store(tmp_path / "frontier")
+    kept = json.loads(store.get(keys.RANKING) or b"null")
+    store.close()
+    assert kept["pages"] == stats["frontier/rank/pages"]
+    assert kept["scorer"].lower() == scorer
+
+
+@pytest.mark.parametrize(("scorer", "linked"), [("mixed", ()), ("hits", ()), ("cash", ()), ("mixed", ("/",))])
+def test_the_smallest_crawls_can_be_ranked(
+    web: Web, run: Callable[..., Crawl], scorer: str, linked: tuple[str, ...]
+) -> None:
+    """One page without a link, or with one to itself; ranked by time while it is on its way."""
+    seed = web.link("/", *linked, delay=1.2)
+    settings = {**ADDON, "FRONTIER_SCORER": scorer, "FRONTIER_RANK_INTERVAL": 0.2}
+    crawl = run(FollowSpider, settings, start_urls=[seed])
+    assert crawl.reason == "finished"
+    assert "Traceback" not in crawl.log
+    if scorer != "cash":
+        assert crawl.stats["frontier/rank/runs"] >= 1
+        assert crawl.stats["frontier/rank/pages"] == 1
+    assert web.paths() == ["/"]
+
+
+class OddFirst(Scorer):
+    """A scorer of the user's own: pages found at odd places first."""
+
+    def discovered(
+        self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
+    ) -> float:
+        return 2.0 if node % 2 else 1.0
+
+
+def test_a_scorer_of_the_users_own(web: Web, run: Callable[..., Crawl]) -> None:
+    web.link("/", *(f"/{number}" for number in range(1, 7)))
+    run(FollowSpider, {**ADDON, "FRONTIER_SCORER": "test_ranking.OddFirst"}, start_urls=[web.url("/")])
+    assert web.paths() == ["/", "/1", "/3", "/5", "/2", "/4", "/6"]
+
+
+class Stubborn(PageRank):
+    """Ranks for ever, unless somebody stops it."""
+
+    def rank(self, *graph: Any, stop: Any = None, clock: Any = None) -> Any:
+        while not stop():
+            time.sleep(0.01)
+        return super().rank(*graph, stop=stop, clock=clock)
+
+
+def test_a_crawl_that_ends_does_not_wait_for_a_ranking(web: Web, run: Callable[..., Crawl]) -> None:
+    seed = web.link("/", delay=1)
+    settings = {
+        **ADDON,
+        "FRONTIER_SCORER": "test_ranking.Stubborn",
+        "FRONTIER_RANK_INTERVAL": 0.1,
+    }
+    crawl = run(FollowSpider, settings, start_urls=[seed])
+    assert crawl.reason == "finished"
+    assert "Traceback" not in crawl.log
+    assert "frontier/rank/runs" not in crawl.stats
+
+
+class Broken(PageRank):
+    """Cannot rank."""
+
+    def rank(self, *graph: Any, stop: Any = None, clock: Any = None) -> Any:
+        raise ArithmeticError("no rank today")
+
+
+def test_a_ranking_that_fails_is_told_and_the_crawl_goes_on(web: Web, run: Callable[..., Crawl]) -> None:
+    seed = web.link("/", "/next", delay=0.6)
+    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking.Broken", "FRONTIER_RANK_INTERVAL": 0.1}
+    crawl = run(FollowSpider, settings, start_urls=[seed])
+    assert crawl.reason == "finished"
+    assert "The ranking failed" in crawl.log
+    assert "no rank today" in crawl.log
+    assert web.paths() == ["/", "/next"]
