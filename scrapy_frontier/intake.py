@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
@@ -18,7 +19,8 @@ from .core.lifecycle import Event, State
 from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, REFUSED, SLOT, START, Codec, Unstorable
 
 if TYPE_CHECKING:
-    from scrapy import Request
+    from collections.abc import Iterable
+
     from scrapy.crawler import Crawler
 
     from .flights import Flight, Flights
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
 
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
 LIVE = 25  # requests kept as they were in each of two generations; more would busy the garbage collector
+
+
+class Listed(NamedTuple):
+    """A URL to fetch by a plain GET, with ``meta`` of plain data; for the rest see `Link`."""
+
+    url: str
+    meta: dict[str, Any] = {}
+    bucket: int = NEUTRAL
+    link_score: float = 1.0
+    is_seed: bool = False
 
 
 class Intake:
@@ -135,6 +147,33 @@ class Intake:
         if flight is not None and flight.child_outcome is not None:
             flight.child_outcome = flight.child_outcome._replace(target=page_id)
         return True
+
+    def enqueue_listed(self, wanted: Iterable[Listed], parent: int | None) -> int:
+        """Queue plain GETs with the spider's default callback, found on *parent*; how many were new.
+
+        No `Request` is made where the URL alone says who it is, and no signal is sent. 20 us a new page.
+        """
+        runtime = self._runtime
+        links = []
+        for url, meta, bucket, link_score, is_seed in wanted:
+            fingerprint = requests.plain_fingerprint(url) if runtime.is_default_fingerprinter else None
+            if fingerprint is None or self._dupefilter is not None:
+                request = Request(url, meta=dict(meta))
+                if self._dupefilter is not None and self._dupefilter.request_seen(request):
+                    self._tally["dupefilter/filtered"] += 1
+                    continue
+                url, fingerprint = request.url, runtime.fingerprint(request)
+            payload = requests.meta_record(meta) if meta else b""
+            host = host_of(url)
+            link = Link(
+                fingerprint, url, host, 0, payload, parent, bucket, link_score=link_score, is_seed=is_seed
+            )
+            unit = host if runtime.unit_of is host_of else runtime.unit_of(url)
+            links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
+        known = runtime.frontier.discover(links, runtime.clock()).count(None)
+        self._tally["dupefilter/filtered"] += known
+        self._tally["scheduler/enqueued/disk"] += len(links) - known
+        return len(links) - known
 
     def _refuse(self, request: Request, source: Flight | None, runtime: Runtime) -> bool:
         """Make the page of *request* known without queueing it; always False."""

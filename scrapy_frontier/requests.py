@@ -48,6 +48,8 @@ NOT_INHERITED = frozenset(
 )
 POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
 ERRAND = compat.ERRAND
+SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
+LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 _OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES))
 
@@ -327,6 +329,11 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
     if meta:
         request.meta.update(meta)
     return request
+
+
+def meta_record(meta: dict[str, Any]) -> bytes:
+    """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes."""
+    return b'{"meta":%b}' % _dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
 
 
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:

@@ -15,13 +15,14 @@ import random
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import delays, keys, records
+from . import delays, keys, listings, records
 from .cooldown import Rule
 from .errors import UnreadableRecord
 from .hosts import FOREVER, HEADS, SENDING, Host, Hosts, Place, Politeness, host_of
 from .journal import Journal
 from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
+from .listings import Listing
 from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
 from .robots_copy import copy_key, decode_copy, encode_copy
@@ -69,6 +70,7 @@ class Link(NamedTuple):
     stored: bool = True
     kept_host: str = ""
     link_score: float = 1.0
+    is_seed: bool = False  # to the scorer, whoever its parent is
 
 
 class Resting(NamedTuple):
@@ -315,7 +317,8 @@ class Frontier:
         if known is None and link.stored:
             page_id = turn = journal.new_page(link.fingerprint)
             if rescoring is not None:
-                place = rescoring.discovered(page_id, link.parent, link.host, link.priority, link.link_score)
+                parent = None if link.is_seed else link.parent
+                place = rescoring.discovered(page_id, parent, link.host, link.priority, link.link_score)
         else:
             turn, page_id = journal.turn, journal.new_visit()
             if rescoring is not None:
@@ -389,6 +392,21 @@ class Frontier:
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
             self.commit()
         return True
+
+    def listing(self, authority: str) -> Listing:
+        """What is known of the sitemaps of *authority*; one lookup."""
+        self.commit()
+        stored = self._store.get(listings.listing_key(authority))
+        try:
+            return listings.decode_listing(stored) if stored is not None else Listing()
+        except UnreadableRecord:  # then it is contacted again, and finds its sitemaps known
+            return Listing()
+
+    def note_listing(self, authority: str, listing: Listing) -> None:
+        """Remember *listing*: in one batch with what was discovered before, or a later one."""
+        self._journal.check()
+        self._journal.put(listings.listing_key(authority), listings.encode_listing(listing))
+        self._journal.is_open = True
 
     def _queue(self, host: Host, rank: bytes, now: float) -> None:
         self._journal.queue(host, rank)

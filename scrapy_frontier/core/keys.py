@@ -16,6 +16,7 @@ host        ``h`` host                                  --
 aside       ``x`` page id (5)                           --
 orders      ``o`` host (`orders`)                       --
 robots      ``r`` scheme://host:port (`robots_copy`)    --
+listing     ``l`` scheme://host:port (`listings`)       --
 cooldown    ``t`` host (`cooldown`)                     --
 ==========  ==========================================  ==================================
 
