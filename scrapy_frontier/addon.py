@@ -27,7 +27,7 @@ SETTINGS = {"FRONTIER_SCORER": "mixed"}
 SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
 DOWNLOADER_MIDDLEWARES = {
     f"{_OURS}.address.AddressMiddleware": 60,
-    f"{_OURS}.private.PrivateNetworkMiddleware": 90,  # before robots.txt is asked for
+    f"{_OURS}.private.PrivateNetworkMiddleware": 90,
     f"{_OURS}.directives.DirectivesMiddleware": 540,
     # Below retries, redirects and decompression (550 to 600), above what looks at pages.
     f"{_OURS}.sitemaps.SitemapsMiddleware": 545,

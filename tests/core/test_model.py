@@ -378,7 +378,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 model.queue[page_id] = Entry(page_id, name, rank, clamped(found.priority), True)
                 continue
             known = name in model.ids or name in model.seen
-            if known and not found.again:
+            if known and not found.again and name not in model.seen:
                 assert page_id is None
                 continue
             assert page_id is not None
