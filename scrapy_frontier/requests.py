@@ -322,7 +322,8 @@ _VERBATIM = "verbatim_url"
 def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
     """A `Request`; a plain URL is to be taken as it is, which saves Scrapy 2.19 two thirds of the time."""
     meta = arguments.pop("meta", None)
-    if (meta and _VERBATIM in meta) or "#" in url or _plain_parts(url) is None:
+    parts = _plain_parts(url)
+    if (meta and _VERBATIM in meta) or "#" in url or parts is None or parts[1] is None:
         return Request(url, priority=priority, meta=meta, **arguments)
     request = Request(url, priority=priority, meta={_VERBATIM: True}, **arguments)
     del request.meta[_VERBATIM]
