@@ -150,7 +150,7 @@ class Steering:
         if not by_id:
             return
         for key, value in self._store.scan(keys.INDEX):
-            found = by_id.pop(int.from_bytes(value, "big"), None)
+            found = by_id.pop(keys.index_id(value), None)
             if found is not None:
                 self._forget(found._replace(fingerprint=key[1:]))
         for rest in by_id.values():
