@@ -30,8 +30,10 @@ SPIDER_MIDDLEWARES = {
 }
 DOWNLOADER_MIDDLEWARES = {
     f"{_OURS}.address.AddressMiddleware": 60,
-    f"{_OURS}.private.PrivateNetworkMiddleware": 90,  # before robots.txt is asked for
+    f"{_OURS}.private.PrivateNetworkMiddleware": 90,
     f"{_OURS}.directives.DirectivesMiddleware": 540,
+    # Below retries, redirects and decompression (550 to 600), above what looks at pages.
+    f"{_OURS}.sitemaps.SitemapsMiddleware": 545,
     f"{_OURS}.cooldown.CooldownMiddleware": 610,
 }
 

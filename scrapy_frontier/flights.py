@@ -31,6 +31,17 @@ _LONGEST_REASON = 200  # characters
 _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
 
+class Consumed(IgnoreRequest):
+    """Raised by a middleware of ours that took the response for the frontier: the page ends with *outcome*.
+
+    No callback sees the response, and Scrapy logs no error for an `IgnoreRequest`.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
 class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far.
 
@@ -226,6 +237,8 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
 
 
 def _after_error(error: BaseException, closing: bool) -> Outcome:
+    if isinstance(error, Consumed):
+        return error.outcome
     if isinstance(error, IgnoreRequest):
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
         return Outcome(Event.EXCLUDED, reason=reason[:_LONGEST_REASON])

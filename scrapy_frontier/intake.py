@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
@@ -20,8 +21,8 @@ from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, REFUSED, SLOT,
 
 if TYPE_CHECKING:
     from collections import deque
+    from collections.abc import Iterable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
 
     from .core.frontier import Refusal
@@ -36,6 +37,14 @@ _REFUSALS = {
 }
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
 LIVE = 25  # requests kept as they were in each of two generations; more would busy the garbage collector
+
+
+class Listed(NamedTuple):
+    """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its place (`keys.rank`)."""
+
+    url: str
+    meta: dict[str, Any] = {}
+    bucket: int = NEUTRAL
 
 
 class Intake:
@@ -151,6 +160,35 @@ class Intake:
             flight.child_outcome = flight.child_outcome._replace(target=page_id)
         return True
 
+    def enqueue_listed(self, wanted: Iterable[Listed], parent: int | None) -> int:
+        """Queue plain GETs with the spider's default callback, found on *parent*; how many were new.
+
+        No `Request` is made where the URL alone says who it is, and no signal is sent. 20 us a new page.
+        """
+        runtime = self._runtime
+        links = []
+        for url, meta, bucket in wanted:
+            fingerprint = requests.plain_fingerprint(url) if runtime.is_default_fingerprinter else None
+            if fingerprint is None or self._dupefilter is not None:
+                request = Request(url, meta=dict(meta))
+                if self._dupefilter is not None and self._dupefilter.request_seen(request):
+                    self._tally["dupefilter/filtered"] += 1
+                    continue
+                url, fingerprint = request.url, runtime.fingerprint(request)
+            payload = requests.meta_record(meta) if meta else b""
+            host = host_of(url)
+            link = Link(fingerprint, url, host, 0, payload, parent, bucket, is_placed=True)
+            unit = host if runtime.unit_of is host_of else runtime.unit_of(url)
+            links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
+        frontier = runtime.frontier
+        refused, deferred = frontier.refused.total(), frontier.refused["deferred"]
+        unknown = len(links) - frontier.discover(links, runtime.clock()).count(None)
+        refused, deferred = frontier.refused.total() - refused, frontier.refused["deferred"] - deferred
+        self._refused(frontier.refusals)
+        self._tally["dupefilter/filtered"] += len(links) - unknown - (refused - deferred)
+        self._tally["scheduler/enqueued/disk"] += unknown - deferred
+        return unknown - deferred
+
     def _refuse(self, request: Request, source: Flight | None, runtime: Runtime) -> bool:
         """Make the page of *request* known without queueing it; always False."""
         url_host = host_of(request.url)
@@ -250,19 +288,21 @@ class Intake:
         if known is not None and self._is_plain(request):
             self.remember_seen(request.url, known)
 
-    def _refused(self, refusals: deque[Refusal], request: Request) -> None:
+    def _refused(self, refusals: deque[Refusal], request: Request | None = None) -> None:
         """Say why a link is not queued: each kind once for a host, and of every seed."""
+        is_seed = request is not None and _is_seed(request)
         while refusals:
             refusal = refusals.popleft()
+            what = request or refusal.url
             words = _REFUSALS.get(refusal.kind, "Refused %s, which looks like a trap (%s)")
-            if refusal.page_id is None and _is_seed(request):
-                self._notes.log(logging.WARNING, f"{words}; it comes from a seed", request, refusal.reason)
+            if refusal.page_id is None and is_seed:
+                self._notes.log(logging.WARNING, f"{words}; it comes from a seed", what, refusal.reason)
                 continue
             key = f"{refusal.kind} {refusal.host}"
             if key not in self._traps_said and len(self._traps_said) < _MOST_SAID:
                 self._traps_said.add(key)
                 rest = f"said once for {refusal.host}; see the stats frontier/traps and frontier/deferred"
-                self._notes.log(logging.INFO, f"{words}; {rest}", request, refusal.reason)
+                self._notes.log(logging.INFO, f"{words}; {rest}", what, refusal.reason)
 
     def without_session(self, url: str) -> str:
         """*url* without session identifiers, if they are to be taken out."""

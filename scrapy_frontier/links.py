@@ -49,9 +49,10 @@ class PageLinks:
     ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags.
     """
 
-    __slots__ = ("anchors", "content_score", "count", "edges", "host", "origin", "pending")
+    __slots__ = ("anchors", "canonical", "content_score", "count", "edges", "host", "origin", "pending")
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, canonical: str | None = None) -> None:
+        self.canonical = canonical
         self.host = host_of(url)
         self.origin = "/".join(url.split("/", 3)[:3]) + "/"
         self.edges: list[Edge] = []
@@ -89,7 +90,8 @@ class Links:
         if flight is None:
             return None
         if flight.links is None:
-            flight.links = PageLinks(response.url)
+            said = response.meta.get(requests.DIRECTIVES) or {}
+            flight.links = PageLinks(response.url, said.get("canonical"))
         return Recorder(self, flight, flight.links)
 
     def note(self, flight: Flight, found: PageLinks, request: Request) -> None:
@@ -105,6 +107,8 @@ class Links:
         found.count += 1
         meta = request.meta
         flags = INTERNAL if url.startswith(found.origin) or host_of(url) == found.host else 0
+        if url == found.canonical:
+            flags |= CANONICAL
         weight = 1.0
         if meta:
             if LINK_SCORE in meta:  # about this link: not for the request's children, which may inherit it

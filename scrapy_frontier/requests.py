@@ -49,6 +49,8 @@ NOT_INHERITED = frozenset(
 )
 POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
 ERRAND = compat.ERRAND
+SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
+LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 _OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE))
 
@@ -321,13 +323,19 @@ _VERBATIM = "verbatim_url"
 def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
     """A `Request`; a plain URL is to be taken as it is, which saves Scrapy 2.19 two thirds of the time."""
     meta = arguments.pop("meta", None)
-    if (meta and _VERBATIM in meta) or "#" in url or _plain_parts(url) is None:
+    parts = _plain_parts(url)
+    if (meta and _VERBATIM in meta) or "#" in url or parts is None or parts[1] is None:
         return Request(url, priority=priority, meta=meta, **arguments)
     request = Request(url, priority=priority, meta={_VERBATIM: True}, **arguments)
     del request.meta[_VERBATIM]
     if meta:
         request.meta.update(meta)
     return request
+
+
+def meta_record(meta: dict[str, Any]) -> bytes:
+    """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes."""
+    return b'{"meta":%b}' % _dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
 
 
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:

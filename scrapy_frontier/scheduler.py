@@ -143,7 +143,7 @@ class FrontierScheduler(BaseScheduler):
         runtime.is_handed_out = self._flights.__contains__
         runtime.lease_of = self._flights.lease_of
         self._codec = Codec(spider)
-        self._intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
+        self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         if runtime.records_links:
             everything = runtime.settings.links == "all"
             runtime.links = Links(runtime, self._intake, self._flights, self._notes, everything)

@@ -55,6 +55,7 @@ class FrontierSettings:
     robots_timeout: float  # seconds
     robots_patience: float  # seconds
     crawl_delay_max: float  # seconds
+    sitemaps: bool  # look for the sitemaps of every host, and queue what they list
     cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
     cooldown_wait: float  # seconds a crawl waits where only resting hosts are left
     pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
@@ -92,6 +93,7 @@ class FrontierSettings:
             robots_timeout=_number(settings, "FRONTIER_ROBOTS_TIMEOUT", 30.0, float, least=1),
             robots_patience=_number(settings, "FRONTIER_ROBOTS_PATIENCE", 120.0, float),
             crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
+            sitemaps=_switch(settings, "FRONTIER_SITEMAPS", default=False),
             cooldown=_cooldown(settings),
             cooldown_wait=_number(settings, "FRONTIER_COOLDOWN_WAIT", 300.0, float),
             pace=Pace(
@@ -162,10 +164,13 @@ def _number(settings: BaseSettings, name: str, default: float, kind: type, least
 
 
 def _switch(settings: BaseSettings, name: str, default: bool) -> bool:
+    value = settings.get(name)
+    if value is None:
+        return default
     try:
-        return settings.getbool(name, default)
-    except ValueError as error:
-        raise FrontierSetting(f"{name} = {settings.get(name)!r}: set True or False") from error
+        return settings.getbool(name)
+    except (TypeError, ValueError) as error:
+        raise FrontierSetting(f"{name} = {value!r}: set True or False") from error
 
 
 def _choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ from ..core.explain import moment, span
 from ..core.places import queued_places, standing, waiting_places
 from ..core.records import Page
 from ..core.urls import trap, without_session
+from ..requests import SITEMAP
 from .output import Column, progress
 from .project import host_name
 
@@ -245,7 +246,7 @@ def page(call: Call) -> int:
     if facts.place is not None:
         rank = standing(facts.place.rank)
         answer["queue"] = {"ahead": facts.place.ahead, "due": facts.place.due, "bucket": rank.bucket}
-    answer["why"] = explain.why(facts)
+    answer["why"] = _why(facts, path[-1].page if path else None)
     if output.as_json:
         output.document(answer)
     else:
@@ -275,6 +276,20 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
             yield ("path" if not number else ""), f"{number}: {url or 'a page that was forgotten'}"
 
 
+def _parent(store: Store, page: Page) -> Page | None:
+    try:
+        return inspect.read_page(store, page.parent) if page.parent is not None else None
+    except UnreadableRecord:
+        return None
+
+
+def _why(facts: explain.Facts, parent: Page | None) -> str:
+    sentence = explain.why(facts)
+    if parent is not None and SITEMAP.encode() in parent.payload:
+        return f"{sentence} {explain.why_listed(parent.url)}"
+    return sentence
+
+
 def why(call: Call) -> int:
     project = call.project
     request = project.request(call.arguments[0])
@@ -293,7 +308,7 @@ def why(call: Call) -> int:
             if found is None:
                 return _unknown(call, store, request.url)
             state = found.state.name.lower()
-            sentence = explain.why(_facts(project, store, page_id, found))
+            sentence = _why(_facts(project, store, page_id, found), _parent(store, found))
         except UnreadableRecord:
             is_aside = store.get(keys.aside_key(page_id)) is not None
             sentence = explain.why_unreadable(page_id, is_aside)

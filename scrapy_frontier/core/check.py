@@ -18,6 +18,7 @@ from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
 from .ledger import DEFERRED, INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
 from .lifecycle import State
+from .listings import LISTING, decode_listing
 from .orders import ORDERS, decode_orders, encode_orders
 from .orders import UNREADABLE as LEFT_ALONE
 from .places import find_place, split_queue_key, split_waiting_row
@@ -69,6 +70,7 @@ class Check:
             self._not_placed,
             self._orders,
             self._robots,
+            self._listings,
             self._cooldowns,
             self._hosts,
             self._counts,
@@ -358,6 +360,14 @@ class Check:
             except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
                 self._delete(key)
                 yield self._found("unreadable robots row", key[1:].decode(errors="replace"))
+
+    def _listings(self) -> Iterator[Finding]:
+        for key, value in self._scan(LISTING):
+            try:
+                decode_listing(value)
+            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+                self._delete(key)
+                yield self._found("unreadable listing", key[1:].decode(errors="replace"))
 
     def _cooldowns(self) -> Iterator[Finding]:
         for key, value in self._scan(COOLDOWN):

@@ -71,6 +71,11 @@ def why(facts: Facts) -> str:
     return _SENTENCES[facts.page.state](facts)
 
 
+def why_listed(sitemap: str) -> str:
+    """One more sentence on a page that no link led to."""
+    return f"It was first listed in the sitemap {sitemap}."
+
+
 def why_unknown(similar: str = "") -> str:
     """One sentence on a URL that was never seen; *similar* is a known one that looks like it."""
     sentence = "It was never seen: no link to it was accepted, and it was no seed"

@@ -32,6 +32,7 @@ KINDS = {
     "unreadable links": "the bytes are set aside; the pages have no links until they are read again",
     "unreadable scores": "the row is removed; the next ranking has them anew",
     "unreadable robots row": "the row is removed, so that robots.txt is asked for again",
+    "unreadable listing": "the row is removed; the next crawl makes contact again",
     "unreadable cooldown": "the host rests for a minute from now",
 }
 DAMAGED = "its record was damaged; what it was is set aside"

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import delays, keys, records
+from . import delays, keys, listings, records
 from .budgets import NO_LIMITS, Budgets, Limits, Over
 from .cooldown import Rule
 from .deferral import AT_A_TIME, Deferral
@@ -25,6 +25,7 @@ from .hosts import FOREVER, HEADS, SENDING, Host, Hosts, Place, Politeness, host
 from .journal import Journal
 from .leases import Lease, Leases, Outcome
 from .lifecycle import TABLE, Event, State, after
+from .listings import Listing
 from .orders import Orders, all_orders
 from .records import Counts, HostRow, Page
 from .robots_copy import copy_key, decode_copy, encode_copy
@@ -79,6 +80,7 @@ class Link(NamedTuple):
     link_score: float = 1.0
     depth: int = 0
     is_named: bool = False
+    is_placed: bool = False  # ``bucket`` holds until the scorer has learnt more than who the parent is
 
 
 class Refusal(NamedTuple):
@@ -386,6 +388,9 @@ class Frontier:
             page_id = turn = journal.new_page(link.fingerprint)
             if rescoring is not None:
                 place = rescoring.discovered(page_id, link.parent, link.host, link.priority, link.link_score)
+                if link.is_placed:
+                    place = link.bucket
+                    rescoring.queued(keys.rank(link.priority, place, turn, page_id))
         else:
             turn, page_id = journal.turn, journal.new_visit()
             if rescoring is not None:
@@ -475,6 +480,21 @@ class Frontier:
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
             self.commit()
         return True
+
+    def listing(self, authority: str) -> Listing:
+        """What is known of the sitemaps of *authority*; one lookup."""
+        self.commit()
+        stored = self._store.get(listings.listing_key(authority))
+        try:
+            return listings.decode_listing(stored) if stored is not None else Listing()
+        except UnreadableRecord:  # then it is contacted again, and finds its sitemaps known
+            return Listing()
+
+    def note_listing(self, authority: str, listing: Listing) -> None:
+        """Remember *listing*: in one batch with what was discovered before, or a later one."""
+        self._journal.check()
+        self._journal.put(listings.listing_key(authority), listings.encode_listing(listing))
+        self._journal.is_open = True
 
     def _settle(self, host: Host, returning: tuple[int, int] | None, now: float) -> None:
         """Queue a page that waited for a budget, id and priority, in its own turn; or go without it."""

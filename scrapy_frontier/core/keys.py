@@ -18,6 +18,7 @@ orders      ``o`` host (`orders`)                       --
 body        ``b`` host ``\\0`` digest (16)              --
 deferred    ``d`` unit ``\\0`` page id (5)               per unit: order of discovery
 robots      ``r`` scheme://host:port (`robots_copy`)    --
+listing     ``l`` scheme://host:port (`listings`)       --
 cooldown    ``t`` host (`cooldown`)                     --
 ==========  ==========================================  ==================================
 

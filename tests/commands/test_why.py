@@ -25,7 +25,7 @@ from scrapy_frontier.core.troubles import Trouble
 from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
 from scrapy_frontier.downloadermiddlewares.private import REFUSED
 from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
-from scrapy_frontier.flights import REASON, Flight, verdict
+from scrapy_frontier.flights import REASON, Consumed, Flight, verdict
 from scrapy_frontier.links import OUT_OF_SCOPE
 from scrapy_frontier.requests import DUPLICATE
 
@@ -38,6 +38,9 @@ def flight(**seen: Any) -> Flight:
     for name, value in seen.items():
         setattr(found, name, value)
     return found
+
+
+BROKEN = "sitemap broken after 1 entry: gzip data break off"
 
 
 def forbidden(reason: str) -> IgnoreRequest:
@@ -71,6 +74,29 @@ STORIES = {
         "same content as http://a.example/",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; it has the same content as "
         "http://a.example/, so its links were not followed.",
+    ),
+    "noindex and a duplicate": Story(
+        verdict(
+            flight(
+                is_fetched=True,
+                status=200,
+                notes=(ITEMS["flag"],),
+                request=Request(URL, meta={DUPLICATE: "http://a.example/"}),
+            )
+        ),
+        f"{ITEMS['flag']}; same content as http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {ITEMS['flag']}; it has the same "
+        "content as http://a.example/, so its links were not followed.",
+    ),
+    "sitemap": Story(
+        verdict(flight(error=Consumed(Outcome(Event.FETCHED, 200, "sitemap of 2 entries")))),
+        "sitemap of 2 entries",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; sitemap of 2 entries.",
+    ),
+    "broken sitemap": Story(
+        verdict(flight(error=Consumed(Outcome(Event.FETCHED, 200, BROKEN)))),
+        BROKEN,
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {BROKEN}.",
     ),
     "gone": Story(
         verdict(flight(is_fetched=True, status=404)),
@@ -277,6 +303,18 @@ def test_a_redirect_to_a_page_that_was_forgotten(frontier: Frontiers) -> None:
     assert said(frontier).endswith("to a page that is gone, which was forgotten or cannot be read.")
 
 
+def test_a_page_that_a_sitemap_listed(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    sitemap = "http://a.example/sitemap.xml"
+    pages.discover([link(sitemap, payload=b'{"meta":{"frontier_sitemap":{}}}')], NOW)
+    pages.discover([link(URL, parent=0), link("http://a.example/linked", parent=1)], NOW)
+    pages.close()
+    sentence = f"It was first listed in the sitemap {sitemap}."
+    assert said(frontier).endswith(f"visited now. {sentence}")
+    assert frontier("page", URL, "--json").json["why"].endswith(sentence)
+    assert "sitemap" not in said(frontier, "http://a.example/linked")
+
+
 def test_pages_of_its_host_come_before_it(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
     pages.discover([link(f"http://a.example/{number}") for number in range(3)], NOW)
@@ -466,6 +504,8 @@ PREFIXES = {story.reason for story in STORIES.values()} | {
     "HTTP ",
     "callback raised ",
     "led to ",
+    "sitemap broken after ",
+    "sitemap of ",
     "unreadable record: ",
     "same content as ",
     DAMAGED,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core import graph, keys
 from scrapy_frontier.core.cooldown import COOLDOWN
+from scrapy_frontier.core.listings import LISTING, listing_key
 from scrapy_frontier.core.orders import ORDERS
 from scrapy_frontier.core.robots_copy import ROBOTS
 
@@ -135,6 +136,7 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         ),
         (keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
         (keys.pack_rank(keys.rank(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
+        (listing_key("http://h:81"), "6c 687474703a2f2f683a3831"),
     ],
     ids=[
         "page",
@@ -154,6 +156,7 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         "body",
         "waiting",
         "waiting value",
+        "listing",
     ],
 )
 def test_golden_bytes(key: bytes, golden: str) -> None:
@@ -162,7 +165,7 @@ def test_golden_bytes(key: bytes, golden: str) -> None:
 
 def test_rows_of_different_kinds_never_mix() -> None:
     prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, b"m"]
-    prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, COOLDOWN]
+    prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, COOLDOWN, LISTING]
     prefixes += [keys.DEFERRED, keys.BODY]
     assert len(set(prefixes)) == len(prefixes)
     assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}

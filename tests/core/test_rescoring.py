@@ -348,6 +348,25 @@ def test_links_that_are_read_while_scores_come_back_count(tmp_path: Path) -> Non
     assert drain(frontier)[0] == "p20"
 
 
+def test_golden_bytes(tmp_path: Path) -> None:
+    """What the scorer keeps of the pages: one that was read, one that is queued, and one only seen."""
+    frontier = start(tmp_path)
+    frontier.discover([link("seed", None), link("good", None)], NOW)
+    frontier.judge(1, 4.0)
+    frontier.commit()
+    assert frontier._store.get(keys.content_key(1)) == bytes.fromhex("40800000")
+    lease = take(frontier)
+    frontier.see([link("out")], NOW, "out of scope")
+    frontier.release(lease.id, FETCHED, NOW, [Edge(2)])
+    assert frontier._store.get(ROW + keys.id_bytes(0)) == bytes.fromhex("000104")
+    frontier.close()
+    assert stored(tmp_path, keys.COLUMN) == {
+        keys.column_key("state", 0): bytes.fromhex("0003 0000 0002"),
+        keys.column_key("content", 0): bytes.fromhex("a000 a800 a000"),
+        keys.column_key("score", 0): bytes.fromhex("a000 a000 9f10"),
+    }
+
+
 # -- packing, and when to rank -----------------------------------------------------------------------------
 
 

@@ -220,7 +220,7 @@ def test_all_anchors_are_links_if_that_is_wanted(
     start = web.on("/", body=body)
     crawl = run(StillSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[start])
     assert crawl.reason == "finished"
-    assert web.paths() == ["/"]
+    assert web.paths() == ["/", "/true"]
     assert set(links()[start]) == {
         Linked(web.url("/true"), INTERNAL | CANONICAL),
         Linked(web.url("/base/one"), INTERNAL),
