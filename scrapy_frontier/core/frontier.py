@@ -399,7 +399,8 @@ class Frontier:
         if link.stored:
             journal.put(keys.page_key(page_id), _encode(link, now))
             journal.queue(host, rank)
-            self._budgets.note(host)
+            if host.tally is not None:
+                self._budgets.note(host)
         else:
             fingerprint = link.fingerprint if known is None else None
             self._unstored[page_id] = _page(link, now), fingerprint

@@ -440,6 +440,9 @@ def trap(url: str, limits: TrapLimits) -> str | None:
     """
     if limits.length and len(url) > limits.length:
         return "length"
+    segments_at_most = url.count("/") - 2
+    if segments_at_most < limits.repeats and (not limits.depth or segments_at_most <= limits.depth):
+        return None
     # An absolute URL has two slashes more than its path has segments, and no run of segments stands there
     # three times without one segment that does.
     pieces = url.partition("?")[0].partition("#")[0].split("/")
