@@ -162,7 +162,8 @@ def test_a_page_that_leads_to_itself_for_a_cookie_is_fetched_again_and_not_for_e
 def test_addresses_that_grow_end(web: Web, run: Callable[..., Crawl]) -> None:
     for step in range(1, 20):
         leads(web, "/next" * step, "/next" * (step + 1))
-    crawl = run(RedirectSpider, start_urls=[web.url("/next")])
+    settings = {"FRONTIER_REPEATED_SEGMENTS": 0}
+    crawl = run(RedirectSpider, settings, start_urls=[web.url("/next")])
     assert len(web.paths()) < 6
     assert refused(crawl) == {"growing"}
 

@@ -201,7 +201,7 @@ def test_sub_domains_without_end_crowd_nobody_out(run: Callable[..., Crawl]) -> 
     port = web.url("").rpartition(":")[2]
     sites = [f"http://www.site{number}.test:{port}/site{number}/0" for number in range(9)]
     settings = {
-        "DNS_RESOLVER": "test_budgets.Loopback",
+        "DNS_RESOLVER": "test_budgets_crawl.Loopback",
         "CLOSESPIDER_PAGECOUNT": 300,
     }
     crawl = run(LinkSpider, settings, start_urls=[f"http://h0.trap.test:{port}/trap/0", *sites])
