@@ -34,7 +34,7 @@ class DuplicatesMiddleware(BaseSpiderMiddleware):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        if not FrontierSettings.from_settings(crawler.settings).stops_duplicates:
+        if not FrontierSettings.of_component(crawler.settings).stops_duplicates:
             raise NotConfigured
         return cls(crawler)
 
