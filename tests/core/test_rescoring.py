@@ -395,16 +395,27 @@ def test_a_ranking_is_due_when_the_crawl_has_grown_or_time_has_passed(tmp_path: 
     rescoring = frontier.rescoring
     assert rescoring is not None
     assert not rescoring.is_due(NOW, 60)
-    frontier.discover([link(f"p{number}", None) for number in range(99)], NOW)
+    frontier.discover([link(f"p{number}", None) for number in range(29)], NOW)
     assert not rescoring.is_due(NOW, 60)
-    assert rescoring.is_due(NOW + 61, 60)
-    frontier.discover([link("p99", None)], NOW)
+    frontier.discover([link("p29", None)], NOW)
     assert rescoring.is_due(NOW, 0)
     rank(frontier)
-    frontier.discover([link(f"q{number}", None) for number in range(19)], NOW)
+    frontier.discover([link(f"q{number}", None) for number in range(7)], NOW)
     assert not rescoring.is_due(NOW + 9999, 0)
-    frontier.discover([link("q19", None)], NOW)
+    frontier.discover([link("q7", None)], NOW)
     assert rescoring.is_due(NOW, 0)
+    rank(frontier)
+    for _ in range(29):
+        read(frontier)
+    assert not rescoring.is_due(NOW + 59, 60)
+    assert rescoring.is_due(NOW + 61, 60)
+    read(frontier)
+    assert rescoring.is_due(NOW, 0)
+    rank(frontier)
+    for _ in range(7):
+        read(frontier)
+    assert not rescoring.is_due(NOW, 0)
+    frontier.discover([link(f"r{number}", None) for number in range(20)], NOW)
     frontier.close()
     assert start(tmp_path, "pagerank").rescoring.is_due(NOW, 0)  # type: ignore[union-attr]
     assert not start(tmp_path / "other", "cash").rescoring.is_due(NOW, 1)  # type: ignore[union-attr]
