@@ -8,6 +8,7 @@ import pytest
 
 from scrapy_frontier.core import keys, records
 from scrapy_frontier.core.budgets import Limits
+from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.deferral import AT_A_TIME
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
@@ -243,6 +244,82 @@ def test_a_slice_of_what_comes_back_is_short(tmp_path: Path) -> None:
     before = frontier.pending
     assert frontier.lease(NOW) is not None
     assert 0 < frontier.pending - before < AT_A_TIME
+    frontier.close()
+
+
+# -- pages that were only seen -------------------------------------------------------------------------
+
+
+def fingerprint_of(found: records.Page) -> bytes:
+    return found.url.encode().rjust(40, b".")
+
+
+def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pending=1)
+    ids = frontier.see(pages(14), NOW, "out of scope")
+    assert frontier.discover(pages(14), NOW) == [*ids[:11], *[None] * 3]
+    assert frontier.refused == {"deferred": 10, "over-budget": 3}
+    assert (frontier.pending, seen(frontier), len(deferred(frontier))) == (1, 13, 10)
+    assert reason(frontier, 1) == "over the budget of 1 queued page for host a.example"
+    assert reason(frontier, 11) == "out of scope"
+    assert list(Check(frontier._store, fingerprint_of, NOW).run()) == []
+    frontier.close()
+
+    frontier = start(tmp_path, host_pending=1)
+    assert frontier.discover(pages(11), NOW) == [None] * 11, "what is kept is known"
+    assert drain(frontier) == [*range(11)]
+    assert frontier.discover(pages(14)[11:], NOW) == ids[11:], "linked again, there is room"
+    assert drain(frontier) == [11, 12, 13]
+    assert (seen(frontier), deferred(frontier)) == (0, [])
+    frontier.close()
+
+
+def test_a_page_queued_by_hand_and_put_aside_is_not_only_seen(tmp_path: Path) -> None:
+    """Its index row says it may be, for ever."""
+    frontier = start(tmp_path, host_pages=1)
+    frontier.see(pages(2), NOW, "out of scope")
+    for number in (0, 1):
+        assert frontier.requeue(number, NOW, b"", 0)
+    assert drain(frontier) == [1]
+    assert deferred(frontier) == [("a.example", 0)]
+    assert frontier.discover(pages(2), NOW) == [None, None]
+    assert (seen(frontier), len(deferred(frontier))) == (1, 1)
+    assert list(Check(frontier._store, fingerprint_of, NOW).run()) == []
+    frontier.close()
+
+
+def test_a_trap_that_was_seen_is_not_queued(tmp_path: Path) -> None:
+    frontier = start(tmp_path, TrapLimits(depth=1))
+    deep = Link(b"deep", "http://a.example/b/c", "a.example")
+    assert frontier.see([deep], NOW, "out of scope") == [0]
+    assert frontier.discover([deep], NOW) == [None]
+    assert frontier.refused == {"depth": 1}
+    assert reason(frontier, 0) == "out of scope"
+    assert frontier.discover([deep._replace(is_named=True)], NOW) == [0]
+    assert frontier.pending == 1
+    frontier.close()
+
+
+def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None:
+    frontier = start(tmp_path, domain_pending=1)
+    frontier.discover([page(0, "a.one.example")], NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    moved = Outcome(Event.RETURNED, reason="moved", delay=10.0, host="a.two.example")
+    frontier.release(lease.id, moved, NOW)
+    frontier.discover([page(1, "b.one.example"), page(2, "b.two.example")], NOW)
+    assert deferred(frontier) == [("*.two.example", 2)]
+    frontier.close()
+
+
+def test_a_page_that_is_put_back_is_under_way_no_more(tmp_path: Path) -> None:
+    frontier = start(tmp_path, domain_pages=1)
+    frontier.discover([page(0)], NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.put_back(lease.id, NOW)
+    assert drain(frontier) == [0]
+    assert seen(frontier) == 0
     frontier.close()
 
 

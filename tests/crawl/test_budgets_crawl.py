@@ -77,6 +77,7 @@ def test_paths_that_grow_or_repeat_and_sessions_end_by_themselves(
     sessions = sorted(path for path in endless.paths() if path.startswith("/session"))
     assert sessions == sorted({f"/session?page={number}" for number in range(5)} & set(sessions))
     assert all("again/again/again" not in url for url in pages()), "a trap leaves no row"
+    assert all("sid=" not in url for url in pages())
     assert crawl.log.count("said once for") == 2
 
 
@@ -157,6 +158,26 @@ def test_a_depth_that_grows_brings_back_what_lay_deeper(endless: Endless, run: C
     assert len(endless.visits) == 3
     run(LinkSpider, {"FRONTIER_DEPTH": 5}, start_urls=[seed])
     assert len(endless.visits) == len(set(endless.paths())) == 6
+
+
+def test_what_a_sitemap_lists_meets_budgets_and_traps(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    listed = [endless.url(f"/page/{number}") for number in range(12)]
+    trap = endless.url("/z/z/z")
+    entries = "".join(f"<url><loc>{url}</loc></url>" for url in (*listed, trap))
+    schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    endless.on("/sitemap.xml", body=f'<urlset xmlns="{schema}">{entries}</urlset>')
+    settings = {**ADDON, "FRONTIER_SITEMAPS": True, "FRONTIER_HOST_PAGES": 6}
+    crawl = run(LinkSpider, settings, start_urls=[endless.url("/home")])
+    assert crawl.reason == "finished"
+    assert len(endless.paths()) == 6
+    assert crawl.stats["frontier/deferred"] == crawl.stats["frontier/pages/seen"] == 8
+    assert crawl.stats["frontier/sitemaps/new"] == 4
+    assert crawl.stats["frontier/traps/repeated_segments"] == 1
+    assert trap not in pages()
+    run(LinkSpider, {**settings, "FRONTIER_HOST_PAGES": 0}, start_urls=[endless.url("/home")])
+    assert sorted(endless.paths()) == sorted(["/home", "/sitemap.xml", *(f"/page/{n}" for n in range(12))])
 
 
 def test_a_killed_crawl_keeps_to_its_budget(endless: Endless, start: Callable[..., Crawl]) -> None:
@@ -248,6 +269,8 @@ def test_a_branch_of_the_same_page_under_new_addresses_can_be_stopped(
     copy = pages()[endless.url("/1/")]
     assert (copy.state, copy.reason) == (State.DONE, f"same content as {endless.url('/')}")
     assert pages()[endless.url("/", 1)].reason == "", "another host may hold the same"
+    dropped = pages()[endless.url("/1/1/")]
+    assert dropped.state is State.SEEN, "the link graph has what was not followed"
 
 
 def test_duplicates_are_known_over_runs_and_a_page_is_no_duplicate_of_itself(

@@ -243,6 +243,21 @@ def test_anchors_and_what_is_followed_are_one_graph(
     assert found[web.url("/a")] == {web.url("/"), web.url("/b"), web.url("/off", 1)}
 
 
+def test_a_trap_is_no_edge_and_a_session_no_page(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], links: Callable[..., Any]
+) -> None:
+    start, one, other = web.url("/"), web.url("/item?id=1"), web.url("/item?id=2")
+    session = "&sid=0123456789abcdef0123456789abcdef"
+    web.link("/", one + session, web.url("/x/x/x"), one)
+    web.link("/item?id=1", other + session, web.url("/off", 1) + "?" + session[1:])
+    crawl = run(KeptInSpider, ADDON, start_urls=[start])
+    assert crawl.reason == "finished"
+    assert sorted(web.paths()) == ["/", "/item?id=1", "/item?id=2"]
+    assert set(links()[start]) == {Linked(one, INTERNAL)}
+    assert {link.url.partition("?sid")[0] for link in links()[one]} == {other, web.url("/off", 1)}
+    assert set(pages()) == {start, one, other, web.url("/off", 1)}
+
+
 def test_a_redirect_is_an_edge(web: Web, run: Callable[..., Crawl], links: Callable[..., Any]) -> None:
     web.on("/moved", status=301, headers={"Location": "/new"})
     web.on("/away", status=302, headers={"Location": web.url("/there", 1)})
