@@ -156,6 +156,18 @@ def reopened(directory):
     return frontier
 
 
+def copy(source, target):
+    """As a kill would leave it, once LevelDB has merged its tables."""
+    while True:
+        try:
+            shutil.copytree(source, target)
+        except shutil.Error:  # noqa: PERF203 - a table went while it was copied
+            shutil.rmtree(target)
+            time.sleep(2)
+        else:
+            return
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -170,7 +182,7 @@ def main():
     gc.freeze()
     asyncio.run(live(frontier, web))
     print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
-    shutil.copytree(directory / "live", directory / "killed")
+    copy(directory / "live", directory / "killed")
     begin = time.perf_counter()
     frontier.close()
     print(f"close {(time.perf_counter() - begin) * 1e3:.0f} ms\nafter a clean stop:")

@@ -23,12 +23,17 @@ REPLACED = {
     f"{_OURS}.redirect.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
 }
 EXTENSIONS = {"scrapy_frontier.extensions.ranking.RankingExtension": 0}
-SETTINGS = {"FRONTIER_SCORER": "mixed"}
-SPIDER_MIDDLEWARES = {"scrapy_frontier.FrontierSpiderMiddleware": 950}
+SETTINGS = {"FRONTIER_SCORER": "mixed", "FRONTIER_SESSION_IDS": "strip"}
+SPIDER_MIDDLEWARES = {
+    "scrapy_frontier.duplicates.DuplicatesMiddleware": 940,  # behind the next: links it drops are recorded
+    "scrapy_frontier.FrontierSpiderMiddleware": 950,
+}
 DOWNLOADER_MIDDLEWARES = {
     f"{_OURS}.address.AddressMiddleware": 60,
-    f"{_OURS}.private.PrivateNetworkMiddleware": 90,  # before robots.txt is asked for
+    f"{_OURS}.private.PrivateNetworkMiddleware": 90,
     f"{_OURS}.directives.DirectivesMiddleware": 540,
+    # Below retries, redirects and decompression (550 to 600), above what looks at pages.
+    f"{_OURS}.sitemaps.SitemapsMiddleware": 545,
     f"{_OURS}.cooldown.CooldownMiddleware": 610,
 }
 

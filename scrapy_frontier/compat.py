@@ -63,6 +63,16 @@ def wake(crawler: Crawler) -> None:
         slot.nextcall.schedule()
 
 
+async def give_way() -> None:
+    """Let the event loop do what else there is, whichever it is."""
+    if is_asyncio_available():
+        await asyncio.sleep(0)
+    else:
+        turn: Deferred[None] = Deferred()
+        call_later(0, turn.callback, None)
+        await maybe_deferred_to_future(turn)
+
+
 def is_closing(crawler: Crawler) -> bool:
     slot = _slot(crawler)
     return slot is None or slot.closing is not None

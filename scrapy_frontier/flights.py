@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred
 from . import compat
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
+from .requests import DUPLICATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +29,17 @@ REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instea
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 _LONGEST_REASON = 200  # characters
 _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
+
+
+class Consumed(IgnoreRequest):
+    """Raised by a middleware of ours that took the response for the frontier: the page ends with *outcome*.
+
+    No callback sees the response, and Scrapy logs no error for an `IgnoreRequest`.
+    """
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
 
 
 class Flight:
@@ -218,10 +230,15 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
         return Outcome(_FINAL_EVENTS[flight.status], flight.status, f"HTTP {flight.status}")
     if flight.status >= 400:
         return Outcome(Event.FAILED, flight.status, f"HTTP {flight.status}")
-    return Outcome(Event.FETCHED, flight.status, "; ".join(flight.notes))
+    notes, other = flight.notes, flight.request.meta.get(DUPLICATE)
+    if other is not None:
+        notes = (*notes, f"same content as {other}"[:_LONGEST_REASON])
+    return Outcome(Event.FETCHED, flight.status, "; ".join(notes))
 
 
 def _after_error(error: BaseException, closing: bool) -> Outcome:
+    if isinstance(error, Consumed):
+        return error.outcome
     if isinstance(error, IgnoreRequest):
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
         return Outcome(Event.EXCLUDED, reason=reason[:_LONGEST_REASON])

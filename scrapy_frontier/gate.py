@@ -263,6 +263,8 @@ class Gate:
         parser = self._parser_of(copy.body) if copy.body else None
         site = Site(found, copy._replace(body=b""), parser, key[1], len(copy.body))
         self._sites.keep(key, site)
+        if self._runtime is not None and not copy.failures:
+            self._runtime.sitemaps_listed(key[0], found.rules.sitemaps)
         return site
 
     def _copy(self, authority: str) -> Copy | None:

@@ -16,7 +16,7 @@ from .core.hosts import host_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tldextract.tldextract import ExtractResult
+    from tldextract import TLDExtract
 
 logger = logging.getLogger(__name__)
 
@@ -26,18 +26,28 @@ _MOST_ADDRESSES = 100_000  # hosts; about 150 bytes each
 
 
 @cache
-def _extract() -> Callable[[str], ExtractResult]:
+def _extractor() -> TLDExtract:
     """The bundled snapshot of the public suffix list: nothing is asked from the internet."""
     import tldextract  # 0.1 s, for those who need it
 
     return tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=10_000)  # a host that is loaded is asked for up to three times
 def registered_domain(host: str) -> str:
-    """``example.co.uk`` for ``www.example.co.uk``; the host itself where there is none (an address, say)."""
-    found = _extract()(host)
-    return f"{found.domain}.{found.suffix}" if found.domain and found.suffix else host
+    """``example.co.uk`` for ``www.example.co.uk``; an address, a suffix or any other name is its own.
+
+    3 us. Sub-domains of hosting services (``user.github.io``) belong to the service: who spawns them without
+    end must not be many.
+    """
+    found = _extractor().extract_str(host)
+    if found.domain and found.suffix:
+        domain = f"{found.domain}.{found.suffix}"
+    else:  # the list's own rule for a suffix it does not have: its last label
+        domain = ".".join(host.split(".")[-2:])
+        if domain[-1:].isdigit() or ":" in domain:
+            return host
+    return domain if f".{host}".endswith(f".{domain}") else host
 
 
 class Addresses:

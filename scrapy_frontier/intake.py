@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
@@ -15,18 +16,36 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
+from .core.urls import without_session
 from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, REFUSED, SLOT, START, Codec, Unstorable
 
 if TYPE_CHECKING:
-    from scrapy import Request
+    from collections import deque
+    from collections.abc import Iterable
+
     from scrapy.crawler import Crawler
 
+    from .core.frontier import Refusal
     from .flights import Flight, Flights
     from .notes import Notes
     from .runtime import Runtime
 
+_MOST_SAID = 100  # hosts whose traps are told one by one
+_REFUSALS = {
+    "deferred": "Keeping %s for later: %s",
+    "over-budget": "Counted but not kept: %s: %s, and enough is kept for later",
+}
+_UNUSUAL = frozenset((POSTPONED, REFUSED, START, "retry_times", "verbatim_url"))  # meta
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
 LIVE = 25  # requests kept as they were in each of two generations; more would busy the garbage collector
+
+
+class Listed(NamedTuple):
+    """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its place (`keys.rank`)."""
+
+    url: str
+    meta: dict[str, Any] = {}
+    bucket: int = NEUTRAL
 
 
 class Intake:
@@ -42,12 +61,16 @@ class Intake:
         self._tally = notes.tally
         self._recent: dict[str, int] = {}  # page id by URL; ~id for a page that is only seen
         self._recent_before: dict[str, int] = {}
+        self._traps_said: set[str] = set()
+        self._strips = runtime.settings.strips_sessions
+        self._has_depth = bool(runtime.settings.limits.depth)
         self._live: dict[int, Request] = {}
         self._live_before: dict[int, Request] = {}
         self._unstored: dict[int, Request] = {}
         self._dupefilter: BaseDupeFilter | None = None
         cls = load_object(crawler.settings["DUPEFILTER_CLASS"])
         self._filters = cls is not BaseDupeFilter
+        self._is_usual = cls is RFPDupeFilter and runtime.is_default_fingerprinter
         if cls not in (BaseDupeFilter, RFPDupeFilter):
             self._dupefilter = build_from_crawler(cls, crawler)
             self._dupefilter.open()
@@ -99,11 +122,18 @@ class Intake:
 
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page."""
+        return self._enqueue_link(request) if self._is_link(request) else self._enqueue_other(request)
+
+    def _enqueue_other(self, request: Request) -> bool:
+        """`enqueue` for seeds, forms, and requests that follow from others."""
         runtime = self._runtime
         source = self._flights.by_link.get(id(request)) if self._flights.by_link else None
+        url = request.url
         if REFUSED in request.meta:
-            return self._refuse(request, source, runtime)
+            return self._refuse(self._without_session(request, source), source, runtime)
         flight = self._flights.leading_to(request)
+        if flight is None:
+            request = self._without_session(request, source)
         if flight is not None and POSTPONED in request.meta:
             return self._postponed(flight, request)
         if flight is not None and _times(request, "retry_times") > _times(flight.request, "retry_times"):
@@ -126,15 +156,69 @@ class Intake:
         if again and self._filters and _is_seed(request):
             known = runtime.frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
-        weight = 1.0 if source is None or source.links is None else source.links.pending[id(request)][2]
-        page_id = self._discover(request, fingerprint, again, parent, runtime, weight)
-        self._met(request, fingerprint, page_id, source)
+        is_seed = flight is None and _is_seed(request)
+        page_id = self._discover(request, fingerprint, again, parent, source, is_seed)
+        if url != request.url and request.url in self._recent:
+            self._remember(url, self._recent[request.url])
         if page_id is None:
-            self._filtered(request)
             return False
         if flight is not None and flight.child_outcome is not None:
             flight.child_outcome = flight.child_outcome._replace(target=page_id)
         return True
+
+    def _is_link(self, request: Request) -> bool:
+        """Whether *request* is an ordinary link, as all but a few are."""
+        return (
+            self._is_usual
+            and not self._flights.by_child
+            and not request.dont_filter
+            and request.method == "GET"
+            and not request.body
+            and _UNUSUAL.isdisjoint(request.meta)
+        )
+
+    def _enqueue_link(self, request: Request) -> bool:
+        """`enqueue` for the usual case, an ordinary link: the same in fewer steps."""
+        by_link = self._flights.by_link
+        source = by_link.get(id(request)) if by_link else None
+        url = request.url
+        if self._strips and ("=" in url or "(" in url):
+            request = self._without_session(request, source)
+        fingerprint = requests.plain_fingerprint(request.url) or self._runtime.fingerprint(request)
+        parent = None if source is None else self.page_of(source)
+        page_id = self._discover(request, fingerprint, False, parent, source, is_seed=False)
+        if request.url != url and request.url in self._recent:
+            self._remember(url, self._recent[request.url])
+        return page_id is not None
+
+    def enqueue_listed(self, wanted: Iterable[Listed], parent: int | None) -> int:
+        """Queue plain GETs with the spider's default callback, found on *parent*; how many were new.
+
+        No `Request` is made where the URL alone says who it is, and no signal is sent. 20 us a new page.
+        """
+        runtime = self._runtime
+        links = []
+        for url, meta, bucket in wanted:
+            fingerprint = requests.plain_fingerprint(url) if runtime.is_default_fingerprinter else None
+            if fingerprint is None or self._dupefilter is not None:
+                request = Request(url, meta=dict(meta))
+                if self._dupefilter is not None and self._dupefilter.request_seen(request):
+                    self._tally["dupefilter/filtered"] += 1
+                    continue
+                url, fingerprint = request.url, runtime.fingerprint(request)
+            payload = requests.meta_record(meta) if meta else b""
+            host = host_of(url)
+            link = Link(fingerprint, url, host, 0, payload, parent, bucket, is_placed=True)
+            unit = host if runtime.unit_of is host_of else runtime.unit_of(url)
+            links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
+        frontier = runtime.frontier
+        refused, deferred = frontier.refused.total(), frontier.refused["deferred"]
+        unknown = len(links) - frontier.discover(links, runtime.clock()).count(None)
+        refused, deferred = frontier.refused.total() - refused, frontier.refused["deferred"] - deferred
+        self._refused(frontier.refusals)
+        self._tally["dupefilter/filtered"] += len(links) - unknown - (refused - deferred)
+        self._tally["scheduler/enqueued/disk"] += unknown - deferred
+        return unknown - deferred
 
     def _refuse(self, request: Request, source: Flight | None, runtime: Runtime) -> bool:
         """Make the page of *request* known without queueing it; always False."""
@@ -168,8 +252,12 @@ class Intake:
     def _met(self, request: Request, fingerprint: bytes, page_id: int | None, source: Flight | None) -> None:
         """Remember the page of a URL, and the edge that leads there from the page of *source*."""
         runtime = self._runtime
+        if runtime.links is None:
+            if self._filters and self._is_plain(request):
+                self._remember(request.url, page_id or 0)
+            return
         is_remembered = self._filters and self._is_plain(request)
-        if runtime.links is not None and (is_remembered or source is not None):
+        if is_remembered or source is not None:
             if page_id is None or page_id >= keys.FIRST_VISIT:
                 page_id = runtime.frontier.find(fingerprint)
             if page_id is None or page_id >= keys.FIRST_VISIT:  # lives in memory: no page of the graph
@@ -179,12 +267,13 @@ class Intake:
         if is_remembered:
             self._remember(request.url, page_id or 0)
 
-    def _join(self, request: Request, page_id: int, source: Flight | None) -> None:
-        """Note the edge that *request* stands for, from the page of *source*."""
+    def _join(self, request: Request, page_id: int | None, source: Flight | None) -> None:
+        """Note the edge that *request* stands for, from the page of *source*, or that there is none."""
         if source is not None and source.links is not None:
             _, flags, weight = source.links.pending.pop(id(request))
             del self._flights.by_link[id(request)]
-            source.links.edges.append(Edge(page_id, flags, weight))
+            if page_id is not None:
+                source.links.edges.append(Edge(page_id, flags, weight))
 
     def _discover(
         self,
@@ -192,8 +281,8 @@ class Intake:
         fingerprint: bytes,
         again: bool,
         parent: int | None,
-        runtime: Runtime,
-        link_score: float = 1.0,
+        source: Flight | None,
+        is_seed: bool,
     ) -> int | None:
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
@@ -209,12 +298,65 @@ class Intake:
             again,
             stored,
             "" if host == url_host else host,
-            link_score,
+            1.0 if source is None or source.links is None else source.links.pending[id(request)][2],
+            _times(request, "depth") if self._has_depth else 0,
+            is_seed,
         )
-        page_id = runtime.frontier.discover((link,), runtime.clock())[0]
-        if page_id is not None:
+        frontier = self._runtime.frontier
+        page_id = frontier.discover((link,), self._runtime.clock())[0]
+        if frontier.refusals:
+            self._refused(frontier.refusals, request)
+            if page_id is None:
+                self._not_kept(request, fingerprint, source)
+                return None
+        elif page_id is not None:
             self._keep(page_id, request, stored)
+        else:
+            self._filtered(request)
+        self._met(request, fingerprint, page_id, source)
         return page_id
+
+    def _not_kept(self, request: Request, fingerprint: bytes, source: Flight | None) -> None:
+        """A trap, or beyond what is kept for later: no page of the graph, unless it was seen before."""
+        known = self._runtime.frontier.find(fingerprint)
+        self._join(request, known, source)
+        if known is not None and self._is_plain(request):
+            self.remember_seen(request.url, known)
+
+    def _refused(self, refusals: deque[Refusal], request: Request | None = None) -> None:
+        """Say why a link is not queued: each kind once for a host, and of every seed."""
+        is_seed = request is not None and _is_seed(request)
+        while refusals:
+            refusal = refusals.popleft()
+            what = request or refusal.url
+            words = _REFUSALS.get(refusal.kind, "Refused %s, which looks like a trap (%s)")
+            if refusal.page_id is None and is_seed:
+                self._notes.log(logging.WARNING, f"{words}; it comes from a seed", what, refusal.reason)
+                continue
+            key = f"{refusal.kind} {refusal.host}"
+            if key not in self._traps_said and len(self._traps_said) < _MOST_SAID:
+                self._traps_said.add(key)
+                rest = f"said once for {refusal.host}; see the stats frontier/traps and frontier/deferred"
+                self._notes.log(logging.INFO, f"{words}; {rest}", what, refusal.reason)
+
+    def without_session(self, url: str) -> str:
+        """*url* without session identifiers, if they are to be taken out."""
+        return without_session(url) if self._strips and ("=" in url or "(" in url) else url
+
+    def _without_session(self, request: Request, source: Flight | None) -> Request:
+        """*request* without the session identifiers in its URL, if it is an ordinary link."""
+        clean = self.without_session(request.url)
+        if clean == request.url:
+            return request
+        if request.method != "GET" or request.body or request.dont_filter or _is_seed(request):
+            return request
+        self._tally["frontier/traps/session"] += 1
+        instead = request.replace(url=clean)
+        if source is not None and source.links is not None:
+            _, flags, weight = source.links.pending.pop(id(request))
+            source.links.pending[id(instead)] = instead, flags, weight
+            self._flights.by_link[id(instead)] = self._flights.by_link.pop(id(request))
+        return instead
 
     def _payload(self, request: Request) -> tuple[bytes, bool]:
         try:
@@ -281,10 +423,10 @@ class Intake:
         """
         frontier = self._runtime.frontier
         page = frontier.page(known)
-        if (
-            page is None or page.state is State.SEEN
-        ):  # it lives in memory, so in this run; or is not wanted yet
+        if page is None:  # it lives in memory, so in this run
             return True
+        if page.state is State.SEEN:  # not wanted so far, unless it waits for a budget
+            return not page.is_deferred
         if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
             parent = frontier.page(page.parent) if page.parent is not None else None
             return parent is not None and parent.url == flight.lease.page.url

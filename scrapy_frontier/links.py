@@ -49,9 +49,10 @@ class PageLinks:
     ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags.
     """
 
-    __slots__ = ("anchors", "content_score", "count", "edges", "host", "origin", "pending")
+    __slots__ = ("anchors", "canonical", "content_score", "count", "edges", "host", "origin", "pending")
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, canonical: str | None = None) -> None:
+        self.canonical = canonical
         self.host = host_of(url)
         self.origin = "/".join(url.split("/", 3)[:3]) + "/"
         self.edges: list[Edge] = []
@@ -89,7 +90,8 @@ class Links:
         if flight is None:
             return None
         if flight.links is None:
-            flight.links = PageLinks(response.url)
+            said = response.meta.get(requests.DIRECTIVES) or {}
+            flight.links = PageLinks(response.url, said.get("canonical"))
         return Recorder(self, flight, flight.links)
 
     def note(self, flight: Flight, found: PageLinks, request: Request) -> None:
@@ -105,6 +107,8 @@ class Links:
         found.count += 1
         meta = request.meta
         flags = INTERNAL if url.startswith(found.origin) or host_of(url) == found.host else 0
+        if url == found.canonical:
+            flags |= CANONICAL
         weight = 1.0
         if meta:
             if LINK_SCORE in meta:  # about this link: not for the request's children, which may inherit it
@@ -184,14 +188,16 @@ class Links:
             if known is not None:
                 yield Edge(known, flags, weight)
                 continue
-            unknown.append(self._link(request.url, self._intake.fingerprint(request), page_id))
-            marks.append((flags, weight))
+            fingerprint, url = self._identify_request(request)
+            if fingerprint is not None:
+                unknown.append(self._link(url, fingerprint, page_id))
+                marks.append((flags, weight))
         for url, flags in found.anchors.items():
             known = self._intake.known_url(url)
             if known is not None:
                 yield Edge(known, flags)
                 continue
-            fingerprint, full_url = self._identify(url)
+            fingerprint, full_url = self._identify(self._intake.without_session(url))
             if fingerprint is not None:
                 unknown.append(self._link(full_url, fingerprint, page_id))
                 marks.append((flags, 1.0))
@@ -200,6 +206,11 @@ class Links:
             if target < keys.FIRST_VISIT:
                 self._intake.remember_seen(link.url, target)
                 yield Edge(target, flags, weight)
+
+    def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
+        """The fingerprint and URL of a request as it would have been queued."""
+        url = request.url if request.dont_filter else self._intake.without_session(request.url)
+        return (self._intake.fingerprint(request), url) if url == request.url else self._identify(url)
 
     def _identify(self, url: str) -> tuple[bytes | None, str]:
         """The fingerprint of an anchor's target, and its URL as a request has it."""

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from .core.frontier import Frontier
 
 
+REFUSED = {  # the stat of each kind of refusal
+    "length": "frontier/traps/length",
+    "depth": "frontier/traps/depth",
+    "repeated-segments": "frontier/traps/repeated_segments",
+    "deferred": "frontier/deferred",
+    "over-budget": "frontier/over_budget",
+}
+
+
 def count(crawler: Crawler, name: str) -> None:
     """Count one more of what happens a few times a page at most."""
     if crawler.stats is not None:
@@ -50,6 +59,8 @@ class Notes:
         for name in ("scheduler/enqueued", "scheduler/dequeued"):
             if total := self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"]:
                 stats.set_value(name, total)
+        for kind, value in frontier.refused.items():
+            stats.set_value(REFUSED[kind], value)
         stats.set_value("frontier/pending", frontier.pending)
         stats.set_value("frontier/hosts", frontier.hosts)
         stats.set_value("frontier/attempts", frontier.counts.attempts)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SLOT = "download_slot"  # meta: Scrapy's own
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
+DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
 REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
 NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
@@ -48,8 +49,10 @@ NOT_INHERITED = frozenset(
 )
 POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
 ERRAND = compat.ERRAND
+SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
+LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
-_OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES))
+_OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE))
 
 _SCALARS = (str, int, float, bool, type(None))
 _TAG = "!"
@@ -320,13 +323,19 @@ _VERBATIM = "verbatim_url"
 def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
     """A `Request`; a plain URL is to be taken as it is, which saves Scrapy 2.19 two thirds of the time."""
     meta = arguments.pop("meta", None)
-    if (meta and _VERBATIM in meta) or "#" in url or _plain_parts(url) is None:
+    parts = _plain_parts(url)
+    if (meta and _VERBATIM in meta) or "#" in url or parts is None or parts[1] is None:
         return Request(url, priority=priority, meta=meta, **arguments)
     request = Request(url, priority=priority, meta={_VERBATIM: True}, **arguments)
     del request.meta[_VERBATIM]
     if meta:
         request.meta.update(meta)
     return request
+
+
+def meta_record(meta: dict[str, Any]) -> bytes:
+    """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes."""
+    return b'{"meta":%b}' % _dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
 
 
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:

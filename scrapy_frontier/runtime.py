@@ -21,7 +21,7 @@ from .grouping import Addresses, registered_domain, unit_function
 from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .core.scorer import Scorer
     from .flights import Flight, Flights
     from .gate import Gate
+    from .intake import Intake
     from .links import Links
 
 logger = logging.getLogger(__name__)
@@ -108,6 +109,7 @@ class Runtime:
         self.links: Links | None = None
         self.before_close: list[Callable[[], None]] = []  # of those who read the store beside the crawl
         politeness = default_politeness(crawler.settings, spider)
+        registered_domain("www.example.com")  # reads the list of suffixes: 30 ms, now rather than later
         try:
             self._store = Store(self.directory, requests.key_scheme(self.fingerprint, name))
             self.frontier = Frontier(
@@ -121,6 +123,9 @@ class Runtime:
                 pace=settings.pace,
                 rates=_rates(settings),
                 scorer=_scorer(crawler, settings.scorer, self.records_links),
+                traps=settings.traps,
+                limits=settings.limits,
+                domain_of=registered_domain,
             )
         except BaseException:
             self._remove_temporary()
@@ -128,6 +133,8 @@ class Runtime:
         # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
         # stands still: spare it what is there for good.
         gc.freeze()
+        self.intake: Intake | None = None  # set by the scheduler: takes in many URLs at once
+        self.on_sitemaps_listed: Callable[[str, tuple[str, ...]], None] | None = None
         self.lease_of: Callable[[Request], Lease | None] = _no_lease  # set by who hands requests out
         self.addresses = Addresses()
         self.unit_of = unit_function(settings.politeness_key, self.addresses)
@@ -137,6 +144,15 @@ class Runtime:
         self._crawler = crawler
         self.gate: Gate | None = None  # the middleware for robots.txt puts it here
         self.is_handed_out: Callable[[Request], bool] = lambda request: False  # the scheduler knows
+
+    def sitemaps_listed(self, authority: str, urls: Iterable[str]) -> None:
+        """To be called whenever the robots.txt of *authority* (`urls.origin`) comes into memory, with the
+        sitemaps it names, maybe none, before the page that asked for it goes on.
+
+        One lookup in the store; nothing while ``FRONTIER_SITEMAPS`` is off.
+        """
+        if self.on_sitemaps_listed is not None:
+            self.on_sitemaps_listed(authority, tuple(urls))
 
     def sync_if_due(self) -> None:
         """Start a sync to the disk, in a thread, when the interval has passed since the last."""

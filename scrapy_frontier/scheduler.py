@@ -106,6 +106,8 @@ class FrontierScheduler(BaseScheduler):
         if self.runtime is None:
             return self._error is not None  # until the spider is closed for it
         runtime, now = self.runtime, self.runtime.clock()
+        if runtime.frontier.is_refilling:
+            return True
         pending = runtime.frontier.pending
         return pending > 0 and not (
             (runtime.gate is not None and runtime.gate.gives_up(pending, now))
@@ -141,7 +143,7 @@ class FrontierScheduler(BaseScheduler):
         runtime.is_handed_out = self._flights.__contains__
         runtime.lease_of = self._flights.lease_of
         self._codec = Codec(spider)
-        self._intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
+        self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         if runtime.records_links:
             everything = runtime.settings.links == "all"
             runtime.links = Links(runtime, self._intake, self._flights, self._notes, everything)

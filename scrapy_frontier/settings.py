@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import build_from_crawler, load_object
 
+from .core.budgets import Limits
 from .core.chains import ChainLimits
 from .core.cooldown import Rule
 from .core.delays import Pace
 from .core.errors import FrontierError
 from .core.hosts import Politeness
+from .core.urls import TrapLimits
 from .grouping import ADDRESS, DOMAIN, HOST
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class FrontierSettings:
     robots_timeout: float  # seconds
     robots_patience: float  # seconds
     crawl_delay_max: float  # seconds
+    sitemaps: bool  # look for the sitemaps of every host, and queue what they list
     cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
     cooldown_wait: float  # seconds a crawl waits where only resting hosts are left
     pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
@@ -63,6 +66,10 @@ class FrontierSettings:
     links: str  # of `LINKS`
     rank_interval: float  # seconds between two rankings at most; 0: never by time
     clock: Callable[[], float] | None
+    traps: TrapLimits
+    strips_sessions: bool
+    limits: Limits
+    stops_duplicates: bool
     obeys_noindex: bool
     obeys_nofollow: bool  # of a page as a whole
     obeys_rel_nofollow: bool  # of a link
@@ -86,6 +93,7 @@ class FrontierSettings:
             robots_timeout=_number(settings, "FRONTIER_ROBOTS_TIMEOUT", 30.0, float, least=1),
             robots_patience=_number(settings, "FRONTIER_ROBOTS_PATIENCE", 120.0, float),
             crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
+            sitemaps=_switch(settings, "FRONTIER_SITEMAPS", default=False),
             cooldown=_cooldown(settings),
             cooldown_wait=_number(settings, "FRONTIER_COOLDOWN_WAIT", 300.0, float),
             pace=Pace(
@@ -99,6 +107,20 @@ class FrontierSettings:
             links=_choice(settings, "FRONTIER_LINKS", LINKS),
             rank_interval=_number(settings, "FRONTIER_RANK_INTERVAL", 3600.0, float),
             clock=_clock(settings),
+            traps=TrapLimits(
+                length=settings.getint("URLLENGTH_LIMIT"),
+                depth=_number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int),
+                repeats=_number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int),
+            ),
+            strips_sessions=_choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip",
+            limits=Limits(
+                host_pages=_number(settings, "FRONTIER_HOST_PAGES", 0, int),
+                host_pending=_number(settings, "FRONTIER_HOST_PENDING", 0, int),
+                domain_pages=_number(settings, "FRONTIER_DOMAIN_PAGES", 0, int),
+                domain_pending=_number(settings, "FRONTIER_DOMAIN_PENDING", 0, int),
+                depth=_number(settings, "FRONTIER_DEPTH", 0, int),
+            ),
+            stops_duplicates=_choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop",
             obeys_noindex=_switch(settings, "FRONTIER_OBEY_NOINDEX", True),
             obeys_nofollow=_switch(settings, "FRONTIER_OBEY_NOFOLLOW", True),
             obeys_rel_nofollow=_switch(settings, "FRONTIER_OBEY_REL_NOFOLLOW", True),
@@ -142,10 +164,13 @@ def _number(settings: BaseSettings, name: str, default: float, kind: type, least
 
 
 def _switch(settings: BaseSettings, name: str, default: bool) -> bool:
+    value = settings.get(name)
+    if value is None:
+        return default
     try:
-        return settings.getbool(name, default)
-    except ValueError as error:
-        raise FrontierSetting(f"{name} = {settings.get(name)!r}: set True or False") from error
+        return settings.getbool(name)
+    except (TypeError, ValueError) as error:
+        raise FrontierSetting(f"{name} = {value!r}: set True or False") from error
 
 
 def _choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
-
-from scrapy.utils.asyncio import is_asyncio_available
-from scrapy.utils.defer import maybe_deferred_to_future
-from twisted.internet.defer import Deferred
 
 from . import compat
 from .consequences import Consequences
@@ -82,7 +77,7 @@ class FrontierSpiderMiddleware:
             yield self._consequences.with_ajax_form(seed)
             count += 1
             if count % SEEDS_AT_A_TIME == 0:
-                await _give_way()
+                await compat.give_way()
 
 
 def _recorded(response: Response, result: Iterable[Any], recorder: Recorder) -> Iterator[Any]:
@@ -90,12 +85,3 @@ def _recorded(response: Response, result: Iterable[Any], recorder: Recorder) -> 
         recorder.take(each)
         yield each
     recorder.end(response)
-
-
-async def _give_way() -> None:
-    if is_asyncio_available():
-        await asyncio.sleep(0)
-    else:
-        turn: Deferred[None] = Deferred()
-        compat.call_later(0, turn.callback, None)
-        await maybe_deferred_to_future(turn)

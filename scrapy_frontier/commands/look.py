@@ -16,6 +16,8 @@ from ..core.errors import UnreadableRecord
 from ..core.explain import moment, span
 from ..core.places import queued_places, standing, waiting_places
 from ..core.records import Page
+from ..core.urls import trap, without_session
+from ..requests import SITEMAP
 from .output import Column, progress
 from .project import host_name
 
@@ -135,7 +137,8 @@ def _host_row(view: HostView, now: float) -> tuple[object, ...]:
     source = view.delay_from.removeprefix("DOWNLOAD_").lower()
     if view.rests_until > now:
         source = "trouble"
-    return view.host, view.queued, view.done, view.failed, delay, source, visit
+    queued = f"{view.queued}+{view.deferred}" if view.deferred else view.queued
+    return view.host, queued, view.done, view.failed, delay, source, visit
 
 
 # -- lists of pages ----------------------------------------------------------------------------------------
@@ -270,7 +273,7 @@ def page(call: Call) -> int:
     if facts.place is not None:
         rank = standing(facts.place.rank)
         answer["queue"] = {"ahead": facts.place.ahead, "due": facts.place.due, "bucket": rank.bucket}
-    answer["why"] = explain.why(facts)
+    answer["why"] = _why(facts, path[-1].page if path else None)
     if output.as_json:
         output.document(answer)
     else:
@@ -327,11 +330,30 @@ def _weight(store: Store, page_id: int) -> tuple[float | None, int | None]:
     return kept_score(store, page_id), links
 
 
+def _parent(store: Store, page: Page) -> Page | None:
+    try:
+        return inspect.read_page(store, page.parent) if page.parent is not None else None
+    except UnreadableRecord:
+        return None
+
+
+def _why(facts: explain.Facts, parent: Page | None) -> str:
+    sentence = explain.why(facts)
+    if parent is not None and SITEMAP.encode() in parent.payload:
+        return f"{sentence} {explain.why_listed(parent.url)}"
+    return sentence
+
+
 def why(call: Call) -> int:
     project = call.project
     request = project.request(call.arguments[0])
     with project.open(identified=True) as store:
         page_id = inspect.find_page(store, project.fingerprint(request))
+        about = ""
+        clean = without_session(request.url)
+        if page_id is None and clean != request.url:
+            page_id = inspect.find_page(store, project.fingerprint(project.request(clean)))
+            about = f"Without its session identifier it is {clean}. "
         if page_id is None:
             return _unknown(call, store, request.url)
         state = "unreadable"
@@ -340,11 +362,11 @@ def why(call: Call) -> int:
             if found is None:
                 return _unknown(call, store, request.url)
             state = found.state.name.lower()
-            sentence = explain.why(_facts(project, store, page_id, found))
+            sentence = _why(_facts(project, store, page_id, found), _parent(store, found))
         except UnreadableRecord:
             is_aside = store.get(keys.aside_key(page_id)) is not None
             sentence = explain.why_unreadable(page_id, is_aside)
-    _say_why(call, request.url, state, sentence)
+    _say_why(call, request.url, state, about + sentence)
     return 0
 
 
@@ -361,6 +383,11 @@ def _say_why(call: Call, url: str, state: str | None, sentence: str) -> None:
 
 
 def _unknown(call: Call, store: Store, url: str) -> int:
+    limits = call.project.frontier_settings.traps
+    kind = trap(url, limits)
+    if kind is not None:
+        _say_why(call, url, None, explain.why_trap(kind, limits))
+        return _MISSING
     similar = next((other for other in _similar(url) if _is_known(call.project, store, other)), "")
     _say_why(call, url, None, explain.why_unknown(similar))
     return _MISSING

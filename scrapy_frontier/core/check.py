@@ -16,8 +16,9 @@ from . import graph, inspect, keys, records
 from .cooldown import COOLDOWN, Rule, at_start, decode_cooldown, encode_cooldown
 from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
-from .ledger import INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
+from .ledger import DEFERRED, INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
 from .lifecycle import State
+from .listings import LISTING, decode_listing
 from .orders import ORDERS, decode_orders, encode_orders
 from .orders import UNREADABLE as LEFT_ALONE
 from .places import find_place, split_queue_key, split_waiting_row
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .steering import FingerprintOf
     from .store import Store
 
-    _Counted = tuple[int, int, int]  # queued, done, failed
+    _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded
 
 _AT_A_TIME = 1000  # rows in one batch
 CONTENT_BYTES = 4
@@ -63,12 +64,14 @@ class Check:
             self._pages,
             self._queue,
             self._waiting,
+            self._deferred,
             self._damaged_pages,
             self._index,
             self._not_indexed,
             self._not_placed,
             self._orders,
             self._robots,
+            self._listings,
             self._cooldowns,
             self._hosts,
             self._counts,
@@ -131,8 +134,11 @@ class Check:
     def _enter(self, page_id: int, page: Page) -> None:
         host = inspect.host_of_page(page)
         self._attempts += page.attempts
-        self._ledger.enter(page_id, KNOWN | (QUEUED if page.state is State.QUEUED else 0), host)
+        flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
+        self._ledger.enter(page_id, flags, host)
         self._tally.count(host, page.state)
+        if page.is_deferred:
+            self._tally.count_deferred(host)
 
     def _queue(self) -> Iterator[Finding]:
         for key, _ in self._scan(keys.QUEUE):
@@ -176,6 +182,23 @@ class Check:
             self._ledger.add(page_id, MISPLACED)
             yield self._found("queue row in another host's queue", subject)
 
+    def _deferred(self) -> Iterator[Finding]:
+        for key, _ in self._scan(keys.DEFERRED):
+            found = keys.split_deferred_key(key)
+            unit, page_id = found or ("", 0)
+            flags = self._ledger[page_id] if found is not None else 0
+            if flags & DEFERRED and not flags & PLACED and self._is_unit_of(unit, page_id):
+                self._ledger.add(page_id, PLACED)
+            else:
+                self._delete(key)
+                yield self._found("deferred row that leads nowhere", key[1:].hex())
+
+    def _is_unit_of(self, unit: str, page_id: int) -> bool:
+        if self._ledger.is_of(page_id, unit):
+            return True
+        page = inspect.read_page(self._store, page_id)
+        return page is not None and unit in keys.deferred_units(inspect.host_of_page(page))
+
     def _damaged_pages(self) -> Iterator[Finding]:
         for page_id, host in self._damaged.items():
             key = keys.page_key(page_id)
@@ -213,6 +236,11 @@ class Check:
             self._put(keys.queue_prefix(host) + rank, b"")
             if not self._ledger[page_id] & MISPLACED:
                 yield self._found("queued page without a row", _page(page_id, page))
+        for page_id in self._ledger.having(KNOWN | DEFERRED, PLACED):
+            page = inspect.read_page(self._store, page_id)
+            if page is not None:
+                self._put(keys.deferred_key(inspect.host_of_page(page), page_id), b"")
+                yield self._found("deferred page without a row", _page(page_id, page))
 
     # -- the index -------------------------------------------------------------------------------------
 
@@ -261,7 +289,8 @@ class Check:
             twin = inspect.find_page(self._store, fingerprint)
             detail = "" if twin is None else f"the same page as {twin}"
             if twin is None:
-                value = keys.index_value(page_id, is_seen=page.state is State.SEEN)
+                is_seen = page.state is State.SEEN and not page.is_deferred
+                value = keys.index_value(page_id, is_seen)
                 self._put(keys.INDEX + fingerprint, value)
             elif self._repair:
                 self._remove_twin(page_id, page)
@@ -278,6 +307,10 @@ class Check:
             self._delete(place.key)
         self._delete(keys.page_key(page_id))
         self._tally.count(host, page.state, -1)
+        if page.is_deferred:
+            self._tally.count_deferred(host, -1)
+            for unit in keys.deferred_units(host):
+                self._delete(keys.deferred_key(unit, page_id))
         self._ledger.strike(page_id)
 
     # -- the link graph, and what the scorer keeps -----------------------------------------------------
@@ -329,6 +362,14 @@ class Check:
                 self._delete(key)
                 yield self._found("unreadable robots row", key[1:].decode(errors="replace"))
 
+    def _listings(self) -> Iterator[Finding]:
+        for key, value in self._scan(LISTING):
+            try:
+                decode_listing(value)
+            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+                self._delete(key)
+                yield self._found("unreadable listing", key[1:].decode(errors="replace"))
+
     def _cooldowns(self) -> Iterator[Finding]:
         for key, value in self._scan(COOLDOWN):
             try:
@@ -348,7 +389,7 @@ class Check:
                 yield self._found("unreadable host row", name)
                 self._write_host(name, expected, HostRow(visited=self._now))  # for all we know
                 continue
-            counted = row.queued, row.done, row.failed
+            counted = _counted(row)
             if counted != expected and not self._is_explained(counted, expected):
                 yield self._found("wrong host row", name, differences(counted, expected))
             if counted != expected:
@@ -357,25 +398,25 @@ class Check:
             expected = self._expected(name)
             if any(expected):
                 self._host_rows += 1
-                yield self._found("missing host row", name, differences((0, 0, 0), expected))
+                yield self._found("missing host row", name, differences((0,) * 5, expected))
                 was_visited = expected[1] or expected[2]
                 self._write_host(name, expected, HostRow(visited=self._now if was_visited else 0.0))
 
     def _expected(self, name: str) -> _Counted:
-        queued, done, failed = self._tally.hosts.pop(name, (0, 0, 0))
-        return queued, done, failed
+        return tuple(self._tally.hosts.pop(name, (0,) * 5))
 
     def _is_explained(self, counted: _Counted, expected: _Counted) -> bool:
         """Whether a host has more failed pages because the crawl has set some aside: theirs is not known."""
         more = counted[2] - expected[2]
-        if counted[:2] == expected[:2] and 0 < more <= self._set_aside:
+        same = all(counted[each] == expected[each] for each in (0, 1, 3, 4))
+        if same and 0 < more <= self._set_aside:
             self._set_aside -= more
             return True
         return False
 
     def _write_host(self, name: str, expected: _Counted, row: HostRow) -> None:
-        queued, done, failed = expected
-        row = row._replace(queued=queued, done=done, failed=failed)
+        queued, done, failed, deferred, excluded = expected
+        row = HostRow(queued, done, failed, row.visited, deferred, excluded)
         self._put(keys.host_key(name), records.encode_host(row))
 
     def _counts(self) -> Iterator[Finding]:
@@ -404,6 +445,10 @@ class Check:
         counts.attempts = counts.attempts or self._attempts
         self._put(keys.COUNTS, records.encode_counts(counts))
         yield self._found("wrong counts", "the counts", "; ".join(wrong))
+
+
+def _counted(row: HostRow) -> _Counted:
+    return row.queued, row.done, row.failed, row.deferred, row.excluded
 
 
 def _index_values(page_id: int) -> tuple[bytes, bytes]:

@@ -7,24 +7,22 @@ not grow with the number of pages (about 300 bytes a host while reading in).
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect, keys, records
+from . import inspect, keys, records, varint
 from .cooldown import COOLDOWN, Cooldown, cooldown_key, encode_cooldown, read_cooldown
 from .errors import FrontierError, UnreadableRecord
 from .exchange_graph import GRAPH_KINDS, GraphImporter, graph_records
+from .exchange_sites import SITE_KINDS, site_records, site_row
 from .findings import salvage
 from .ledger import Tally
 from .lifecycle import State
 from .orders import Orders, all_orders, encode_orders, orders_key
 from .places import split_queue_key, standing, waiting_places
 from .records import Counts, HostRow, Page
-from .robots import Verdict
-from .robots_copy import ROBOTS, Copy, copy_key, decode_copy, encode_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -51,8 +49,8 @@ class BadExport(FrontierError):
 def export_records(store: Store, now: float) -> Iterator[Record]:
     """Every record of the frontier, the header first and the number of records last."""
     count = 0
-    parts = (_header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store))
-    for part in (*parts, graph_records(store)):
+    parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
+    for part in (*parts, site_records(store), _bodies(store), graph_records(store)):
         for record in part:
             count += 1
             yield record
@@ -101,6 +99,7 @@ def _page_record(page_id: int, page: Page) -> Record:
         "changed",
         "target",
         "reason",
+        "is_deferred",
     ):
         value = getattr(page, name)
         if value != getattr(defaults, name):
@@ -129,6 +128,11 @@ def _queues(store: Store) -> Iterator[Record]:
     for place in waiting_places(store):
         head = {"waiting": keys.rank_id(place.rank), "due": place.due, "host": place.host}
         yield {**head, **standing(place.rank)._asdict()}
+    for key, value in store.scan(keys.DEFERRED):
+        deferred = keys.split_deferred_key(key)
+        if deferred is not None:
+            record: Record = {"deferred": deferred[1], "unit": deferred[0]}
+            yield {**record, "depth": varint.decode(value, 0)[0]} if value else record
 
 
 def _hosts(store: Store) -> Iterator[Record]:
@@ -141,11 +145,13 @@ def _hosts(store: Store) -> Iterator[Record]:
         cooldown = read_cooldown(store, host)
         if cooldown is not None:
             yield {"cooldown": host, **cooldown._asdict()}
-    for key, value in store.scan(ROBOTS):
-        with contextlib.suppress(UnreadableRecord):
-            copy = decode_copy(value)._asdict()
-            body, verdict = b64encode(copy.pop("body")).decode(), copy.pop("verdict").name.lower()
-            yield {"robots": key[1:].decode(errors="replace"), "verdict": verdict, **copy, "body": body}
+
+
+def _bodies(store: Store) -> Iterator[Record]:
+    for key, value in store.scan(keys.BODY):
+        host, _, digest = key[1:].partition(b"\0")
+        page_id = int.from_bytes(value, "big")
+        yield {"body": page_id, "host": host.decode(errors="replace"), "digest": digest.hex()}
 
 
 def _aside(store: Store) -> Iterator[Record]:
@@ -188,7 +194,7 @@ class Importer:
         self._graph = GraphImporter(self._put, self._merged)
         self._not_rebuilt = 0
         self._unknown = 0
-        self._to_place = 0  # queued pages less the rows that lead to them
+        self._to_place = 0  # queued and deferred pages less the rows that lead to them
 
     def run(self, lines: Iterable[Record]) -> Imported:
         read = 0
@@ -252,7 +258,9 @@ class Importer:
             return
         self._put(keys.page_key(page_id), records.encode_page(page))
         self._tally.count(inspect.host_of_page(page), page.state)
-        self._to_place += page.state is State.QUEUED
+        if page.is_deferred:
+            self._tally.count_deferred(inspect.host_of_page(page))
+        self._to_place += page.state is State.QUEUED or page.is_deferred
 
     def _enter(self, page_id: int, page: Page) -> bool:
         """Write the index row of a page; false if the same page is there already."""
@@ -268,7 +276,8 @@ class Importer:
             self._merged[page_id] = twin
             return False
         self._fresh[fingerprint] = page_id
-        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen=page.state is State.SEEN))
+        is_seen = page.state is State.SEEN and not page.is_deferred
+        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen))
         return True
 
     def _rank(self, record: Record, page_id: int) -> bytes | None:
@@ -293,6 +302,17 @@ class Importer:
             key = keys.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
             self._put(key, keys.pack_rank(rank, _text(record, "host")))
 
+    def _deferred(self, record: Record) -> None:
+        page_id = _number(record, "deferred")
+        if page_id not in self._merged:
+            self._to_place -= 1
+            value = varint.encode(_number(record, "depth")) if "depth" in record else b""
+            self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
+
+    def _body(self, record: Record) -> None:
+        key = keys.body_key(_text(record, "host"), bytes.fromhex(_text(record, "digest")))
+        self._put(key, keys.id_bytes(_number(record, "body")))
+
     def _host(self, record: Record) -> None:
         self._visited[_text(record, "host")] = float(str(record["visited"]))
 
@@ -308,18 +328,8 @@ class Importer:
         cooldown = Cooldown(until, _number(record, "strikes"), since, _text(record, "reason"))
         self._put(cooldown_key(_text(record, "cooldown")), encode_cooldown(cooldown))
 
-    def _robots(self, record: Record) -> None:
-        fetched, ask_at, since = (float(str(record[name])) for name in ("fetched", "ask_at", "failing_since"))
-        copy = Copy(
-            Verdict[_text(record, "verdict").upper()],
-            _number(record, "status"),
-            fetched,
-            ask_at,
-            since,
-            _number(record, "failures"),
-            b64decode(_text(record, "body"), validate=True),
-        )
-        self._put(copy_key(_text(record, "robots")), encode_copy(copy))
+    def _site(self, record: Record) -> None:
+        self._put(*site_row(record))
 
     def _links(self, record: Record) -> None:
         self._graph.take(record)
@@ -331,10 +341,12 @@ class Importer:
         "page": _page,
         "queued": _queued,
         "waiting": _waiting,
+        "deferred": _deferred,
         "orders": _orders,
         "cooldown": _cooldown,
-        "robots": _robots,
+        **dict.fromkeys(SITE_KINDS, _site),
         "aside": _aside,
+        "body": _body,
         **dict.fromkeys(GRAPH_KINDS, _links),
         "host": _host,
     }
@@ -343,8 +355,8 @@ class Importer:
         self._graph.finish()
         hosts = self._tally.hosts
         for name in {**hosts, **self._visited}:
-            queued, done, failed = hosts.get(name, (0, 0, 0))
-            row = HostRow(queued, done, failed, self._visited.get(name, 0.0))
+            queued, done, failed, deferred, excluded = hosts.get(name, (0,) * 5)
+            row = HostRow(queued, done, failed, self._visited.get(name, 0.0), deferred, excluded)
             self._put(keys.host_key(name), records.encode_host(row))
         self._counts.states[:] = self._tally.states
         self._counts.hosts = len({**hosts, **self._visited})
@@ -381,7 +393,8 @@ def _page_of(record: Record) -> Page:
         for name in ("attempts", "priority", "discovered", "parent", "status", "changed", "target")
         if name in record
     }
+    is_deferred = record.get("is_deferred") is True
     texts = {name: _text(record, name) for name in ("host", "reason") if name in record}
     state = State[_text(record, "state").upper()]
-    page = Page(_text(record, "url"), state, payload=payload)
+    page = Page(_text(record, "url"), state, payload=payload, is_deferred=is_deferred)
     return page._replace(**given, **texts)  # type: ignore[arg-type]

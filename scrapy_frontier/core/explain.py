@@ -24,9 +24,12 @@ if TYPE_CHECKING:
     from .records import Page
     from .robots_copy import Copy
     from .store import Store
+    from .urls import TrapLimits
 
 _GIVEN_UP = re.compile(r"(.*) \((\d+) attempts\)", re.DOTALL).fullmatch
 _HTTP = re.compile(r"HTTP (\d+)").fullmatch
+_BUDGET = re.compile(r"over the budget of [\d,]+ |behind others that wait |more than [\d,]+ links? ").match
+_SAME = "same content as "
 _CALLBACK = "callback raised "
 _UNREADABLE = "unreadable record: "
 _DROPPED = "led to a request that was dropped"
@@ -68,10 +71,26 @@ def why(facts: Facts) -> str:
     return _SENTENCES[facts.page.state](facts)
 
 
+def why_listed(sitemap: str) -> str:
+    """One more sentence on a page that no link led to."""
+    return f"It was first listed in the sitemap {sitemap}."
+
+
 def why_unknown(similar: str = "") -> str:
     """One sentence on a URL that was never seen; *similar* is a known one that looks like it."""
     sentence = "It was never seen: no link to it was accepted, and it was no seed"
     return f"{sentence}, but {similar} is known." if similar else f"{sentence}."
+
+
+def why_trap(kind: str, limits: TrapLimits) -> str:
+    """One sentence on a URL that is not known and that no link to would be accepted: it is a trap."""
+    said = {
+        "length": f"it is longer than URLLENGTH_LIMIT = {limits.length}",
+        "depth": f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
+        "repeated-segments": "its path repeats itself as often as FRONTIER_REPEATED_SEGMENTS = "
+        f"{limits.repeats}",
+    }
+    return f"It is not known, and links to it are refused, because it looks like a trap: {said[kind]}."
 
 
 def why_unreadable(page_id: int, is_aside: bool) -> str:
@@ -173,7 +192,10 @@ def _after_last(page: Page) -> str:
 def _done(facts: Facts) -> str:
     page = facts.page
     status = f" with HTTP {page.status}" if page.status else ""
-    notes = f"; {page.reason}" if page.reason else ""
+    before, same, other = page.reason.partition(_SAME)
+    notes = f"; {before.removesuffix('; ')}" if before else ""
+    if same:
+        notes += f"; it has the {same}{other}, so its links were not followed"
     return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{notes}."
 
 
@@ -239,12 +261,16 @@ def _excluded(facts: Facts) -> str:
 
 
 def _seen(facts: Facts) -> str:
-    if facts.page.reason == _OUT_OF_SCOPE:
+    reason = facts.page.reason or "no reason was kept"
+    if _BUDGET(reason):
+        since = f" since {moment(facts.page.changed)}" if facts.page.changed else ""
+        return f"It waits{since} and is not queued: {reason}; it is queued as soon as there is room."
+    if reason == _OUT_OF_SCOPE:
         return (
             "It is known but not queued: pages link to it, but the spider follows none of these links, or a "
             "filter drops them (allowed domains, a depth limit, a middleware)."
         )
-    return f"It is known but not queued: {facts.page.reason or 'no reason was kept'}."
+    return f"It is known but not queued: {reason}."
 
 
 def _leased(facts: Facts) -> str:

@@ -18,6 +18,8 @@ KINDS = {
     "queue row of a page that is not queued": "the row is removed",
     "second queue row of a page": "the row is removed",
     "queue row in another host's queue": "the page moves to the queue of its own host",
+    "deferred row that leads nowhere": "the row is removed",
+    "deferred page without a row": "it gets one, and waits for its host's budget",
     "unreadable queue row": "the row is removed; its page gets another",
     "index row that leads nowhere": "the row is removed, so that the page can be discovered again",
     "second index row of a page": "the one that does not fit the page is removed",
@@ -30,6 +32,7 @@ KINDS = {
     "unreadable links": "the bytes are set aside; the pages have no links until they are read again",
     "unreadable scores": "the row is removed; the next ranking has them anew",
     "unreadable robots row": "the row is removed, so that robots.txt is asked for again",
+    "unreadable listing": "the row is removed; the next crawl makes contact again",
     "unreadable cooldown": "the host rests for a minute from now",
 }
 DAMAGED = "its record was damaged; what it was is set aside"
@@ -64,9 +67,9 @@ def salvage(stored: bytes, host: str, now: float) -> Page:
     )
 
 
-def differences(counted: tuple[int, int, int], expected: tuple[int, int, int]) -> str:
-    """What a host row says of its queued, done and failed pages where that is not so."""
-    names = ("queued", "done", "failed")
+def differences(counted: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    """What a host row says of its pages where that is not so."""
+    names = ("queued", "done", "failed", "deferred", "excluded")
     return "; ".join(
         f"{name} {was}, in truth {is_now}"
         for name, was, is_now in zip(names, counted, expected, strict=True)

@@ -1,8 +1,8 @@
 """Which host may be visited now, and which of its pages comes first.
 
-`Hosts` owns the two heaps. A host is in at most one of them, and only while it has queued pages and room
-for another request: ``ready`` (best head first) or ``cooling`` (soonest first). Entries that have become
-wrong are left in the heaps and skipped when they surface. Nothing here touches the disk or a clock;
+`Hosts` owns the clock of each host. A host with queued pages and room for another request is either ready,
+and then `Turns` knows when it comes, or in the heap of ``cooling`` ones, soonest first. Entries that have
+become wrong are left in the heap and skipped when they surface. Nothing here touches the disk or a clock;
 `Frontier` passes *now* and fills the heads.
 """
 
@@ -17,12 +17,14 @@ from urllib.parse import urlsplit
 
 from . import keys
 from .delays import UNASKED, by_settings, deciding
+from .fairness import Turns
 from .records import HostRow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .cooldown import Cooldown
+    from .fairness import Domain
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
@@ -59,6 +61,10 @@ class Place(Enum):
     RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
 
 
+def _is_ready(host: Host) -> bool:
+    return host.place is Place.READY
+
+
 class Politeness(NamedTuple):
     """Least seconds between two leases of a host, requests under way at once, and how much longer than
     ``delay`` a pause may be drawn (0.5: up to half as long again; never shorter)."""
@@ -66,6 +72,16 @@ class Politeness(NamedTuple):
     delay: float
     concurrency: int
     jitter: float = 0.0
+
+
+class Tally:
+    """What all hosts of a registered domain count together."""
+
+    __slots__ = ("deferred", "domain", "fetched", "leased", "queued")
+
+    def __init__(self, domain: str) -> None:
+        self.domain = domain
+        self.queued = self.fetched = self.deferred = self.leased = 0
 
 
 class Host:
@@ -77,6 +93,9 @@ class Host:
     errand. ``usual`` is the concurrency of the settings, ``asked`` are delays by who asks for them. A host
     that met trouble has a ``cooldown``, and ``is_doubted`` until it answers: so long it is asked for one page
     at a time, and not first for one of the ``suspects``, the pages that met the trouble and may be its cause.
+    ``deferred`` counts pages that wait for room in a budget, ``excluded`` those of the done ones that were
+    never fetched; ``tally`` is the count of its registered domain, where a budget holds for that, and
+    ``tallied`` what this host has added to it.
     """
 
     __slots__ = (
@@ -84,12 +103,16 @@ class Host:
         "concurrency",
         "cooldown",
         "cursor",
+        "deferred",
         "delay",
+        "domain",
         "done",
+        "excluded",
         "failed",
         "heads",
         "held_until",
         "in_flight",
+        "in_flight_before",
         "is_blocked",
         "is_doubted",
         "is_kept",
@@ -103,6 +126,8 @@ class Host:
         "ready_at",
         "response_time",
         "suspects",
+        "tallied",
+        "tally",
         "unstored",
         "usual",
         "visited",
@@ -111,7 +136,7 @@ class Host:
     def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
         self.name = name
         self.prefix = keys.queue_prefix(name)
-        self.queued, self.done, self.failed, self.visited = row
+        self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded = row
         self.delay, self.concurrency, self.jitter = politeness
         self.usual = self.concurrency
         self.asked: Mapping[str, float] = by_settings(self.delay)
@@ -127,9 +152,13 @@ class Host:
         self.more = False
         self.cursor = b""
         self.in_flight = 0
+        self.in_flight_before = 0
+        self.domain: Domain | None = None
         self.is_blocked = False
         self.is_kept = True  # has a row on disk, or in the open batch
         self.place = Place.IDLE
+        self.tally: Tally | None = None
+        self.tallied = (0, 0, 0, 0)
 
     def __repr__(self) -> str:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
@@ -140,7 +169,12 @@ class Host:
         return self.place is Place.READY
 
     def row(self) -> HostRow:
-        return HostRow(self.queued, self.done, self.failed, self.visited)
+        return HostRow(self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded)
+
+    @property
+    def fetched(self) -> int:
+        """Pages that count against a budget of pages."""
+        return self.done + self.failed - self.excluded
 
     @property
     def is_asked(self) -> bool:
@@ -251,22 +285,16 @@ class Host:
             self.heads.sort()
 
 
-# Score first; among equals the host with the fewest requests under way, then the oldest page.
-Entry = tuple[bytes, int, bytes, str]
-
-
-def entry_of(host: Host) -> Entry:
-    head = host.heads[0]
-    return head[: keys.SCORE_BYTES], host.in_flight, head, host.name
+def _itself(name: str) -> str:
+    return name
 
 
 class Hosts:
-    """The hosts in memory, by name, and the heaps over them."""
+    """The hosts in memory, by name, and the heaps over them. *domain_of* gives a host's registered domain."""
 
-    def __init__(self) -> None:
+    def __init__(self, domain_of: Callable[[str], str] = _itself) -> None:
         self.by_name: dict[str, Host] = {}
-        # Names, not hosts: the garbage collector then has no reason to walk the heaps.
-        self._ready: list[Entry] = []
+        self._turns = Turns(self.by_name, _is_ready, domain_of)
         self._cooling: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
@@ -296,39 +324,23 @@ class Hosts:
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
-            self._push(host, now)
+        self._changed(host, now)
 
-    def _push(self, host: Host, now: float) -> None:
-        heapq.heappush(self._ready, entry_of(host))
-        if len(self._ready) > 64 + 4 * len(self.by_name):
-            self._ready = [entry_of(host) for host in self.by_name.values() if host.is_ready]
-            heapq.heapify(self._ready)
+    def _changed(self, host: Host, now: float) -> None:
+        """Something of *host* is another now: its place, its head, its requests under way."""
+        self._turns.update(host)
+
+    def _gone(self, host: Host) -> None:
+        """*host*, which is not ready, is about to be forgotten."""
+        self._turns.leave(host)
 
     def leased(self, host: Host, now: float) -> None:
         """A page of *host* is handed out."""
 
     def best(self, now: float) -> Host | None:
-        """The ready host whose head comes first, or None; O(log hosts), O(1) when there is none."""
+        """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
         self._warm_up(now)
-        ready = self._ready
-        while ready:
-            host = self._host_of(ready[0])
-            if host is not None:
-                return host
-            heapq.heappop(ready)
-        return None
-
-    def _host_of(self, entry: Entry) -> Host | None:
-        """The host of an entry; None if the entry has become wrong."""
-        host = self.by_name.get(entry[3])
-        if (
-            host is not None
-            and host.place is Place.READY
-            and host.heads[0] == entry[2]
-            and host.in_flight == entry[1]
-        ):
-            return host
-        return None
+        return self._turns.best()
 
     def _warm_up(self, now: float) -> None:
         cooling = self._cooling
@@ -382,4 +394,5 @@ class Hosts:
             heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.IDLE
+            self._gone(host)
             del self.by_name[host.name]

@@ -51,7 +51,7 @@ class HostView(NamedTuple):
     ``delay`` in seconds and who set it; ``visited`` and ``ready_at`` (POSIX seconds) are the last lease and
     when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None. After
     trouble the host rests until ``rests_until`` (0: no trouble), for its last ``trouble`` in words and as
-    many ``strikes``.
+    many ``strikes``. ``deferred`` pages wait for room in a budget; those ``fetched`` count against one.
     """
 
     host: str
@@ -66,6 +66,8 @@ class HostView(NamedTuple):
     rests_until: float = 0.0
     strikes: int = 0
     trouble: str = ""
+    deferred: int = 0
+    fetched: int = 0
 
 
 class Step(NamedTuple):
@@ -108,13 +110,15 @@ def host_view(
     rest = cooldown or Cooldown(0.0, 0, 0.0, "")
     return HostView(
         name,
-        *row,
+        *row[:4],
         *delay,
         max(ready_at, rest.until),
         orders.blocked,
         rest.until,
         rest.strikes,
         rest.reason,
+        row.deferred,
+        row.fetched,
     )
 
 

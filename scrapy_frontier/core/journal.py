@@ -23,18 +23,18 @@ class Journal:
     """Collects rows until `commit` writes them as one atomic batch.
 
     ``fresh`` maps fingerprints of new pages that are in the open batch to their ids, ``~id`` for one that is
-    only seen.
+    only seen; ``left`` names hosts that were forgotten while their newest row is there.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._batch = store.batch()
         self._touched: set[Host] = set()
-        self._new_hosts: set[str] = set()  # whose first row is in the open batch
         self._failure: FrontierError | None = None
         self.is_open = False
         self.withheld = 0  # queued pages of blocked hosts in memory
         self.fresh: dict[bytes, int] = {}
+        self.left: set[str] = set()
         self.seen = Seen()
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
@@ -63,8 +63,13 @@ class Journal:
         self.put(keys.INDEX + fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
         return page_id
 
+    def add(self, key: bytes, value: bytes) -> None:
+        """Have the next batch hold a row that no count depends on."""
+        self.put(key, value)
+        self.is_open = True
+
     def new_seen_page(self, fingerprint: bytes) -> int:
-        """The same for a page that is not queued; ``fresh`` has ``~id`` for it."""
+        """`new_page` for a page that is not queued; ``fresh`` has ``~id`` for it."""
         page_id = self.new_page(fingerprint)
         self.fresh[fingerprint] = ~page_id
         self.put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen=True))
@@ -73,7 +78,7 @@ class Journal:
         return page_id
 
     def admit(self, fingerprint: bytes, page_id: int) -> None:
-        """A page that was only seen is about to be queued."""
+        """A page that was only seen is about to be queued, or to wait for room in a budget."""
         self.fresh[fingerprint] = page_id
         self.put(keys.INDEX + fingerprint, keys.index_value(page_id))
         self.counts.states[State.SEEN] -= 1
@@ -113,7 +118,8 @@ class Journal:
     def count_ended(self, host: Host, state: State, change: int = 1) -> None:
         """Count a page that ended in *state*, or with -1 one that is taken back from there.
 
-        Pages only seen do not count for their host: most belong to hosts nobody visits.
+        Pages only seen do not count for their host: most belong to hosts nobody visits. For one that waits
+        for a budget there is `count_deferred`.
         """
         self.counts.states[state] += change
         if state is State.SEEN:
@@ -123,6 +129,13 @@ class Journal:
             host.failed += change
         else:
             host.done += change
+            if state is State.EXCLUDED:
+                host.excluded += change
+        self.touch(host)
+
+    def count_deferred(self, host: Host, change: int) -> None:
+        self.counts.states[State.SEEN] += change
+        host.deferred += change
         self.touch(host)
 
     def touch(self, host: Host) -> None:
@@ -135,15 +148,13 @@ class Journal:
         if host in self._touched:
             self._touched.remove(host)
             self._count_host(host)
+            self.left.add(host.name)
             self.put(keys.host_key(host.name), records.encode_host(host.row()))
 
     def _count_host(self, host: Host) -> None:
-        """Count the row of a host that has none yet; it may have been forgotten since that was found out."""
-        if not host.is_kept:
+        if not host.is_kept:  # it gets its first row
             host.is_kept = True
-            if host.name not in self._new_hosts:
-                self._new_hosts.add(host.name)
-                self.counts.hosts += 1
+            self.counts.hosts += 1
 
     def commit(self) -> None:
         """Write the open batch atomically; does nothing when nothing is open.
@@ -155,9 +166,10 @@ class Journal:
         self.check()
         put = self.put
         for host in self._touched:
-            if not host.is_kept:
-                self._count_host(host)
-            row = records.pack_host(host.queued, host.done, host.failed, host.visited)
+            self._count_host(host)
+            row = records.pack_host(
+                host.queued, host.done, host.failed, host.visited, host.deferred, host.excluded
+            )
             put(keys.HOST + host.prefix[1:-1], row)
         put(keys.COUNTS, records.encode_counts(self.counts))
         try:
@@ -167,8 +179,8 @@ class Journal:
             raise
         self._batch.clear()
         self._touched.clear()
-        self._new_hosts.clear()
         self.fresh.clear()
+        self.left.clear()
         self.is_open = False
 
     def begin_run(self) -> bool:

@@ -15,10 +15,14 @@ waiting     ``w`` microseconds (8) page id (5)          soonest first
 host        ``h`` host                                  --
 aside       ``x`` page id (5)                           --
 orders      ``o`` host (`orders`)                       --
+body        ``b`` host ``\\0`` digest (16)              --
+deferred    ``d`` unit ``\\0`` page id (5)               per unit: order of discovery
 robots      ``r`` scheme://host:port (`robots_copy`)    --
+listing     ``l`` scheme://host:port (`listings`)       --
 cooldown    ``t`` host (`cooldown`)                     --
 ==========  ==========================================  ==================================
 
+A *unit* is what a budget holds for (`deferred_units`): a host, a registered domain, or all pages by depth.
 A *rank* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the
 page's own id, the page id (5). ``docs/format.md`` describes the values.
 """
@@ -39,6 +43,8 @@ QUEUE = b"q"
 WAITING = b"w"
 HOST = b"h"
 ASIDE = b"x"
+DEFERRED = b"d"
+BODY = b"b"
 COLUMN = b"v"
 CONTENT = b"c"
 
@@ -89,6 +95,41 @@ def host_key(host: str) -> bytes:
 def queue_prefix(host: str) -> bytes:
     """Where a host's queue rows begin; host names hold no NUL (`clean_host`)."""
     return QUEUE + host.encode() + b"\0"
+
+
+DEPTH_UNIT = "@depth"
+
+
+def domain_unit(domain: str) -> str:
+    return f"*.{domain}"
+
+
+def deferred_units(host: str) -> list[str]:
+    """All units under which a page of *host* can be deferred: its own, those of domains, that of depth."""
+    labels = host.split(".")
+    domains = [".".join(labels[start:]) for start in range(len(labels))]
+    return [host, *map(domain_unit, domains), DEPTH_UNIT]
+
+
+def deferred_prefix(unit: str) -> bytes:
+    return DEFERRED + unit.encode() + b"\0"
+
+
+def deferred_key(unit: str, page_id: int) -> bytes:
+    return deferred_prefix(unit) + id_bytes(page_id)
+
+
+def body_key(host: str, digest: bytes) -> bytes:
+    return BODY + clean_host(host).encode() + b"\0" + digest
+
+
+def split_deferred_key(key: bytes) -> tuple[str, int] | None:
+    """Unit and page id in the key of a deferred row; None for a key that is none."""
+    unit, rest = key[1 : -ID_BYTES - 1], key[-ID_BYTES - 1 :]
+    try:
+        return (unit.decode(), int.from_bytes(rest[1:], "big")) if rest[:1] == b"\0" else None
+    except UnicodeDecodeError:
+        return None
 
 
 def clean_host(host: str) -> str:

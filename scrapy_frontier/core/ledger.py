@@ -21,6 +21,7 @@ PLACED = 4  # a queue row or waiting row leads to it
 INDEXED = 8  # an index row leads to it
 UNREADABLE = 16  # its row does not decode
 MISPLACED = 32  # a queue row of another host leads to it
+DEFERRED = 64  # its row says it waits for room in a budget
 
 _PIECE = 4096
 
@@ -63,8 +64,11 @@ class Ledger:
                     yield number * _PIECE + offset
 
 
+_COLUMNS = {State.QUEUED: 0, State.FAILED: 2, State.GONE: 2}  # all others are done
+
+
 class Tally:
-    """Pages counted anew: per state, and per host as [queued, done, failed]."""
+    """Pages counted anew: per state, and per host as [queued, done, failed, deferred, excluded]."""
 
     def __init__(self) -> None:
         self.states = [0] * len(State)
@@ -75,5 +79,11 @@ class Tally:
         self.states[state] += change
         if state is State.SEEN:
             return
-        of_host = self.hosts.setdefault(host, [0, 0, 0])
-        of_host[0 if state is State.QUEUED else 2 if state in (State.FAILED, State.GONE) else 1] += change
+        of_host = self.hosts.setdefault(host, [0] * 5)
+        of_host[_COLUMNS.get(state, 1)] += change
+        if state is State.EXCLUDED:
+            of_host[4] += change
+
+    def count_deferred(self, host: str, change: int = 1) -> None:
+        """Besides, for a page that waits for a budget."""
+        self.hosts.setdefault(host, [0] * 5)[3] += change

@@ -19,6 +19,7 @@ _PAGE = struct.Struct(">BBiIQI")  # state and flags, attempts, priority, discove
 _STATE_MASK = 0x07
 _HAS_HOST = 0x08  # the host is not the URL's hostname (``download_slot``) and stands behind the URL
 _HAS_ENDING = 0x10
+_IS_DEFERRED = 0x20
 _MAX_PRIORITY = (1 << 31) - 1
 
 _STATES = tuple(State)
@@ -28,8 +29,9 @@ class Page(NamedTuple):
     """What is known of a page.
 
     ``payload`` is the frozen request, opaque here. ``discovered`` and ``changed`` are whole POSIX
-    seconds; ``parent`` is the id of the page that linked it first. The last four fields tell how the
-    page ended: HTTP status (0: none), why in words, and where it led.
+    seconds; ``parent`` is the id of the page that linked it first. The next four fields tell how the
+    page ended: HTTP status (0: none), why in words, and where it led. A page that is seen may be
+    ``deferred``: it waits for room in a budget.
     """
 
     url: str
@@ -44,6 +46,7 @@ class Page(NamedTuple):
     changed: int = 0
     target: int | None = None
     reason: str = ""
+    is_deferred: bool = False
 
 
 def encode_page(page: Page) -> bytes:
@@ -56,6 +59,8 @@ def encode_page(page: Page) -> bytes:
         target = 0 if page.target is None else page.target + 1
         fields = (page.status, page.changed, target, len(reason))
         tail = b"".join(map(varint.encode, fields)) + reason + tail
+    if page.is_deferred:
+        flags |= _IS_DEFERRED
     if page.host:
         flags |= _HAS_HOST
         host = page.host.encode()
@@ -106,6 +111,7 @@ def decode_page(data: bytes) -> Page:
             changed,
             target - 1 if target else None,
             reason,
+            bool(flags & _IS_DEFERRED),
         )
     except (struct.error, ValueError, IndexError) as error:
         raise UnreadableRecord(f"page row of {len(data)} bytes: {error}") from error
@@ -118,17 +124,25 @@ def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
     return data[offset:end].decode(), end
 
 
-_HOST = struct.Struct(">IIId")
+_HOST = struct.Struct(">IIIdII")
 pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
 
 
 class HostRow(NamedTuple):
-    """What is kept of a host: pages queued, done and failed, and when it was last visited (POSIX s)."""
+    """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
+    wait for room in a budget, and how many of those done are excluded ones, which nobody fetched."""
 
     queued: int = 0
     done: int = 0
     failed: int = 0
     visited: float = 0.0
+    deferred: int = 0
+    excluded: int = 0
+
+    @property
+    def fetched(self) -> int:
+        """Pages that count against a budget of pages."""
+        return self.done + self.failed - self.excluded
 
 
 def encode_host(row: HostRow) -> bytes:

@@ -24,6 +24,7 @@ from .adjacency import NOFOLLOW
 from .errors import UnreadableRecord
 from .hosts import host_of
 from .inspect import last_ranking
+from .lifecycle import State
 from .scorer import bucket, buckets, scores_of
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ AVERAGE = bucket(1.0)
 _OWN_TURN = 11  # bytes of a rank whose turn is the page's own id
 _RECENT = 4000  # pages whose host and priority are kept, in each of two generations; 150 bytes each
 BLOCK = 4096  # pages in a piece of a column
-_FIRST_RANKING = 100  # pages known
+_FIRST_RANKING = 30  # pages known or read
 CONTENT = struct.Struct(">f")
 
 
@@ -192,6 +193,7 @@ class Rescoring:
         """Have the following steps bring all queue rows to the scores of now, then keep the columns and
         *about*, the ranking they come from."""
         self.rows_moved = 0
+        self._read = self._journal.counts.states[State.DONE]
         self._walk = _Steps([self._walk_queue, self._walk_waiting, self._save_columns])
         self._about = about
 
@@ -200,7 +202,7 @@ class Rescoring:
         if self._walk is not None and self._walk.step(limit):
             self._walk = None
             if self._about is not None:
-                self.keep_ranking({**self._about, "moved": self.rows_moved})
+                self.keep_ranking({**self._about, "moved": self.rows_moved, "read": self._read})
         return self._walk is None
 
     def load(self, limit: int) -> bool:
@@ -333,15 +335,17 @@ class Rescoring:
 
     def is_due(self, now: float, interval: float) -> bool:
         """Whether the crawl has grown enough since the last ranking, or *interval* seconds have passed."""
-        pages = self._journal.counts.next_page
+        pages, read = self._journal.counts.next_page, self._journal.counts.states[State.DONE]
         if self._loading is not None or self._walk is not None or not self.scorer.needs_ranking:
             return False
         if self._ranked_at is None:
             self._ranked_at = min(self.last_ranking.get("at", now), now)
-        ranked = self.last_ranking.get("pages", 0)
-        if pages >= max(_FIRST_RANKING, ranked * self.scorer.growth):
+        grown = self.scorer.growth
+        if read >= max(_FIRST_RANKING, self.last_ranking.get("read", 0) * grown):
             return True
-        return bool(interval) and pages > 0 and now - self._ranked_at >= interval
+        if pages >= max(_FIRST_RANKING, self.last_ranking.get("pages", 0) * grown):
+            return True
+        return bool(interval) and read > 0 and now - self._ranked_at >= interval
 
     def keep_ranking(self, about: dict[str, Any]) -> None:
         """Note in the open batch what the last ranking was."""

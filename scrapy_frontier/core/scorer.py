@@ -66,7 +66,7 @@ class Scorer:
     """
 
     needs_ranking = False
-    growth = 1.2  # a ranking is due when this many times as many pages are known
+    growth = 1.25  # a ranking is due when this many times as many pages have been read
     columns: tuple[str, ...] = ()  # what must outlive a restart, a number of 16 bits a page each
 
     def discovered(

@@ -74,7 +74,7 @@ class Steering:
         if (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
             return False
         journal, host = self._journal, self._host(inspect.host_of_page(page))
-        self._uncount(host, page.state)
+        self._uncount_page(host, page_id, page)
         again = Page(
             page.url,
             State.QUEUED,
@@ -153,7 +153,7 @@ class Steering:
         if not by_id:
             return
         for key, value in self._store.scan(keys.INDEX):
-            found = by_id.pop(int.from_bytes(value, "big"), None)
+            found = by_id.pop(keys.index_id(value), None)
             if found is not None:
                 self._forget(found._replace(fingerprint=key[1:]))
         for rest in by_id.values():
@@ -173,7 +173,7 @@ class Steering:
             journal.delete(place.key)
             self._uncount(host, State.QUEUED)
         elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
-            self._uncount(host, page.state)
+            self._uncount_page(host, page_id, page)
         self._step()
 
     def _forget_links(self, page_id: int) -> None:
@@ -189,6 +189,15 @@ class Steering:
             self._journal.delete(graph.row_key(page_id))
         self._journal.delete(keys.content_key(page_id))
 
+    def _uncount_page(self, host: Host, page_id: int, page: Page) -> None:
+        """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""
+        if not page.is_deferred:
+            self._uncount(host, page.state)
+            return
+        self._journal.count_deferred(host, -1)
+        for unit in keys.deferred_units(host.name):
+            self._journal.delete(keys.deferred_key(unit, page_id))
+
     def _uncount(self, host: Host, state: State) -> None:
         """Count one page less in *state*; counters that were wrong before do not fall below zero."""
         states = self._journal.counts.states
@@ -197,4 +206,5 @@ class Steering:
         else:
             self._journal.count_ended(host, state, -1)
         states[state] = max(states[state], 0)
-        host.queued, host.done, host.failed = (max(n, 0) for n in (host.queued, host.done, host.failed))
+        for name in ("queued", "done", "failed", "deferred", "excluded"):
+            setattr(host, name, max(getattr(host, name), 0))

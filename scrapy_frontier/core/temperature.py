@@ -15,10 +15,13 @@ import heapq
 from math import exp, log
 from typing import TYPE_CHECKING, NamedTuple
 
-from .hosts import Entry, Host, Hosts, entry_of
+from . import keys
+from .hosts import Hosts, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .hosts import Host
 
 BURST = 10  # pages that may come at once before the rate holds
 # Between two hand-outs at exactly the rate the heat swings half a page around BURST: what waits until it is
@@ -28,6 +31,15 @@ _COLD = 0.5  # a domain this cool is as good as unknown
 _MOMENT = 1e-3  # seconds; the clock's own grain at 1.7e9 would let a domain cool for ever
 
 COOL, HOT, CLOSED = range(3)
+
+# Score first; among equals the host with the fewest requests under way, then the oldest page. Names, not
+# hosts: the garbage collector then has no reason to walk the heaps.
+Entry = tuple[bytes, int, bytes, str]
+
+
+def entry_of(host: Host) -> Entry:
+    head = host.heads[0]
+    return head[: keys.SCORE_BYTES], host.in_flight, head, host.name
 
 
 class Rates(NamedTuple):
@@ -87,7 +99,8 @@ class TemperedHosts(Hosts):
     """`Hosts` where cool domains come first and too hot ones not at all.
 
     A heap of heaps: each domain has its ready hosts, and shows the best of them among the domains. So a
-    domain that changes its level moves as one, however many hosts it has: O(log hosts) a lease.
+    domain that changes its level moves as one, however many hosts it has: O(log hosts) a lease. Turns of
+    equals are not shared by domain here: the rates see to it that none takes too many.
     """
 
     def __init__(self, rates: Rates) -> None:
@@ -140,7 +153,9 @@ class TemperedHosts(Hosts):
             domain = self._domains[name] = Domain(name, self._rates)
         return domain
 
-    def _push(self, host: Host, now: float) -> None:
+    def _changed(self, host: Host, now: float) -> None:
+        if host.place is not Place.READY:
+            return
         domain = self._domain(host.name)
         heapq.heappush(domain.entries, entry_of(host))
         self._entries += 1
@@ -148,6 +163,21 @@ class TemperedHosts(Hosts):
         most = 64 + 4 * len(self.by_name)
         if self._entries > most or len(self._shown) > most or len(self._domains) > most:
             self._tidy(now)
+
+    def _gone(self, host: Host) -> None:
+        """Its entries are dropped when they surface."""
+
+    def _host_of(self, entry: Entry) -> Host | None:
+        """The host of an entry; None if the entry has become wrong."""
+        host = self.by_name.get(entry[3])
+        if (
+            host is not None
+            and host.place is Place.READY
+            and host.heads[0] == entry[2]
+            and host.in_flight == entry[1]
+        ):
+            return host
+        return None
 
     def _show(self, domain: Domain) -> None:
         """Have the best ready host of a domain stand for it, unless that one does or the domain is closed."""

@@ -29,7 +29,7 @@ class AddressMiddleware:
     """Behind Offsite (50), which refuses more cheaply, and before whatever asks the host for anything."""
 
     def __init__(self, crawler: Crawler) -> None:
-        if FrontierSettings.from_settings(crawler.settings).politeness_key != ADDRESS:
+        if FrontierSettings.of_component(crawler.settings).politeness_key != ADDRESS:
             raise NotConfigured  # in silence: that is the usual case
         self.crawler = crawler
 

@@ -64,7 +64,7 @@ class CooldownMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        if not FrontierSettings.from_settings(crawler.settings).cooldown.first:
+        if not FrontierSettings.of_component(crawler.settings).cooldown.first:
             raise NotConfigured  # in silence: somebody wants it so
         self.crawler = crawler
         self._wants_all = crawler.settings.getbool("HTTPERROR_ALLOW_ALL")

@@ -27,7 +27,7 @@ REFUSED = "a public page led to it, and its address is private"
 
 
 class PrivateNetworkMiddleware:
-    """Looks up the host of a redirect's target before anything is asked of it, robots.txt included.
+    """Looks up the host of a redirect's target before the page is asked for.
 
     Only where a public page led to another host by its name; addresses and local names are refused at the
     page itself. The response's own address is checked again: a name may resolve to one thing and then to

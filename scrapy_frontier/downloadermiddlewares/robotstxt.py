@@ -43,7 +43,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware):
         super().__init__(crawler)
         chosen = crawler.settings.getpriority("ROBOTSTXT_PARSER") or 0
         self._has_own_parser = chosen > SETTINGS_PRIORITIES["default"]
-        settings = FrontierSettings.from_settings(crawler.settings)
+        settings = FrontierSettings.of_component(crawler.settings)
         self.gate = Gate(crawler, settings, self._parser_of, self._told)
         crawler.signals.connect(self._spider_opened, signals.spider_opened)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)

@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK = 0.05  # seconds between two looks at whether a ranking is due
-SLICE = 0.001  # seconds the loop is held up at a time; a slice may take one step longer
+SLICE = 0.001  # seconds the loop is held up at a time on an idle loop; a slice may take one step longer
+SHARE = 0.1  # of the loop's time, where its turns are long
+LONGEST_SLICE = 0.005  # seconds
 ROWS = 50  # queue rows a step
-REST = 10  # a run is followed by a pause this many times as long, so that rankings take a tenth at most
+REST = 10  # times what a run took is the pause behind it, so that rankings take a tenth at most
 AFTER_FAILURE = 600.0  # seconds
 PACK_AFTER = 4096  # rows of the graph written since they were packed last, where nothing is ranked
 # While the thread runs Python's bytecode the loop waits for its turn, 5 ms by default.
@@ -110,12 +112,15 @@ class RankingExtension:
         if run is None:
             return
         try:
-            until = time.perf_counter() + SLICE
+            began = time.perf_counter()
+            until = began + min(max(SLICE, SHARE * (began - run.left_at)), LONGEST_SLICE)
             for pause in self._work:
-                if pause or time.perf_counter() >= until:
+                run.left_at = time.perf_counter()
+                if pause or run.left_at >= until:
+                    run.spent += run.left_at - began
                     compat.call_later(pause, self._slice)
                     return
-            pause = REST * (time.perf_counter() - run.began)
+            pause = REST * (run.spent + run.spent_in_thread)
         except Exception:
             self._failed()
             pause = AFTER_FAILURE
@@ -193,7 +198,8 @@ class _Run:
         self.prepared: Any = None
         self.error: Exception | None = None
         self.pages = self.links = 0
-        self.began = time.perf_counter()
+        self.began = self.left_at = time.perf_counter()
+        self.spent = self.spent_in_thread = 0.0  # seconds of the loop, and of the processor
         self._interval = sys.getswitchinterval()
         sys.setswitchinterval(min(SWITCH_INTERVAL, self._interval))
         self._thread = Thread(target=self._go, name="frontier-ranking", daemon=True)
@@ -237,6 +243,7 @@ class _Run:
             pass
         except Exception as error:
             self.error = error
+        self.spent_in_thread = time.thread_time()
         self.is_ranked.set()
 
     def _rank(self, scorer: Scorer) -> None:

@@ -26,6 +26,7 @@ from stores import (
 from scrapy_frontier.core import graph, keys
 from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
 from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.listings import Listing, decode_listing, encode_listing, listing_key
 from scrapy_frontier.core.robots import Verdict
 from scrapy_frontier.core.robots_copy import ROBOTS, Copy, copy_key, decode_copy, encode_copy
 from scrapy_frontier.core.store import Store
@@ -199,6 +200,15 @@ def test_a_kept_robots_txt_is_not_asked_for_again(
     moved(tmp_path, capsys)
     found = {key: row for key, row in rows(tmp_path / "new").items() if key[:1] == ROBOTS}
     assert {key: decode_copy(row) for key, row in found.items()} == copies
+
+
+def test_what_is_known_of_sitemaps_travels(
+    tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listing = Listing(("http://h1.example/map.xml",), True, ("http://h2.example/all.xml",))
+    change(tmp_path / "old", {listing_key("http://h1.example"): encode_listing(listing)})
+    moved(tmp_path, capsys)
+    assert decode_listing(rows(tmp_path / "new")[listing_key("http://h1.example")]) == listing
 
 
 def test_hosts_that_rest_go_on_resting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

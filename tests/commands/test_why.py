@@ -25,8 +25,9 @@ from scrapy_frontier.core.troubles import Trouble
 from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
 from scrapy_frontier.downloadermiddlewares.private import REFUSED
 from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
-from scrapy_frontier.flights import REASON, Flight, verdict
+from scrapy_frontier.flights import REASON, Consumed, Flight, verdict
 from scrapy_frontier.links import OUT_OF_SCOPE
+from scrapy_frontier.requests import DUPLICATE
 
 URL = "http://a.example/page"
 WHEN = "2023-11-14 22:13:20 UTC"
@@ -37,6 +38,9 @@ def flight(**seen: Any) -> Flight:
     for name, value in seen.items():
         setattr(found, name, value)
     return found
+
+
+BROKEN = "sitemap broken after 1 entry: gzip data break off"
 
 
 def forbidden(reason: str) -> IgnoreRequest:
@@ -62,6 +66,37 @@ STORIES = {
         verdict(flight(is_fetched=True, status=200)),
         "",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt.",
+    ),
+    "duplicate": Story(
+        verdict(
+            flight(is_fetched=True, status=200, request=Request(URL, meta={DUPLICATE: "http://a.example/"}))
+        ),
+        "same content as http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; it has the same content as "
+        "http://a.example/, so its links were not followed.",
+    ),
+    "noindex and a duplicate": Story(
+        verdict(
+            flight(
+                is_fetched=True,
+                status=200,
+                notes=(ITEMS["flag"],),
+                request=Request(URL, meta={DUPLICATE: "http://a.example/"}),
+            )
+        ),
+        f"{ITEMS['flag']}; same content as http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {ITEMS['flag']}; it has the same "
+        "content as http://a.example/, so its links were not followed.",
+    ),
+    "sitemap": Story(
+        verdict(flight(error=Consumed(Outcome(Event.FETCHED, 200, "sitemap of 2 entries")))),
+        "sitemap of 2 entries",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; sitemap of 2 entries.",
+    ),
+    "broken sitemap": Story(
+        verdict(flight(error=Consumed(Outcome(Event.FETCHED, 200, BROKEN)))),
+        BROKEN,
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {BROKEN}.",
     ),
     "gone": Story(
         verdict(flight(is_fetched=True, status=404)),
@@ -268,6 +303,18 @@ def test_a_redirect_to_a_page_that_was_forgotten(frontier: Frontiers) -> None:
     assert said(frontier).endswith("to a page that is gone, which was forgotten or cannot be read.")
 
 
+def test_a_page_that_a_sitemap_listed(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    sitemap = "http://a.example/sitemap.xml"
+    pages.discover([link(sitemap, payload=b'{"meta":{"frontier_sitemap":{}}}')], NOW)
+    pages.discover([link(URL, parent=0), link("http://a.example/linked", parent=1)], NOW)
+    pages.close()
+    sentence = f"It was first listed in the sitemap {sitemap}."
+    assert said(frontier).endswith(f"visited now. {sentence}")
+    assert frontier("page", URL, "--json").json["why"].endswith(sentence)
+    assert "sitemap" not in said(frontier, "http://a.example/linked")
+
+
 def test_pages_of_its_host_come_before_it(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
     pages.discover([link(f"http://a.example/{number}") for number in range(3)], NOW)
@@ -395,6 +442,7 @@ def test_a_page_that_cannot_be_read(frontier: Frontiers) -> None:
     assert "cannot be read and was set aside" in said(frontier)
 
 
+OVER = "over the budget of 1,000 pages for host a.example"
 DROPPED = (
     "It is known but not queued: pages link to it, but the spider follows none of these links, or a filter "
     "drops them (allowed domains, a depth limit, a middleware)."
@@ -406,6 +454,10 @@ LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier
     ("page", "sentence"),
     [
         (Page(URL, State.SEEN, reason="over budget", changed=1), "It is known but not queued: over budget."),
+        (
+            Page(URL, State.SEEN, reason=OVER, changed=int(NOW), is_deferred=True),
+            f"It waits since {WHEN} and is not queued: {OVER}; it is queued as soon as there is room.",
+        ),
         (
             Page(URL, State.SEEN, reason=OUT_OF_SCOPE, changed=1),
             DROPPED,
@@ -452,7 +504,10 @@ PREFIXES = {story.reason for story in STORIES.values()} | {
     "HTTP ",
     "callback raised ",
     "led to ",
+    "sitemap broken after ",
+    "sitemap of ",
     "unreadable record: ",
+    "same content as ",
     DAMAGED,
 }
 

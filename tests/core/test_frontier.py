@@ -910,7 +910,8 @@ def test_a_forgotten_host_is_counted_on_when_it_comes_back(tmp_path: Path) -> No
         frontier.discover([page(name)], NOW)
         drain(frontier)
     frontier.commit()
-    assert records.decode_host(rows(frontier)[keys.host_key("a.example")]) == (0, 2, 0, NOW)
+    row = records.decode_host(rows(frontier)[keys.host_key("a.example")])
+    assert row == records.HostRow(done=2, visited=NOW)
     frontier.close()
 
 

@@ -203,7 +203,7 @@ def test_many_changes_of_one_host_leave_no_pile_of_old_entries() -> None:
         add(hosts, name, 0)
     for number in range(10_000):
         hosts.put(hosts.by_name["abc"[number % 3]], NOW)
-    assert len(hosts._ready) <= 64 + 4 * 3 + 1
+    assert len(hosts._turns._heap) <= 64 + 4 * 3 + 1
     assert hosts.best(NOW) is hosts.by_name["a"]
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core import graph, keys
 from scrapy_frontier.core.cooldown import COOLDOWN
+from scrapy_frontier.core.listings import LISTING, listing_key
 from scrapy_frontier.core.orders import ORDERS
 from scrapy_frontier.core.robots_copy import ROBOTS
 
@@ -92,6 +93,16 @@ def test_an_ordinary_host_is_clean_already(name: str) -> None:
     assert keys.clean_host(name) == name
 
 
+@given(st.from_regex(r"[a-z0-9.@*-]*", fullmatch=True), PAGE_IDS)
+def test_a_deferred_row_tells_its_unit_and_its_page(unit: str, page_id: int) -> None:
+    assert keys.split_deferred_key(keys.deferred_key(unit, page_id)) == (unit, page_id)
+
+
+def test_a_page_can_be_deferred_for_its_host_a_domain_above_it_or_its_depth() -> None:
+    units = ["www.a.example", "*.www.a.example", "*.a.example", "*.example", "@depth"]
+    assert keys.deferred_units("www.a.example") == units
+
+
 def test_the_rows_of_a_host_lie_apart_from_those_of_a_longer_name() -> None:
     row = keys.queue_prefix("a.example.org") + keys.rank(0, 0, 1, 1)
     assert not row.startswith(keys.queue_prefix("a.example"))
@@ -116,8 +127,16 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         (keys.rank(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
         (keys.rank(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
         (keys.rank(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
+        (keys.deferred_key("a.example", 258), "64 612e6578616d706c65 00 0000000102"),
+        (keys.deferred_key(keys.domain_unit("a.example"), 0), "64 2a2e612e6578616d706c65 00 0000000000"),
+        (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
+        (
+            keys.body_key("a.example", bytes(range(16))),
+            "62 612e6578616d706c65 00" + bytes(range(16)).hex(),
+        ),
         (keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
         (keys.pack_rank(keys.rank(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
+        (listing_key("http://h:81"), "6c 687474703a2f2f683a3831"),
     ],
     ids=[
         "page",
@@ -131,8 +150,13 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         "rank",
         "better rank",
         "visit",
+        "deferred",
+        "of a domain",
+        "by depth",
+        "body",
         "waiting",
         "waiting value",
+        "listing",
     ],
 )
 def test_golden_bytes(key: bytes, golden: str) -> None:
@@ -141,6 +165,7 @@ def test_golden_bytes(key: bytes, golden: str) -> None:
 
 def test_rows_of_different_kinds_never_mix() -> None:
     prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, b"m"]
-    prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, COOLDOWN]
+    prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, COOLDOWN, LISTING]
+    prefixes += [keys.DEFERRED, keys.BODY]
     assert len(set(prefixes)) == len(prefixes)
     assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}

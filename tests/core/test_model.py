@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scrapy_frontier.core import keys, records
 from scrapy_frontier.core.adjacency import NOFOLLOW, Edge, decode_row
+from scrapy_frontier.core.budgets import KEPT, Limits
 from scrapy_frontier.core.cooldown import Cooldown, Rule, after_trouble
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.graph import ROW, key_id
@@ -45,6 +46,7 @@ ENDINGS = {
     Event.EXCLUDED: State.EXCLUDED,
 }
 
+LIMITS = [Limits(), Limits(host_pages=4), Limits(host_pages=12), Limits(host_pending=3), Limits(5, 2)]
 names = st.sampled_from(NAMES)
 priorities = st.sampled_from([0, 0, 0, 1, -1, 10**12])
 
@@ -121,6 +123,10 @@ class Model:
     queue: dict[int, Entry] = field(default_factory=dict)
     leases: dict[int, tuple[Entry, Lease]] = field(default_factory=dict)
     on_wire: set[int] = field(default_factory=set)
+    deferred: dict[int, Entry] = field(default_factory=dict)
+    units: set[str] = field(default_factory=set)
+    due: dict[str, None] = field(default_factory=dict)
+    limits: Limits = LIMITS[0]
     clocks: dict[str, Clock] = field(default_factory=lambda: {host: Clock() for host in HOSTS})
     next_page: int = 0
     attempts: int = 0
@@ -161,10 +167,83 @@ class Model:
     def states(self) -> list[int]:
         states = [0] * len(State)
         states[State.QUEUED] = len(self.stored())
-        states[State.SEEN] = len(self.seen)
         for ended in self.ended.values():
             states[ended] += 1
+        states[State.SEEN] = len(self.seen) + len(self.deferred)
         return states
+
+    # -- budgets -----------------------------------------------------------------------------------------
+
+    def fetched(self, host: str) -> int:
+        excluded = sum(
+            state is State.EXCLUDED and self.name_of(page_id)[0] == host
+            for page_id, state in self.ended.items()
+        )
+        return sum(self.host_counts(host)[1:]) - excluded
+
+    def name_of(self, page_id: int) -> str:
+        return next(name for name, known in self.ids.items() if known == page_id)
+
+    def waiting(self, host: str) -> list[Entry]:
+        return sorted((each for each in self.deferred.values() if each.host == host), key=lambda e: e.id)
+
+    def is_over(self, host: str) -> bool:
+        return self.exceeded(host) != 0
+
+    def exceeded(self, host: str) -> int:
+        """The budget that has no room for one more page; 0 if both have."""
+        queued, pages, pending = self.host_counts(host)[0], self.limits.host_pages, self.limits.host_pending
+        if pages and queued + self.fetched(host) >= pages:
+            return pages
+        return pending if pending and queued >= pending else 0
+
+    def defers(self, host: str) -> bool | None:
+        """Whether a new page has to wait; None where it is not even kept."""
+        limits = self.limits
+        most = self.exceeded(host)
+        if not most and host in self.units:
+            most = limits.host_pending or limits.host_pages
+        if not most:
+            return False
+        return True if len(self.waiting(host)) < KEPT * most else None
+
+    def has_room(self, host: str) -> bool:
+        """Not for one page: an eighth of a queue comes back at a time."""
+        queued, pages, pending = self.host_counts(host)[0], self.limits.host_pages, self.limits.host_pending
+        if pages and queued + self.fetched(host) >= pages:
+            return False
+        return not pending or queued <= pending - max(pending // 8, 1)
+
+    def freed(self, host: str) -> None:
+        if host in self.units and self.has_room(host):
+            self.due[host] = None
+
+    def refill(self) -> None:
+        """Queue what waits in the first host with room, until that is used up."""
+        if not self.due:
+            return
+        host = next(iter(self.due))
+        del self.due[host]
+        for entry in self.waiting(host):
+            if self.is_over(host):
+                return
+            entry.rank = keys.rank(entry.priority, self.place(entry.id), entry.id, entry.id)
+            self.queue[entry.id] = self.deferred.pop(entry.id)
+        self.units.remove(host)
+
+    def spill(self, now: float) -> None:
+        """Put aside what a used-up budget of pages has no room for, as far as a lease would come to it."""
+        while (best := self.best(now)) is not None:
+            out = sum(entry.host == best.host and entry.stored for entry, _ in self.leases.values())
+            pages = self.limits.host_pages
+            is_spent = pages and self.fetched(best.host) + out >= pages
+            if not is_spent or best.is_visit or not best.stored:
+                return
+            self.defer(self.queue.pop(best.id))
+
+    def defer(self, entry: Entry) -> None:
+        self.deferred[entry.id] = entry
+        self.units.add(entry.host)
 
     def host_counts(self, host: str) -> tuple[int, int, int]:
         name_by_id = {page_id: name for name, page_id in self.ids.items()}
@@ -215,6 +294,13 @@ class Model:
         self.left(lease_id, now)
         standing = self.standing(self.leases[lease_id][0].id)
         entry, _ = self.leases.pop(lease_id)
+        state = self._release(entry, outcome, now, standing, links)
+        self.freed(entry.host)
+        return state
+
+    def _release(
+        self, entry: Entry, outcome: Outcome, now: float, standing: int, links: list[int] | None
+    ) -> State:
         counted = outcome.event is not Event.RETURNED
         entry.attempts += counted
         self.attempts += counted
@@ -268,7 +354,7 @@ class Model:
         clock.ready_at = max(clock.ready_at, found.until)
         return found
 
-    def restart(self, now: float, clean: bool) -> None:
+    def restart(self, now: float, clean: bool, limits: Limits) -> None:
         """Only what is stored is left; after a kill every known host counts as visited just now."""
         for lease_id in list(self.leases):
             entry, _ = self.leases.pop(lease_id)
@@ -276,6 +362,9 @@ class Model:
         self.on_wire.clear()
         self.ids = {name: page_id for name, page_id in self.ids.items() if page_id < keys.FIRST_VISIT}
         self.queue = {entry.id: entry for entry in self.queue.values() if entry.stored}
+        self.limits = limits
+        self.units = {entry.host for entry in self.deferred.values()}
+        self.due = {host: None for host in sorted(self.units) if self.has_room(host)}
         if self.scores is not None:
             queued = [entry for entry in self.queue.values() if not entry.is_visit]
             self.scores = {entry.id: 2 ** (bucket_of(entry.rank) / 1024 - 40) for entry in queued}
@@ -314,9 +403,9 @@ class FrontierMachine(RuleBasedStateMachine):
         self.now = NOW
         self.model = Model(scores=None if self.scorer is None else {})
         self.durable = copy.deepcopy(self.model)
-        self.open()
+        self.open(LIMITS[0])
 
-    def open(self) -> None:
+    def open(self, limits: Limits) -> None:
         self.store = Store(self.directory)
         self.frontier = Frontier(
             self.store,
@@ -324,6 +413,7 @@ class FrontierMachine(RuleBasedStateMachine):
             politeness=HOSTS,
             max_attempts=MAX_ATTEMPTS,
             lease_timeout=LEASE_TIMEOUT,
+            limits=limits,
             scorer=None if self.scorer is None else self.scorer(),
             chance=NoChance(),
         )
@@ -336,7 +426,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.inspect()
-            self.reopen_clean()
+            self.reopen_clean(LIMITS[0])
         finally:
             self.store.close()
             shutil.rmtree(self.directory)
@@ -372,13 +462,26 @@ class FrontierMachine(RuleBasedStateMachine):
         for found, page_id in zip(links, self.frontier.discover(links, self.now), strict=True):
             name = found.url.rpartition("/")[2]
             if name in model.seen and found.stored:
+                defers = model.defers(name[0])
+                if defers is None:
+                    assert page_id is None
+                    continue
                 assert page_id == model.seen[name]
                 model.ids[name] = model.seen.pop(name)
                 rank = keys.rank(found.priority, model.place(page_id), model.turn, page_id)
-                model.queue[page_id] = Entry(page_id, name, rank, clamped(found.priority), True)
+                entry = Entry(page_id, name, rank, clamped(found.priority), True)
+                if defers:
+                    model.defer(entry)
+                else:
+                    model.queue[page_id] = entry
                 continue
             known = name in model.ids or name in model.seen
-            if known and not found.again:
+            if known and not found.again and name not in model.seen:
+                assert page_id is None
+                continue
+            is_new = not known and found.stored
+            defers = model.defers(name[0]) if is_new else False
+            if defers is None:
                 assert page_id is None
                 continue
             assert page_id is not None
@@ -395,15 +498,26 @@ class FrontierMachine(RuleBasedStateMachine):
             if not known:
                 model.ids[name] = page_id
             rank = keys.rank(found.priority, place, turn, page_id)
-            model.queue[page_id] = Entry(page_id, name, rank, clamped(found.priority), found.stored)
+            entry = Entry(page_id, name, rank, clamped(found.priority), found.stored)
+            if defers:
+                model.defer(entry)
+            else:
+                model.queue[page_id] = entry
 
     @rule(times=st.integers(1, 8))
     def lease(self, times: int) -> None:
         for _ in range(times):
-            found = self.frontier.lease(self.now)
-            self.wake_and_expire()
-            self.committed()
-            expected = self.model.best(self.now)
+            while True:
+                found = self.frontier.lease(self.now)
+                self.wake_and_expire()
+                self.model.refill()
+                self.model.spill(self.now)
+                self.committed()
+                expected = self.model.best(self.now)
+                if expected is not None or not self.model.due:
+                    break
+                assert found is None
+                assert self.frontier.wake_at() == 0.0
             if expected is None:
                 assert found is None
                 self.check_wake_at()
@@ -498,10 +612,12 @@ class FrontierMachine(RuleBasedStateMachine):
         self.committed()  # looking the page up commits what was open
         known = {**model.seen, **model.ids}
         (name,) = [name for name in known if known[name] == page_id] or ("",)
-        assert requeued == (model.ended.get(page_id) in FINISHED or name in model.seen)
+        is_deferred = page_id in model.deferred
+        assert requeued == (model.ended.get(page_id) in FINISHED or name in model.seen or is_deferred)
         if requeued:
             was_seen = name in model.seen
             model.ended.pop(page_id, None)
+            model.deferred.pop(page_id, None)
             model.ids[name] = model.seen.pop(name, page_id)
             rank = keys.rank(priority, model.place(page_id), model.turn, page_id)
             model.queue[page_id] = Entry(page_id, name, rank, clamped(priority), stored=True)
@@ -512,8 +628,8 @@ class FrontierMachine(RuleBasedStateMachine):
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
 
-    @rule()
-    def reopen_clean(self) -> None:
+    @rule(limits=st.sampled_from(LIMITS))
+    def reopen_clean(self, limits: Limits) -> None:
         """The crawl gives back what is out, and stops.
 
         After a kill not at once: the visits that the kill hid would be forgotten (see test_frontier.py).
@@ -525,21 +641,21 @@ class FrontierMachine(RuleBasedStateMachine):
             self.frontier.release(lease_id, outcome, self.now)
             self.model.release(lease_id, outcome, self.now)
         self.frontier.close()
-        self.model.restart(self.now, clean=True)
+        self.model.restart(self.now, clean=True, limits=limits)
         self.committed()
-        self.open()
+        self.open(limits)
         assert self.frontier.was_clean
         self.inspect()
 
-    @rule()
-    def reopen_after_kill(self) -> None:
+    @rule(limits=st.sampled_from(LIMITS))
+    def reopen_after_kill(self, limits: Limits) -> None:
         """Let go of the files; LevelDB writes nothing at its end, so they are as a kill leaves them."""
         nothing_written = self.store.get(keys.COUNTS) is None
         self.store.close()
         self.model = self.durable
-        self.open()
+        self.open(limits)
         assert self.frontier.was_clean == nothing_written
-        self.model.restart(self.now, clean=nothing_written)
+        self.model.restart(self.now, clean=nothing_written, limits=limits)
         assert self.frontier.counts.attempts <= self.model.attempts
         self.model.attempts = self.frontier.counts.attempts  # those of what lived in memory may be lost
         self.committed()
@@ -556,6 +672,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
         stored = model.stored()
         ids = {entry.id for entry in stored} | set(model.ended) | set(model.seen.values())
+        ids |= set(model.deferred)
         rows = {keys.rank_id(key): records.decode_page(row) for key, row in self.store.scan(keys.PAGE)}
         assert set(rows) == ids
         for entry in stored:
@@ -575,8 +692,11 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
-            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(20))
+            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(28))
             assert row[:3] == model.host_counts(host)
+            assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
+        found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]
+        assert found == sorted((entry.host, entry.id) for entry in model.deferred.values())
         kept = records.decode_counts(
             self.store.get(keys.COUNTS) or records.encode_counts(records.Counts.none())
         )
@@ -588,7 +708,7 @@ class FrontierMachine(RuleBasedStateMachine):
     def every_page_is_in_one_state(self) -> None:
         model = self.model
         leased = [entry.id for entry, _ in model.leases.values()]
-        places = [*model.queue, *leased, *model.ended]
+        places = [*model.queue, *leased, *model.ended, *model.deferred]
         assert len(places) == len(set(places))
         assert set(model.ids.values()) <= set(places)
 

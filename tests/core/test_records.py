@@ -31,6 +31,7 @@ PAGES = st.builds(
     changed=st.integers(1, (1 << 32) - 1),
     target=PAGE_IDS,
     reason=st.text(st.characters(exclude_categories=["Cs"])),
+    is_deferred=st.booleans(),
 )
 
 
@@ -66,6 +67,11 @@ PAGES = st.builds(
             id="redirected to page 6",
         ),
         pytest.param(
+            Page("u", State.SEEN, 0, 0, 7, changed=300, reason="full", is_deferred=True),
+            "30 00 00000000 00000007 0000000000000000 00000001 75 00 ac02 00 04 66756c6c",
+            id="waiting for a budget",
+        ),
+        pytest.param(
             Page("\ud800ü", State.FAILED, 255, 2**31 - 1, 2**32 - 1, 2**40 - 1, changed=1, reason="ü"),
             "16 ff 7fffffff ffffffff 0000010000000000 00000005 eda080c3bc 00 01 00 02 c3bc",
             id="extremes",
@@ -78,7 +84,8 @@ def test_golden_bytes_of_pages(page: Page, golden: str) -> None:
 
 
 def test_golden_bytes_of_hosts() -> None:
-    row, golden = HostRow(3, 2, 1, 1_700_000_000.25), "00000003 00000002 00000001 41d954fc40100000"
+    row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 1)
+    golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000001"
     assert records.encode_host(row).hex() == golden.replace(" ", "")
     assert records.decode_host(bytes.fromhex(golden)) == row
 
@@ -144,9 +151,8 @@ def test_a_reason_with_half_a_character_is_kept_without_it() -> None:
     assert records.decode_page(records.encode_page(page)).reason == "bad ? byte"
 
 
-@given(U32, U32, U32, st.floats(allow_nan=False))
-def test_a_host_row_comes_back_whole(queued: int, done: int, failed: int, visited: float) -> None:
-    row = HostRow(queued, done, failed, visited)
+@given(st.builds(HostRow, U32, U32, U32, st.floats(allow_nan=False), U32, U32))
+def test_a_host_row_comes_back_whole(row: HostRow) -> None:
     assert records.decode_host(records.encode_host(row)) == row
 
 

@@ -348,6 +348,25 @@ def test_links_that_are_read_while_scores_come_back_count(tmp_path: Path) -> Non
     assert drain(frontier)[0] == "p20"
 
 
+def test_golden_bytes(tmp_path: Path) -> None:
+    """What the scorer keeps of the pages: one that was read, one that is queued, and one only seen."""
+    frontier = start(tmp_path)
+    frontier.discover([link("seed", None), link("good", None)], NOW)
+    frontier.judge(1, 4.0)
+    frontier.commit()
+    assert frontier._store.get(keys.content_key(1)) == bytes.fromhex("40800000")
+    lease = take(frontier)
+    frontier.see([link("out")], NOW, "out of scope")
+    frontier.release(lease.id, FETCHED, NOW, [Edge(2)])
+    assert frontier._store.get(ROW + keys.id_bytes(0)) == bytes.fromhex("000104")
+    frontier.close()
+    assert stored(tmp_path, keys.COLUMN) == {
+        keys.column_key("state", 0): bytes.fromhex("0003 0000 0002"),
+        keys.column_key("content", 0): bytes.fromhex("a000 a800 a000"),
+        keys.column_key("score", 0): bytes.fromhex("a000 a000 9f10"),
+    }
+
+
 # -- packing, and when to rank -----------------------------------------------------------------------------
 
 
@@ -376,16 +395,27 @@ def test_a_ranking_is_due_when_the_crawl_has_grown_or_time_has_passed(tmp_path: 
     rescoring = frontier.rescoring
     assert rescoring is not None
     assert not rescoring.is_due(NOW, 60)
-    frontier.discover([link(f"p{number}", None) for number in range(99)], NOW)
+    frontier.discover([link(f"p{number}", None) for number in range(29)], NOW)
     assert not rescoring.is_due(NOW, 60)
-    assert rescoring.is_due(NOW + 61, 60)
-    frontier.discover([link("p99", None)], NOW)
+    frontier.discover([link("p29", None)], NOW)
     assert rescoring.is_due(NOW, 0)
     rank(frontier)
-    frontier.discover([link(f"q{number}", None) for number in range(19)], NOW)
+    frontier.discover([link(f"q{number}", None) for number in range(7)], NOW)
     assert not rescoring.is_due(NOW + 9999, 0)
-    frontier.discover([link("q19", None)], NOW)
+    frontier.discover([link("q7", None)], NOW)
     assert rescoring.is_due(NOW, 0)
+    rank(frontier)
+    for _ in range(29):
+        read(frontier)
+    assert not rescoring.is_due(NOW + 59, 60)
+    assert rescoring.is_due(NOW + 61, 60)
+    read(frontier)
+    assert rescoring.is_due(NOW, 0)
+    rank(frontier)
+    for _ in range(7):
+        read(frontier)
+    assert not rescoring.is_due(NOW, 0)
+    frontier.discover([link(f"r{number}", None) for number in range(20)], NOW)
     frontier.close()
     assert start(tmp_path, "pagerank").rescoring.is_due(NOW, 0)  # type: ignore[union-attr]
     assert not start(tmp_path / "other", "cash").rescoring.is_due(NOW, 1)  # type: ignore[union-attr]

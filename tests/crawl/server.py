@@ -21,7 +21,7 @@ class Answer:
     """What a path answers: after *delay* seconds; *drop* closes the connection, *raw* replaces it all."""
 
     status: int = 200
-    body: str = ""
+    body: str | bytes = ""
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
     drop: bool = False
@@ -30,7 +30,7 @@ class Answer:
     def to_bytes(self) -> bytes:
         if self.raw is not None:
             return self.raw
-        body = self.body.encode()
+        body = self.body.encode() if isinstance(self.body, str) else self.body
         headers = {"Content-Type": "text/html", "Content-Length": str(len(body)), **self.headers}
         lines = [f"HTTP/1.1 {self.status} {HTTPStatus(self.status).phrase}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]

@@ -258,6 +258,8 @@ def test_full_disk(web: Web, start: Run) -> None:
         ("FRONTIER_RETRY_DELAY", "soon"),
         ("FRONTIER_RETRY_DELAY_MAX", "inf"),
         ("FRONTIER_SYNC_INTERVAL", "often"),
+        ("FRONTIER_SITEMAPS", "perhaps"),
+        ("FRONTIER_SITEMAPS", [1]),
         ("FRONTIER_CLOCK", "no.such.clock"),
         ("FRONTIER_CLOCK", "clock"),
         ("FRONTIER_CLOCK", 5),
@@ -275,6 +277,9 @@ def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
         ("FRONTIER_LEASE_TIMEOUT", "2.5", 2.5),
         ("FRONTIER_RETRY_DELAY", "0", 0.0),
         ("FRONTIER_MAX_ATTEMPTS", None, 10),
+        ("FRONTIER_SITEMAPS", "true", True),
+        ("FRONTIER_SITEMAPS", "0", False),
+        ("FRONTIER_SITEMAPS", None, False),
     ],
 )
 def test_settings_of_the_command_line_are_text(name: str, value: Any, found: float) -> None:

@@ -75,7 +75,8 @@ class KeptInSpider(LinkSpider):
 def test_links_that_filters_drop_are_edges_too(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], links: Callable[..., Any]
 ) -> None:
-    """One is offsite, one too deep, one too long; one is a duplicate, one leads to the page itself."""
+    """One is offsite, one too deep; one is a duplicate, one leads to the page itself. One is too long, which
+    makes it a trap: those leave no trace."""
     start = web.url("/")
     offsite, long, deep, near = (
         web.url("/off", 1),
@@ -92,16 +93,15 @@ def test_links_that_filters_drop_are_edges_too(
     assert set(found[start]) == {
         Linked(near, INTERNAL),
         Linked(offsite),
-        Linked(long, INTERNAL),
         Linked(start, INTERNAL),
     }
     assert set(found[near]) == {Linked(deep, INTERNAL), Linked(start, INTERNAL), Linked(offsite)}
-    for url in (offsite, long, deep):
+    for url in (offsite, deep):
         page = pages()[url]
         assert (page.state, page.reason) == (State.SEEN, "out of scope")
         assert page.parent is not None
-    assert crawl.stats["frontier/pages/seen"] == 3
-    assert crawl.stats["frontier/links/recorded"] == 7
+    assert crawl.stats["frontier/pages/seen"] == 2
+    assert crawl.stats["frontier/links/recorded"] == 6
     assert crawl.stats["frontier/pending"] == 0
 
 
@@ -220,7 +220,7 @@ def test_all_anchors_are_links_if_that_is_wanted(
     start = web.on("/", body=body)
     crawl = run(StillSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[start])
     assert crawl.reason == "finished"
-    assert web.paths() == ["/"]
+    assert web.paths() == ["/", "/true"]
     assert set(links()[start]) == {
         Linked(web.url("/true"), INTERNAL | CANONICAL),
         Linked(web.url("/base/one"), INTERNAL),
@@ -241,6 +241,21 @@ def test_anchors_and_what_is_followed_are_one_graph(
     found = {url: {link.url for link in edges} for url, edges in links().items()}
     assert found[web.url("/")] == {web.url("/a"), web.url("/b"), web.url("/off", 1)}
     assert found[web.url("/a")] == {web.url("/"), web.url("/b"), web.url("/off", 1)}
+
+
+def test_a_trap_is_no_edge_and_a_session_no_page(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], links: Callable[..., Any]
+) -> None:
+    start, one, other = web.url("/"), web.url("/item?id=1"), web.url("/item?id=2")
+    session = "&sid=0123456789abcdef0123456789abcdef"
+    web.link("/", one + session, web.url("/x/x/x"), one)
+    web.link("/item?id=1", other + session, web.url("/off", 1) + "?" + session[1:])
+    crawl = run(KeptInSpider, ADDON, start_urls=[start])
+    assert crawl.reason == "finished"
+    assert sorted(web.paths()) == ["/", "/item?id=1", "/item?id=2"]
+    assert set(links()[start]) == {Linked(one, INTERNAL)}
+    assert {link.url.partition("?sid")[0] for link in links()[one]} == {other, web.url("/off", 1)}
+    assert set(pages()) == {start, one, other, web.url("/off", 1)}
 
 
 def test_a_redirect_is_an_edge(web: Web, run: Callable[..., Crawl], links: Callable[..., Any]) -> None:

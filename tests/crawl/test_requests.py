@@ -23,6 +23,7 @@ from scrapy_frontier.requests import (
     Unreadable,
     Unstorable,
     from_plain,
+    meta_record,
     plain_fingerprint,
     to_plain,
 )
@@ -267,6 +268,13 @@ def test_any_plain_meta_comes_back(meta: dict[str, Any], cb_kwargs: dict[str, An
     found = round_trip(request)
     assert typed(found.meta) == typed(meta)
     assert typed(found.cb_kwargs) == typed(cb_kwargs)
+
+
+@given(st.dictionaries(st.text(max_size=5), PLAIN, max_size=3))
+@settings(max_examples=100, deadline=None)
+def test_a_record_of_meta_alone_is_that_of_a_request_with_it(meta: dict[str, Any]) -> None:
+    meta.pop("verbatim_url", None)
+    assert meta_record(meta) == Codec(Spider("any")).encode(Request("http://h/", meta=meta))
 
 
 # -- garbage --------------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ class HurriedSpider(LinkSpider):
     """Its clock runs a hundred times as fast: pauses of a minute pass in no time."""
 
     name = "hurried"
-    custom_settings = {"FRONTIER_CLOCK": "test_robots.hurried"}
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.hurried"}
 
 
 _BEGAN = time.time()
@@ -411,7 +411,7 @@ def test_switched_off_nobody_asks(web: Web, run: Run) -> None:
 
 def test_own_parser_of_the_user_is_asked(web: Web, run: Run) -> None:
     web.on(ROBOTS, robots("Disallow: /0"))
-    settings = {**OBEY, "ROBOTSTXT_PARSER": "test_robots.BackwardsParser"}
+    settings = {**OBEY, "ROBOTSTXT_PARSER": "test_robots_crawl.BackwardsParser"}
     run(LinkSpider, settings, start_urls=many(web, 2))
     assert web.paths() == [ROBOTS, "/0"]
 

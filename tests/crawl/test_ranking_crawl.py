@@ -156,7 +156,7 @@ class OddFirst(Scorer):
 
 def test_a_scorer_of_the_users_own(web: Web, run: Callable[..., Crawl]) -> None:
     web.link("/", *(f"/{number}" for number in range(1, 7)))
-    run(FollowSpider, {**ADDON, "FRONTIER_SCORER": "test_ranking.OddFirst"}, start_urls=[web.url("/")])
+    run(FollowSpider, {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.OddFirst"}, start_urls=[web.url("/")])
     assert web.paths() == ["/", "/1", "/3", "/5", "/2", "/4", "/6"]
 
 
@@ -173,7 +173,7 @@ def test_a_crawl_that_ends_does_not_wait_for_a_ranking(web: Web, run: Callable[.
     seed = web.link("/", delay=1)
     settings = {
         **ADDON,
-        "FRONTIER_SCORER": "test_ranking.Stubborn",
+        "FRONTIER_SCORER": "test_ranking_crawl.Stubborn",
         "FRONTIER_RANK_INTERVAL": 0.1,
     }
     crawl = run(FollowSpider, settings, start_urls=[seed])
@@ -191,7 +191,7 @@ class Broken(PageRank):
 
 def test_a_ranking_that_fails_is_told_and_the_crawl_goes_on(web: Web, run: Callable[..., Crawl]) -> None:
     seed = web.link("/", "/next", delay=0.6)
-    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking.Broken", "FRONTIER_RANK_INTERVAL": 0.1}
+    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Broken", "FRONTIER_RANK_INTERVAL": 0.1}
     crawl = run(FollowSpider, settings, start_urls=[seed])
     assert crawl.reason == "finished"
     assert "The ranking failed" in crawl.log

@@ -1,0 +1,211 @@
+"""How many pages of a host, or of a registered domain, may be fetched and queued; and who comes back when.
+
+Owns the limits, the counts of domains, and which *units* (hosts, domains, depth) have pages that wait for
+room. Counts of domains are those of their hosts, added up while the hosts are loaded: nothing of them is on
+disk that could disagree. Writes nothing; `Frontier` defers pages and queues them again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import keys
+from .hosts import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .hosts import Host
+    from .records import HostRow
+
+KEPT = 10  # a unit keeps so many times its budget for later; what is linked beyond that is only counted
+
+
+class Limits(NamedTuple):
+    """Pages fetched and pages queued, of a host and of a registered domain, and links from a seed; 0: no
+    limit."""
+
+    host_pages: int = 0
+    host_pending: int = 0
+    domain_pages: int = 0
+    domain_pending: int = 0
+    depth: int = 0
+
+
+NO_LIMITS = Limits()
+
+
+class Over(NamedTuple):
+    """A budget without room: the *unit* whose it is, why in words, and whether the page is kept for later."""
+
+    unit: str
+    reason: str
+    is_kept: bool
+
+
+class Budgets:
+    """*domain_of* gives the registered domain of a host; it is asked once for each time a host is loaded."""
+
+    def __init__(self, limits: Limits, domain_of: Callable[[str], str]) -> None:
+        self.limits = limits
+        self.is_limited = any(limits)
+        self.is_counting = bool(limits.domain_pages or limits.domain_pending)
+        self._domain_of = domain_of
+        self._tallies: dict[str, Tally] = {}
+        self._counts_domains = self.is_counting
+        self._counted_to = b""
+        self._counted_early: set[str] = set()
+        self.units: dict[str, bytes] = {}  # with deferred pages, and the id behind which they stand
+        self.due: dict[str, None] = {}  # of these, the ones with room, oldest first
+
+    # -- counting domains --------------------------------------------------------------------------------
+
+    def count(self, name: str, row: HostRow) -> None:
+        """Count the host of a row that is read in order; does nothing for one that was loaded before."""
+        if not self.is_counting:
+            return
+        self._counted_to = name.encode()
+        if name in self._counted_early:
+            self._counted_early.remove(name)
+        else:
+            self._add(name, row)
+
+    def counted(self) -> None:
+        """All rows of hosts have been read."""
+        self.is_counting = False
+        self._counted_early.clear()
+
+    def enter(self, host: Host, row: HostRow) -> None:
+        """Have *host*, loaded from *row*, count for its domain from now on."""
+        if not self._counts_domains:
+            return
+        if self.is_counting and host.name not in self._counted_early and not self._was_read(host.name):
+            self._counted_early.add(host.name)
+            self._add(host.name, row)
+        host.tally = self._tally(host.name)
+        host.tallied = row.queued, row.fetched, row.deferred, 0
+
+    def _was_read(self, name: str) -> bool:
+        return name.encode() <= self._counted_to
+
+    def _add(self, name: str, row: HostRow) -> None:
+        tally = self._tally(name)
+        tally.queued += row.queued
+        tally.fetched += row.fetched
+        tally.deferred += row.deferred
+
+    def _tally(self, name: str) -> Tally:
+        domain = self._domain_of(name)
+        tally = self._tallies.get(domain)
+        if tally is None:
+            tally = self._tallies[domain] = Tally(domain)
+        return tally
+
+    def note(self, host: Host) -> None:
+        """Bring the count of its domain up to date with *host*."""
+        tally = host.tally
+        if tally is None:
+            return
+        queued, fetched, deferred, leased = host.tallied
+        host.tallied = now = host.queued, host.fetched, host.deferred, len(host.leased)
+        tally.queued += now[0] - queued
+        tally.fetched += now[1] - fetched
+        tally.deferred += now[2] - deferred
+        tally.leased += now[3] - leased
+
+    # -- is there room? ----------------------------------------------------------------------------------
+
+    def over(self, host: Host, depth: int = 0, is_new: bool = True) -> Over | None:
+        """The budget that has no room for one more page of *host*; O(1).
+
+        A *new* page has to wait behind those that wait already, or they would wait for ever.
+        """
+        limits, tally = self.limits, host.tally
+        if limits.depth and depth > limits.depth:
+            return Over(keys.DEPTH_UNIT, f"more than {_links(limits.depth)} from a seed", True)
+        over = _over(host.name, "host", host, limits.host_pages, limits.host_pending)
+        if over is None and tally is not None:
+            unit = keys.domain_unit(tally.domain)
+            over = _over(unit, "domain", tally, limits.domain_pages, limits.domain_pending)
+            if over is None and is_new and unit in self.units:
+                most = limits.domain_pending or limits.domain_pages
+                over = _behind(unit, f"domain {tally.domain}", tally.deferred < KEPT * most)
+        if over is None and is_new and host.name in self.units:
+            most = limits.host_pending or limits.host_pages
+            if most:
+                over = _behind(host.name, f"host {host.name}", host.deferred < KEPT * most)
+        return over
+
+    def spent(self, host: Host) -> Over | None:
+        """The budget of pages that is used up by what was fetched and what is being fetched."""
+        limits, tally = self.limits, host.tally
+        if limits.host_pages and host.fetched + len(host.leased) >= limits.host_pages:
+            return _over(host.name, "host", host, limits.host_pages, 0)
+        if tally is not None and limits.domain_pages and tally.fetched + tally.leased >= limits.domain_pages:
+            return _over(keys.domain_unit(tally.domain), "domain", tally, limits.domain_pages, 0)
+        return None
+
+    # -- who waits, and who may come back ----------------------------------------------------------------
+
+    def deferred(self, unit: str, page_id: int) -> None:
+        """A page of *unit* waits from now on."""
+        cursor = self.units.get(unit)
+        if cursor is None or keys.id_bytes(page_id) <= cursor:
+            self.units[unit] = b""
+
+    def found(self, unit: str, host: HostRow | Host | None) -> None:
+        """Pages of *unit* wait since an earlier run; *host* is the host, if the unit is one."""
+        self.units.setdefault(unit, b"")
+        limits = self.limits
+        if host is not None:
+            has_room = _has_room(host, limits.host_pages, limits.host_pending)
+        elif unit.startswith("*.") and self._counts_domains:
+            tally = self._tallies.get(unit[2:])
+            has_room = tally is None or _has_room(tally, limits.domain_pages, limits.domain_pending)
+        else:
+            has_room = True
+        if has_room:
+            self.due[unit] = None
+
+    def freed(self, host: Host) -> None:
+        """Something of *host* ended: note which units have room now; O(1)."""
+        self.note(host)
+        limits, tally = self.limits, host.tally
+        if host.name in self.units and _has_room(host, limits.host_pages, limits.host_pending):
+            self.due[host.name] = None
+        if tally is not None:
+            unit = keys.domain_unit(tally.domain)
+            if unit in self.units and _has_room(tally, limits.domain_pages, limits.domain_pending):
+                self.due[unit] = None
+
+    def exhausted(self, unit: str) -> None:
+        """No page of *unit* waits any more."""
+        self.units.pop(unit, None)
+        self.due.pop(unit, None)
+
+
+def _over(unit: str, kind: str, counts: Host | Tally, pages: int, pending: int) -> Over | None:
+    if pages and counts.queued + counts.fetched >= pages:
+        most, noun = pages, "page" if pages == 1 else "pages"
+    elif pending and counts.queued >= pending:
+        most, noun = pending, "queued page" if pending == 1 else "queued pages"
+    else:
+        return None
+    name = unit.removeprefix("*.") if kind == "domain" else unit
+    reason = f"over the budget of {most:,} {noun} for {kind} {name}"
+    return Over(unit, reason, counts.deferred < KEPT * most)
+
+
+def _behind(unit: str, name: str, is_kept: bool) -> Over:
+    return Over(unit, f"behind others that wait for room in a budget of {name}", is_kept)
+
+
+def _has_room(counts: Host | HostRow | Tally, pages: int, pending: int) -> bool:
+    """Whether waiting pages may come back; to the queue not one by one, but an eighth of it at a time."""
+    if pages and counts.queued + counts.fetched >= pages:
+        return False
+    return not pending or counts.queued <= pending - max(pending // 8, 1)
+
+
+def _links(count: int) -> str:
+    return f"{count:,} link" if count == 1 else f"{count:,} links"

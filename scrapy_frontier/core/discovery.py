@@ -1,0 +1,242 @@
+"""Pages in: links discovered, seen, refused, deferred, and queued again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import keys, listings, records
+from .errors import UnreadableRecord
+from .hosts import Host, Place, host_of
+from .known import Known
+from .lifecycle import TABLE, Event, State
+from .link import NEUTRAL, Link, Refusal, encode_link, page_of_link
+from .listings import Listing
+from .records import Page
+from .urls import trap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .budgets import Over
+
+_MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
+
+
+class Discovery(Known):
+    """The verbs that make pages known."""
+
+    # -- pages in --------------------------------------------------------------------------------------
+
+    def discover(self, links: Iterable[Link], now: float) -> list[int | None]:
+        """Queue every link that is new or wanted again: its id, or None for what is known already.
+
+        Durable after the next `commit`, which `lease` and `release` bring about, and a hundred new pages.
+        O(log hosts) a link.
+        """
+        self._journal.check()
+        if len(self._journal.fresh) >= _MOST_FRESH:
+            self.commit()
+        return [self._discover(link, now) for link in links]
+
+    def _discover(self, link: Link, now: float) -> int | None:
+        known = self._find(link.fingerprint)
+        again = link.again
+        if known is not None and known < 0:
+            if link.fingerprint in self._journal.fresh or self._is_only_seen(~known):
+                if link.stored:
+                    return self._admit(~known, link, now)
+                again = True  # in memory alone it is a further visit
+            known = ~known
+        if known is not None and not again:
+            return None
+        if known is None and (kind := self._trap(link)) is not None:
+            return self._refuse(link, kind, kind)
+        host = self._hosts.by_name.get(link.host) or self._host(link.host)
+        if self._budgets.is_limited and known is None and link.stored:
+            over = self._budgets.over(host, link.depth)
+            if over is not None:
+                return self._defer_link(link, host, over, now)
+        return self._queue_new(link, host, known, now)
+
+    def _queue_new(self, link: Link, host: Host, known: int | None, now: float) -> int:
+        """Queue a new page, or one more visit of the *known* one."""
+        journal, rescoring, place = self._journal, self.rescoring, link.bucket
+        if known is None and link.stored:
+            page_id = turn = journal.new_page(link.fingerprint)
+            if rescoring is not None:
+                place = rescoring.discovered(page_id, link.parent, link.host, link.priority, link.link_score)
+                if link.is_placed:
+                    place = link.bucket
+                    rescoring.queued(keys.rank(link.priority, place, turn, page_id))
+        else:
+            turn, page_id = journal.turn, journal.new_visit()
+            if rescoring is not None:
+                place = rescoring.standing(known)
+        rank = keys.rank(link.priority, place, turn, page_id)
+        if link.stored:
+            journal.put(keys.page_key(page_id), encode_link(link, now))
+            journal.queue(host, rank)
+            if host.tally is not None:
+                self._budgets.note(host)
+        else:
+            fingerprint = link.fingerprint if known is None else None
+            self._unstored[page_id] = page_of_link(link, now), fingerprint
+            self._journal.withheld += host.is_blocked
+            if fingerprint is not None:
+                self._unstored_ids[fingerprint] = page_id
+        is_head = host.add(rank, link.stored)
+        if host.place is Place.IDLE or (is_head and host.place is not Place.COOLING):
+            self._hosts.put(host, now)
+        return page_id
+
+    def _is_only_seen(self, page_id: int) -> bool:
+        try:
+            page = records.decode_page(self._store.get(keys.page_key(page_id)) or b"")
+        except UnreadableRecord:
+            return False
+        return page.state is State.SEEN and not page.is_deferred
+
+    def _trap(self, link: Link) -> str | None:
+        """Which kind of trap a link looks like."""
+        return None if self._traps is None or link.is_named else trap(link.url, self._traps)
+
+    def _admit(self, page_id: int, link: Link, now: float) -> int | None:
+        """Queue a page that was only seen so far, unless it is refused like a new one: then it stays seen,
+        or waits for a budget."""
+        kind = self._trap(link)
+        if kind is not None:
+            return self._refuse(link, kind, kind)
+        host = self._host(link.host)
+        over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
+        if over is not None:
+            return self._defer_link(link, host, over, now, page_id)
+        self._journal.admit(link.fingerprint, page_id)
+        self._journal.put(keys.page_key(page_id), encode_link(link, now))
+        self._queue(host, self._again(page_id, link.priority), now)
+        return page_id
+
+    def _again(self, page_id: int, priority: int) -> bytes:
+        """The rank of a page that is queued later than it was discovered."""
+        place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
+        return keys.rank(priority, place, self._journal.turn, page_id)
+
+    def see(self, links: Iterable[Link], now: float, reason: str) -> list[int]:
+        """Make pages known without queueing them, for *reason*: their ids, also of those known before.
+
+        A link that is discovered later queues them. Durable with the next batch.
+        """
+        self._journal.check()
+        return [self._see(link, now, reason) for link in links]
+
+    def _see(self, link: Link, now: float, reason: str) -> int:
+        known = self.find(link.fingerprint)
+        if known is not None:
+            return known
+        page_id = self._journal.new_seen_page(link.fingerprint)
+        page = page_of_link(link, now)._replace(
+            state=State.SEEN, payload=b"", changed=int(now), reason=reason
+        )
+        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+        if self.rescoring is not None:
+            self.rescoring.closed(page_id)
+        return page_id
+
+    def requeue(self, page_id: int, now: float, payload: bytes, priority: int) -> bool:
+        """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
+        self._journal.check()
+        page = self.page(page_id)
+        if page is None or (page.state, Event.REQUEUED) not in TABLE:
+            return False
+        host = self._host(page.host or host_of(page.url))
+        was_seen = page.state is State.SEEN and not page.is_deferred
+        if page.is_deferred:
+            self._deferral.remove(page_id, host)
+        else:
+            self._journal.count_ended(host, page.state, -1)
+        page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
+        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+        self._queue(host, self._again(page_id, priority), now)
+        if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
+            self.commit()
+        return True
+
+    def listing(self, authority: str) -> Listing:
+        """What is known of the sitemaps of *authority*; one lookup."""
+        self.commit()
+        stored = self._store.get(listings.listing_key(authority))
+        try:
+            return listings.decode_listing(stored) if stored is not None else Listing()
+        except UnreadableRecord:  # then it is contacted again, and finds its sitemaps known
+            return Listing()
+
+    def note_listing(self, authority: str, listing: Listing) -> None:
+        """Remember *listing*: in one batch with what was discovered before, or a later one."""
+        self._journal.check()
+        self._journal.put(listings.listing_key(authority), listings.encode_listing(listing))
+        self._journal.is_open = True
+
+    # -- budgets ---------------------------------------------------------------------------------------
+
+    def _refuse(self, link: Link, kind: str, reason: str, page_id: int | None = None) -> int | None:
+        self.refused[kind] += 1
+        self.refusals.append(Refusal(link.url, link.host, kind, reason, page_id))
+        return page_id
+
+    def _defer_link(
+        self, link: Link, host: Host, over: Over, now: float, seen_id: int | None = None
+    ) -> int | None:
+        """Keep the page of a link, new or only seen so far, for later, or only count it where enough are
+        kept."""
+        if not over.is_kept and not link.is_named:
+            self._forget_if_idle(host, now)
+            return self._refuse(link, "over-budget", over.reason)
+        if seen_id is None:
+            page_id = self._journal.new_page(link.fingerprint)
+            if self.rescoring is not None:
+                self.rescoring.discovered(page_id, link.parent, link.host, link.priority, link.link_score)
+                self.rescoring.closed(page_id)
+        else:
+            page_id = seen_id
+            self._journal.admit(link.fingerprint, page_id)
+        self._deferral.put(page_id, page_of_link(link, now), host, over, now, link.depth)
+        self._forget_if_idle(host, now)
+        return self._refuse(link, "deferred", over.reason, page_id)
+
+    def _spill(self, host: Host, now: float) -> bool:
+        """Defer the head of a host whose budget of pages is used up; false where it may be fetched."""
+        over = self._budgets.spent(host)
+        rank = host.heads[0]
+        page_id = keys.rank_id(rank)
+        if over is None or page_id >= keys.FIRST_VISIT or rank in host.unstored:
+            return False
+        del host.heads[0]
+        page, _ = self._read(host, rank, page_id)
+        if page is not None:
+            self._journal.unqueue(host, rank)
+            if self.rescoring is not None:
+                self.rescoring.closed(page_id)
+            self._deferral.put(page_id, page, host, over, now)
+        else:
+            self._budgets.freed(host)
+        if host.more and host.needs_ranks():
+            self._fill(host)
+        self._hosts.put(host, now)
+        self._forget_if_idle(host, now)
+        return True
+
+    def _read(self, host: Host, rank: bytes, page_id: int) -> tuple[Page | None, bytes | None]:
+        unstored = self._unstored.pop(page_id, None) if self._unstored else None
+        if unstored is not None:
+            return unstored
+        stored = self._store.get(keys.page_key(page_id)) or b""
+        try:
+            return records.decode_page(stored), None
+        except UnreadableRecord:  # keep the bytes where they block nothing
+            self._journal.put(keys.aside_key(page_id), stored)
+            self._journal.unqueue(host, rank)
+            if page_id < keys.FIRST_VISIT:
+                self._journal.count_ended(host, State.FAILED)
+                if self.rescoring is not None:
+                    self.rescoring.closed(page_id)
+            self.unreadable.append(page_id)
+            return None, None

@@ -1,0 +1,191 @@
+"""Whose turn it is among the hosts that may be visited now: best score first, and equals share by domain.
+
+A registered domain that spawns hosts without end would get nearly every turn if its hosts were equals of all
+others: 3,506 of 3,973 requests of a stock crawl. So among equal scores the domain with the fewest requests
+under way comes first; and a domain of several hosts that had a turn waits until the others have had as many
+as there are other domains. A host that is alone in its domain, as most are, comes in order of discovery.
+
+Owns two levels of heaps: the ready hosts of each domain, and the domains. Entries that have become wrong are
+left in the heaps and skipped when they surface.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from . import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Score, requests of the host under way, head, name.
+_HostEntry = tuple[bytes, int, bytes, str]
+# Score, whether others come first, requests of the domain under way, head, name of the domain.
+_Entry = tuple[bytes, bool, int, bytes, str]
+
+
+_UNUSED: list[_HostEntry] = []  # one for all domains of one host: the garbage collector walks each list
+
+
+class Domain:
+    """A registered domain with hosts in memory; ``resting`` until so many hand-outs have been made in all."""
+
+    __slots__ = ("hosts", "in_flight", "is_active", "name", "offered", "ready", "resting", "sole")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sole = ""  # its host, as long as it never had another; then ``ready`` is not used
+        self.hosts = 0
+        self.in_flight = 0
+        self.resting = 0
+        self.is_active = False
+        self.ready = _UNUSED
+        self.offered: _Entry | None = None  # in the heap of domains
+
+
+class Member(Protocol):
+    """What is asked of a host."""
+
+    name: str
+    heads: list[bytes]
+    in_flight: int
+    in_flight_before: int  # as `Turns` saw it last
+    domain: Domain | None
+
+
+HostT = TypeVar("HostT", bound=Member)
+
+
+class Turns(Generic[HostT]):
+    """*by_name* are the hosts in memory; *is_ready* says of a host whether it may be visited now."""
+
+    def __init__(
+        self, by_name: dict[str, HostT], is_ready: Callable[[HostT], bool], domain_of: Callable[[str], str]
+    ) -> None:
+        self._by_name = by_name
+        self._is_ready = is_ready
+        self._domain_of = domain_of
+        self._domains: dict[str, Domain] = {}
+        self._heap: list[_Entry] = []
+        self._resting: list[tuple[int, str]] = []
+        self._handed_out = 0
+        self._active = 0  # domains with a ready host
+
+    def update(self, host: HostT) -> None:
+        """Take note of a host that has changed in any way; O(log hosts)."""
+        domain = host.domain
+        if domain is None:
+            domain = self._join(host)
+        change = host.in_flight - host.in_flight_before
+        if change:
+            host.in_flight_before = host.in_flight
+            domain.in_flight += change
+            if change > 0:
+                self._hand_out(domain, change)
+        if not domain.sole and self._is_ready(host):
+            heapq.heappush(domain.ready, _host_entry(host))
+            if len(domain.ready) > 16 + 4 * domain.hosts:
+                domain.ready = [entry for entry in set(domain.ready) if self._holds(entry)]
+                heapq.heapify(domain.ready)
+        self._offer(domain)
+
+    def _join(self, host: HostT) -> Domain:
+        name = self._domain_of(host.name)
+        domain = self._domains.get(name)
+        if domain is None:
+            domain = self._domains[name] = Domain(name)
+            domain.sole = host.name
+        elif domain.sole:
+            first = self._by_name[domain.sole]
+            domain.sole = ""
+            domain.ready = []
+            if self._is_ready(first):
+                domain.ready.append(_host_entry(first))
+        domain.hosts += 1
+        host.domain = domain
+        return domain
+
+    def leave(self, host: HostT) -> None:
+        """Forget a host that is no longer ready."""
+        domain, host.domain = host.domain, None
+        if domain is not None:
+            domain.hosts -= 1
+            if not domain.hosts:
+                self._active -= domain.is_active
+                del self._domains[domain.name]
+
+    def _hand_out(self, domain: Domain, count: int) -> None:
+        self._handed_out += count
+        if not domain.sole:
+            domain.resting = max(domain.resting, self._handed_out) + max(self._active - 1, 0) * count
+            heapq.heappush(self._resting, (domain.resting, domain.name))
+
+    def best(self) -> HostT | None:
+        """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
+        while self._resting and self._resting[0][0] <= self._handed_out:
+            domain = self._domains.get(heapq.heappop(self._resting)[1])
+            if domain is not None:
+                self._offer(domain)
+        heap = self._heap
+        while heap:
+            entry = heap[0]
+            domain = self._domains.get(entry[4])
+            if domain is not None and self._entry(domain) == entry:
+                return self._by_name[domain.sole or domain.ready[0][3]]
+            heapq.heappop(heap)
+            if domain is not None and domain.offered == entry:
+                domain.offered = None
+                self._offer(domain)
+        return None
+
+    def _offer(self, domain: Domain) -> None:
+        entry = self._entry(domain)
+        is_active = entry is not None
+        if is_active is not domain.is_active:
+            domain.is_active = is_active
+            self._active += 1 if is_active else -1
+        if entry is not None and entry != domain.offered:
+            domain.offered = entry
+            heapq.heappush(self._heap, entry)
+            if len(self._heap) > 64 + 4 * len(self._domains):
+                self._drop_stale()
+
+    def _entry(self, domain: Domain) -> _Entry | None:
+        if domain.sole:
+            host = self._by_name[domain.sole]
+            if not self._is_ready(host):
+                return None
+            head = host.heads[0]
+            return head[: keys.SCORE_BYTES], False, domain.in_flight, head, domain.name
+        ready = domain.ready
+        while ready and not self._holds(ready[0]):
+            heapq.heappop(ready)
+        if not ready:
+            return None
+        score, _, head, _ = ready[0]
+        others_first = domain.resting > self._handed_out
+        return score, others_first, domain.in_flight, head, domain.name
+
+    def _holds(self, entry: _HostEntry) -> bool:
+        host = self._by_name.get(entry[3])
+        return (
+            host is not None
+            and self._is_ready(host)
+            and host.heads[0] == entry[2]
+            and host.in_flight == entry[1]
+        )
+
+    def _drop_stale(self) -> None:
+        self._heap = []
+        for domain in self._domains.values():
+            domain.offered = entry = self._entry(domain)
+            if entry is not None:
+                self._heap.append(entry)
+        heapq.heapify(self._heap)
+
+
+def _host_entry(host: Member) -> _HostEntry:
+    # Names, not hosts: the garbage collector then has no reason to walk the heaps.
+    head = host.heads[0]
+    return head[: keys.SCORE_BYTES], host.in_flight, head, host.name

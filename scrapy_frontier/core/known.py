@@ -1,0 +1,351 @@
+"""What the frontier knows: pages by fingerprint and id, and the hosts in memory.
+
+Base of the verbs, which `discovery`, `sites` and `frontier` add one after the other.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import delays, keys, records
+from .budgets import NO_LIMITS, Budgets, Limits
+from .cooldown import Rule
+from .deferral import Deferral
+from .errors import UnreadableRecord
+from .hosts import HEADS, Host, Hosts, Place, Politeness
+from .journal import Journal
+from .leases import Leases
+from .lifecycle import State
+from .link import NEUTRAL
+from .orders import Orders, all_orders
+from .records import Counts, HostRow, Page
+from .temperature import Rates, TemperedHosts
+from .troubles import Troubles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .link import Refusal
+    from .linkgraph import LinkGraph
+    from .rescoring import Rescoring
+    from .scorer import Scorer
+    from .store import Store
+    from .urls import TrapLimits
+
+UNLIMITED = Politeness(0.0, 8)
+_NO_ORDERS = Orders()
+_COOLDOWN = Rule()
+_PACE = delays.Pace()
+_LEARN_LIMIT = 400  # fingerprints of earlier runs that one lease looks up, 0.3 ms
+_MOST_REFUSALS = 100
+
+
+class Resting(NamedTuple):
+    hosts: int
+    pages: int
+    first: float  # POSIX seconds
+
+
+def _itself(host: str) -> str:
+    return host
+
+
+class Known:
+    """The pages of *store*, and the hosts that may be visited.
+
+    *politeness* maps hosts to limits of their own, *default_politeness* holds for all others. A page is
+    given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Without a
+    *scorer* equals of one priority are first in, first out. Links that are *traps* leave no trace; what is
+    over one of the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts
+    share a budget, and their turns, unless there are *rates*.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        now: float,
+        *,
+        default_politeness: Politeness = UNLIMITED,
+        politeness: dict[str, Politeness] | None = None,
+        max_attempts: int = 10,
+        lease_timeout: float = 3600.0,
+        cooldown: Rule = _COOLDOWN,
+        pace: delays.Pace = _PACE,
+        rates: Rates | None = None,
+        chance: random.Random | None = None,
+        scorer: Scorer | None = None,
+        traps: TrapLimits | None = None,
+        limits: Limits = NO_LIMITS,
+        domain_of: Callable[[str], str] = _itself,
+    ) -> None:
+        self._store = store
+        self._journal = Journal(store)
+        self._hosts = Hosts(domain_of) if rates is None else TemperedHosts(rates)
+        self._leases = Leases(lease_timeout)
+        self._default_politeness = default_politeness
+        self._politeness = politeness or {}
+        self._orders = dict(all_orders(store))
+        self._pace = pace
+        self._traps = traps
+        self._budgets = Budgets(limits, domain_of)
+        self._deferral = Deferral(store, self._journal, self._budgets, self._host, self._settle)
+        self.refusals: deque[Refusal] = deque(maxlen=_MOST_REFUSALS)  # since somebody last looked
+        self.refused: Counter[str] = Counter()  # links in this run, by kind
+        self._max_attempts = max_attempts
+        self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
+        self._learned = b""
+        self._troubles = Troubles(store, self._journal, cooldown, self._chance)
+        self._unstored: dict[int, tuple[Page, bytes | None]] = {}
+        self._unstored_ids: dict[bytes, int] = {}
+        self._held: set[str] = set()  # hosts held until a known time, and some that were
+        self._unstored_waiting: list[tuple[float, bytes, str]] = []
+        self.unreadable: list[int] = []  # ids of pages set aside since somebody last looked
+        self.was_clean = self._journal.begin_run()
+        self.first_page_of_run = self.counts.next_page
+        self._opened_at = now
+        self._to_load: bytes | None = b""
+        self._is_spilling = False
+        first = next(store.scan(keys.WAITING, limit=1), None)
+        self._next_waiting = keys.waiting_time(first[0]) if first else None
+        self._waiting_cursor = b""
+        self.rescoring: Rescoring | None = None
+        if scorer is not None:
+            from .rescoring import Rescoring
+
+            self.rescoring = Rescoring(scorer, store, self._journal, self._hosts)
+
+    # -- what there is ---------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> Counts:
+        """Kept counters, of all runs together."""
+        return self._journal.counts
+
+    @property
+    def pending(self) -> int:
+        """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
+        waiting = self.counts.states[State.QUEUED] - self._leases.stored + len(self._unstored)
+        return waiting - self._journal.withheld
+
+    @property
+    def leased(self) -> int:
+        """Leases that are out."""
+        return len(self._leases)
+
+    @property
+    def hosts(self) -> int:
+        """Hosts in memory: those with queued pages, with requests under way, or still cooling."""
+        return len(self._hosts)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether every host with queued pages is in memory, and the scorer's memory back; see `load`."""
+        is_there = self._to_load is None and self._deferral.is_loaded
+        return is_there and (self.rescoring is None or self.rescoring.is_loaded)
+
+    @property
+    def is_refilling(self) -> bool:
+        """Whether deferred pages may be about to come back into their queues."""
+        return bool(self._budgets.due) or not self.is_loaded
+
+    @cached_property
+    def graph(self) -> LinkGraph:
+        """The links of the pages."""
+        from .linkgraph import LinkGraph  # loads NumPy and SciPy: for those who use it
+
+        return LinkGraph(self._store, self._journal)
+
+    def waits_in_vain(self, now: float, patience: float) -> bool:
+        """Whether nothing can be had for *patience* seconds because all hosts with queued pages rest after
+        trouble for longer. O(1) while a host does not, else O(hosts)."""
+        is_quiet = not self._leases and not self.is_refilling and self._next_waiting is None
+        return is_quiet and not self._unstored_waiting and self._hosts.only_rest(now + patience)
+
+    def resting(self, now: float) -> Resting:
+        """How many hosts rest after trouble, with how many queued pages, and when the first is ready."""
+        hosts = [host for host in self._hosts.by_name.values() if host.rests(now) and host.queued]
+        first = min((host.ready_at for host in hosts), default=now)
+        return Resting(len(hosts), sum(host.queued for host in hosts), first)
+
+    def find(self, fingerprint: bytes) -> int | None:
+        """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
+        found = self._find(fingerprint)
+        return ~found if found is not None and found < 0 else found
+
+    def _find(self, fingerprint: bytes) -> int | None:
+        """The same, but ``~id`` for a page that may be only seen."""
+        found = self._journal.fresh.get(fingerprint)
+        if found is None and self._unstored_ids:
+            found = self._unstored_ids.get(fingerprint)
+        if found is None and not self._journal.seen.is_new(fingerprint):
+            stored = self._store.get(keys.INDEX + fingerprint)
+            if stored is not None:
+                page_id = int.from_bytes(stored[: keys.ID_BYTES], "big")
+                return page_id if len(stored) == keys.ID_BYTES else ~page_id
+        return found
+
+    def page(self, page_id: int) -> Page | None:
+        """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
+        self.commit()
+        stored = self._store.get(keys.page_key(page_id))
+        return records.decode_page(stored) if stored is not None else None
+
+    # -- hosts come into memory ------------------------------------------------------------------------
+
+    def load(self, now: float, limit: int = 100) -> bool:
+        """Bring up to *limit* more hosts into memory; true once all that have queued pages are there.
+
+        About 20 us a host with queued pages, 1 us another one. Until it is done, pages of hosts not yet
+        loaded wait their turn. Then what the scorer knew comes back, in as many calls again, 1 us a queued
+        page; links of pages that end meanwhile count when it is there.
+        """
+        if self._to_load is None:
+            if not self._deferral.is_loaded:
+                self._deferral.load(limit, self._host_of_unit)
+                return self.is_loaded
+            return self._load_scores(now, 10 * limit)
+        self.commit()
+        rows = list(self._store.scan(keys.HOST, after=self._to_load, limit=limit))
+        for key, value in rows:
+            name = key[1:].decode()
+            is_there = name in self._hosts.by_name
+            if not is_there or self._budgets.is_counting:
+                row = self._host_row(name, value)
+                self._budgets.count(name, row)
+                if row.queued and not is_there:
+                    self._hosts.put(self._load_host(name, row), now)
+        if len(rows) == limit:
+            self._to_load = rows[-1][0][1:]
+            return False
+        self._to_load = None
+        self._budgets.counted()
+        self._deferral.load(limit, self._host_of_unit)
+        return self.is_loaded
+
+    def _host_of_unit(self, unit: str) -> Host | HostRow | None:
+        host = self._hosts.by_name.get(unit)
+        stored = self._store.get(keys.host_key(unit)) if host is None else None
+        return host if stored is None else self._host_row(unit, stored)
+
+    def _load_scores(self, now: float, limit: int) -> bool:
+        if self.rescoring is None or self.rescoring.is_loaded:
+            return True
+        is_loaded = self.rescoring.load(limit)
+        self.commit()
+        self._place_moved(now)
+        return is_loaded
+
+    def _host(self, name: str) -> Host:
+        """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
+        host = self._hosts.by_name.get(name)
+        if host is None:
+            if name in self._journal.left:
+                self.commit()
+            stored = self._store.get(keys.host_key(name))
+            host = self._load_host(name, self._host_row(name, stored) if stored else HostRow())
+            host.is_kept = stored is not None
+        return host
+
+    def _host_row(self, name: str, stored: bytes) -> HostRow:
+        try:
+            return records.decode_host(stored)
+        except UnreadableRecord:  # its queue says what matters most
+            queued = sum(1 for _ in self._store.scan(keys.queue_prefix(name)))
+            return HostRow(queued=queued, visited=self._opened_at)
+
+    def _load_host(self, name: str, row: HostRow) -> Host:
+        # After a kill a host may have been visited up to the moment we started without its row saying so;
+        # and a clock that was set back must not silence it for longer than its delay.
+        is_visit_assumed = not self.was_clean and row != HostRow()
+        if row.visited > self._opened_at or is_visit_assumed:
+            row = row._replace(visited=self._opened_at)
+        politeness = self._politeness.get(name, self._default_politeness)
+        orders = self._orders.get(name, _NO_ORDERS)
+        host = Host(name, row, politeness)
+        self._budgets.enter(host, row)
+        if orders.delay is not None:
+            host.ask(delays.OPERATOR, orders.delay)
+        if row != HostRow():
+            self._troubles.recall(host, self._opened_at)
+        host.reset_clock()
+        if orders.blocked is not None:
+            host.is_blocked = True
+            self._journal.withheld += row.queued
+        self._hosts.by_name[name] = host
+        if is_visit_assumed and host.delay:
+            self._journal.touch(host)
+        if row.queued:
+            host.more = True
+            self._fill(host)
+        return host
+
+    def _fill(self, host: Host) -> None:
+        self.commit()
+        while host.needs_ranks():
+            host.filled(self._store.ranks(host.prefix, host.cursor, HEADS), HEADS)
+
+    def _learn(self) -> None:
+        """Look up some more of the fingerprints that earlier runs left."""
+        known = self._store.ranks(keys.INDEX, self._learned, _LEARN_LIMIT)
+        for fingerprint in known:
+            self._journal.seen.add(fingerprint)
+        self._learned = known[-1] if known else b""
+        self._journal.seen.is_complete = len(known) < _LEARN_LIMIT
+
+    # -- hosts, and the open batch ---------------------------------------------------------------------
+
+    def _settle(self, host: Host, returning: tuple[int, int] | None, now: float) -> None:
+        """Queue a page that waited for a budget, id and priority, in its own turn; or go without it."""
+        if returning is None:
+            self._forget_if_idle(host, now)
+            return
+        page_id, priority = returning
+        place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
+        self._queue(host, keys.rank(priority, place, page_id, page_id), now)
+
+    def _queue(self, host: Host, rank: bytes, now: float) -> None:
+        self._journal.queue(host, rank)
+        if self.rescoring is not None:
+            self.rescoring.queued(rank)
+        host.add(rank)
+        self._hosts.put(host, now)
+        self._budgets.note(host)
+
+    def _put_anew(self, host: Host, now: float) -> None:
+        """Give a host whose clock was set its place; one in the cooling heap may come back sooner."""
+        if host.place is Place.COOLING:
+            host.place = Place.IDLE
+        self._hosts.put(host, now)
+
+    def _forget_if_idle(self, host: Host, now: float) -> None:
+        if host.place is Place.IDLE and not host.in_flight and not host.queued:
+            self._journal.write_host(host)
+            self._hosts.forget(host, now)
+
+    def commit(self) -> None:
+        """Write what is open as one atomic batch. Raises `FrontierUnwritable`."""
+        if self._journal.is_open:
+            self._journal.commit()
+
+    def _place_moved(self, now: float) -> None:
+        """Give hosts whose queue rows were moved, and written, the heads and the place they deserve."""
+        if self.rescoring is None or not self.rescoring.moved:
+            return
+        moved = list(self.rescoring.moved)
+        self.rescoring.moved.clear()
+        for host in moved:
+            if host.more and host.needs_ranks():
+                self._fill(host)
+        for host in moved:  # only now: giving one a place may look at the heads of all
+            self._hosts.put(host, now)
+
+    def _visit(self, host: Host, now: float) -> None:
+        """A request of *host* begins: its clock starts anew."""
+        host.in_flight += 1
+        host.visited = now
+        if host.delay:
+            jitter = 1 + host.jitter * self._chance.random() if host.jitter else 1
+            host.ready_at = now + host.delay * jitter

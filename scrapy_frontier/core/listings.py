@@ -1,0 +1,203 @@
+"""Whose sitemaps there are, where they are looked for, and whose pages one may list.
+
+A site speaks through its robots.txt (``Sitemap:`` lines) or through the paths everybody tries. A sitemap may
+list pages of the site it speaks for, pages under its own directory, and pages of any other site whose
+robots.txt names it (sitemaps.org, "Sitemap file location" and "cross submit"). What is known of a site is
+one small row, an authority each (``scheme://host:port``, as `urls.origin` writes it); ``docs/format.md``
+describes it. Nothing here fetches or queues.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .errors import UnreadableRecord
+from .sitemaps import is_under
+from .urls import origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LISTING = b"l"
+
+# The first that is a sitemap wins. /sitemap.xml is also what redirects to the index in WordPress; its most
+# common plug-ins write the second. Every further guess is a request to each host that has no sitemap.
+GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
+MAX_LEVELS = 3  # an index, an index in it (the protocol has none; sites do), and a sitemap
+MAX_CHILDREN = 1_000  # sitemaps taken from one index, or from one robots.txt
+MAX_REFUSED = 20  # other sites noted for one sitemap, and sitemaps noted for one site
+
+FILE_BUCKET = 0xFFFF  # a sitemap comes before the pages of its host with the same priority
+# A page nothing is known about; to a scorer that follows links, one of 256 links of an average page.
+_PAGE_BUCKET = 0x8000
+_DOUBLING = 1024  # buckets from a score to its double
+_LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason never to come
+
+
+# -- what is known of a site ---------------------------------------------------------------------------
+
+
+class Listing(NamedTuple):
+    """What is known of the sitemaps of one authority.
+
+    ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
+    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked.
+    """
+
+    listed: tuple[str, ...] = ()
+    is_contacted: bool = False
+    refused: tuple[str, ...] = ()
+
+
+def listing_key(authority: str) -> bytes:
+    return LISTING + authority.encode()
+
+
+def encode_listing(listing: Listing) -> bytes:
+    given = {"listed": listing.listed, "contacted": listing.is_contacted, "refused": listing.refused}
+    return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":")).encode()
+
+
+def decode_listing(data: bytes) -> Listing:
+    """Raises `UnreadableRecord` on anything but such a JSON object."""
+    try:
+        found = json.loads(data)
+        listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
+        return Listing(listed, bool(found.get("contacted")), refused)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UnreadableRecord(f"listing row of {len(data)} bytes: {error}") from error
+
+
+class Contact(NamedTuple):
+    """What to do now: sitemaps to ``queue``, others to ``read_again``, and what to remember."""
+
+    queue: tuple[str, ...]
+    read_again: tuple[str, ...]
+    listing: Listing
+    is_guess: bool = False
+
+
+def contact(listing: Listing, authority: str) -> Contact:
+    """The first page of *authority* is about to be fetched: its sitemaps, or the first guess."""
+    queue = listing.listed or (authority + GUESSES[0],)
+    return Contact(queue, (), listing._replace(is_contacted=True), not listing.listed)
+
+
+def heard(listing: Listing, urls: tuple[str, ...]) -> Contact:
+    """The robots.txt was read and names *urls*: those that are new, if the site was contacted before.
+
+    A sitemap of another site that was refused for want of this word is read again.
+    """
+    listed = tuple(dict.fromkeys(urls))[:MAX_CHILDREN]
+    queue = tuple(url for url in listed if url not in listing.listed) if listing.is_contacted else ()
+    again = tuple(url for url in listing.refused if url in listed)
+    left = tuple(url for url in listing.refused if url not in listed)
+    return Contact(queue, again, Listing(listed, listing.is_contacted, left))
+
+
+def refuse(listing: Listing, sitemap: str) -> Listing:
+    """*sitemap* listed pages of this site, which has not said yet what it thinks of that."""
+    if listing.is_contacted or sitemap in listing.refused or len(listing.refused) >= MAX_REFUSED:
+        return listing
+    return listing._replace(refused=(*listing.refused, sitemap))
+
+
+# -- a sitemap on its way ------------------------------------------------------------------------------
+
+
+class Errand(NamedTuple):
+    """What the request for a sitemap carries along: the site it speaks for, how deep it lies, and which of
+    `GUESSES` it is, if it is one."""
+
+    speaks_for: str
+    depth: int = 0
+    guess: int | None = None
+
+    def to_meta(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"for": self.speaks_for, "depth": self.depth}
+        return plain if self.guess is None else {**plain, "guess": self.guess}
+
+    @classmethod
+    def from_meta(cls, value: object, url: str) -> Errand:
+        """The errand in a meta value; anything else stands for a sitemap somebody asked for by hand."""
+        given = value if isinstance(value, dict) else {}
+        speaks_for, depth, guess = given.get("for"), given.get("depth"), given.get("guess")
+        return cls(
+            speaks_for if isinstance(speaks_for, str) else origin(url) or "",
+            depth if isinstance(depth, int) else 0,
+            guess if isinstance(guess, int) else None,
+        )
+
+    def next_guess(self) -> tuple[str, Errand] | None:
+        """Where to look next when this guess was none."""
+        if self.guess is None or self.guess + 1 >= len(GUESSES):
+            return None
+        return self.speaks_for + GUESSES[self.guess + 1], self._replace(guess=self.guess + 1)
+
+    def child(self) -> Errand | None:
+        """The errand of a sitemap in this index; None when it would lie too deep."""
+        return Errand(self.speaks_for, self.depth + 1) if self.depth + 1 < MAX_LEVELS else None
+
+
+class Judge:
+    """Which entries of one sitemap count. *names* are its URL and those that redirected to it.
+
+    *listed_by* says what the robots.txt of an authority lists; it is asked once an authority. ``foreign`` is
+    how many entries were refused, ``refused`` the first of the sites whose they were.
+    """
+
+    def __init__(
+        self, names: tuple[str, ...], speaks_for: str, listed_by: Callable[[str], tuple[str, ...]]
+    ) -> None:
+        self._names = names
+        self._site = _site(speaks_for)
+        self._listed_by = listed_by
+        self._verdicts: dict[str, bool] = {}
+        self.foreign = 0
+        self.refused: list[str] = []
+
+    def accepts(self, url: str) -> bool:
+        """May the sitemap list *url*, as `urls.absolute` writes it? 1 us for the site it speaks for."""
+        scheme, site = _parts(url)
+        if site == self._site or is_under(url, self._names[0]) or self._is_listed(f"{scheme}://{site}"):
+            return True
+        self.foreign += 1
+        return False
+
+    def _is_listed(self, authority: str) -> bool:
+        verdict = self._verdicts.get(authority)
+        if verdict is None:
+            listed = self._listed_by(authority)
+            verdict = any(name in listed for name in self._names)
+            if len(self._verdicts) < MAX_CHILDREN:
+                self._verdicts[authority] = verdict
+            if not verdict and len(self.refused) < MAX_REFUSED:
+                self.refused.append(authority)
+        return verdict
+
+
+_AUTHORITY = re.compile(r"(https?)://([^/?#]*)").match
+
+
+def _parts(url: str) -> tuple[str, str]:
+    found = _AUTHORITY(url)
+    return (found[1], found[2]) if found is not None else ("", "")
+
+
+def _site(authority: str) -> str:
+    """A site speaks for itself over http and https alike."""
+    return authority.partition("://")[2]
+
+
+# -- order ---------------------------------------------------------------------------------------------
+
+
+def bucket_of(priority: float | None, highest: float) -> int:
+    """The score bucket of an entry: `_PAGE_BUCKET` for the *highest* priority of its file and for none
+    stated, so that a site can put its own pages in order and none above those of other sites."""
+    if priority is None or priority >= highest:
+        return _PAGE_BUCKET
+    return _PAGE_BUCKET + round(_DOUBLING * math.log2(max(priority / highest, _LEAST)))

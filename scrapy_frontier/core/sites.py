@@ -1,0 +1,143 @@
+"""What sites ask for: delays, rests after trouble, holds, and errands beside the pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import delays
+from .discovery import Discovery
+from .errors import UnreadableRecord
+from .hosts import FOREVER
+from .robots_copy import copy_key, decode_copy, encode_copy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .robots_copy import Copy
+    from .troubles import Rest, Trouble
+
+_BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
+
+
+class Sites(Discovery):
+    """The verbs about hosts and their clocks."""
+
+    # -- time ------------------------------------------------------------------------------------------
+
+    def set_delay(self, name: str, delay: float, now: float, source: str = delays.SETTINGS) -> None:
+        """From now on *source* asks for at least *delay* seconds between two leases of a host in memory;
+        `delays.deciding` says who of all that ask decides."""
+        host = self._hosts.by_name.get(name)
+        if host is not None and host.ask(source, delay):
+            host.reset_clock()
+            self._put_anew(host, now)
+
+    def site_delay(self, name: str, seconds: float, now: float, source: str = delays.ROBOTS_TXT) -> bool:
+        """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back.
+
+        The largest of all sources counts; what the operator ordered stands. Whether anything changed.
+        """
+        host = self._hosts.by_name.get(name)
+        if host is None or delays.OPERATOR in host.asked or not host.ask(source, seconds):
+            return False
+        host.reset_clock()
+        self._put_anew(host, now)
+        return True
+
+    def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
+        """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to
+        the disk when this returns."""
+        self._journal.check()
+        host = self._host(name)
+        rest = self._troubles.meet(host, trouble, now)
+        self._put_anew(host, now)
+        self._forget_if_idle(host, now)
+        self.commit()
+        return rest
+
+    def rests(self, name: str, now: float) -> bool:
+        """Whether a host rests after trouble; for one that is in memory, as each with a lease out is."""
+        host = self._hosts.by_name.get(name)
+        return host is not None and host.cooldown is not None and host.cooldown.until > now
+
+    # -- what a site asks for --------------------------------------------------------------------------
+
+    def hold(self, name: str, now: float, until: float = FOREVER) -> None:
+        """Give no page of a host in memory away before *until*, or before `let_go`.
+
+        Its pages stay queued and pending: no lease, no attempt, no row is written. A host that is dropped
+        from memory is no longer held.
+        """
+        host = self._hosts.by_name.get(name)
+        if host is not None:
+            self._hosts.hold(host, until, now)
+            if now < until < FOREVER:
+                self._held.add(name)
+
+    def let_go(self, name: str, now: float) -> None:
+        """End a `hold`."""
+        self.hold(name, now, 0.0)
+
+    def held(self, now: float) -> dict[str, float]:
+        """Hosts held until a known time, and that time; O(hosts held)."""
+        hosts = ((name, self._hosts.by_name.get(name)) for name in self._held)
+        found = {name: host.held_until for name, host in hosts if host is not None}
+        found = {name: until for name, until in found.items() if now < until < FOREVER}
+        self._held.intersection_update(found)
+        return found
+
+    def pending_of(self, names: Iterable[str]) -> int:
+        """Requests of hosts in memory that wait to be leased or are leased."""
+        hosts = filter(None, map(self._hosts.by_name.get, names))
+        return sum(host.queued + len(host.unstored) for host in hosts)
+
+    def errand(self, name: str, now: float, despite_hold: bool = False) -> float:
+        """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then
+        ask again; 0: it begins now, and `errand_done` has to follow.
+
+        It obeys the host's clock and concurrency like a page, and the next page keeps the delay after it, in
+        the next run too. Of a blocked or held host nothing is fetched; *despite_hold* is for robots.txt.
+        """
+        self._journal.check()
+        host = self._host(name)
+        wait = max(host.ready_at - now, 0.0)
+        if host.is_blocked:
+            wait = FOREVER
+        elif host.held_until > now and not despite_hold:
+            wait = max(wait, host.held_until - now)
+        elif not host.has_room:
+            wait = max(wait, _BUSY)
+        if not wait:
+            self._visit(host, now)
+            self._journal.touch(host)
+        self._hosts.put(host, now)
+        self._forget_if_idle(host, now)
+        return wait
+
+    def errand_done(self, name: str, now: float) -> None:
+        """An errand has ended. The delay counts from here: it opened the connection, which takes long."""
+        host = self._hosts.by_name.get(name)
+        if host is None:
+            return
+        host.in_flight -= 1
+        host.visited = now
+        host.reset_clock()
+        self._journal.touch(host)
+        self._hosts.put(host, now)
+        self._forget_if_idle(host, now)
+
+    def robots_copy(self, authority: str) -> Copy | None:
+        """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
+        that cannot be read: the file is asked for again."""
+        stored = self._store.get(copy_key(authority))
+        try:
+            return decode_copy(stored) if stored is not None else None
+        except UnreadableRecord:
+            return None
+
+    def keep_robots_copy(self, authority: str, copy: Copy) -> None:
+        """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns."""
+        self._journal.check()
+        self._journal.put(copy_key(authority), encode_copy(copy))
+        self._journal.is_open = True
+        self.commit()

@@ -1,0 +1,69 @@
+"""Pages with the same body as another page of their host: the spider gets them, their links are not followed.
+
+On only where ``FRONTIER_DUPLICATES`` says so. A site that answers every address with the same page makes new
+addresses on each of them; its branch ends here, with the first copy.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import NotConfigured
+from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
+
+from .core.hosts import host_of
+from .requests import AUTO_SLOT, DUPLICATE, SLOT
+from .runtime import runtime_of
+from .settings import FrontierSettings
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from typing_extensions import Self
+
+_DIGEST_BYTES = 16
+
+
+class DuplicatesMiddleware(BaseSpiderMiddleware):
+    """Behind `FrontierSpiderMiddleware`, so that the link graph has the links that are dropped.
+
+    Items go on as ever, and so does what is asked for with ``dont_filter``. About 20 us a page.
+    """
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        if not FrontierSettings.of_component(crawler.settings).stops_duplicates:
+            raise NotConfigured
+        return cls(crawler)
+
+    def process_spider_input(self, response: Response) -> None:
+        runtime, request = runtime_of(self.crawler), response.request
+        if runtime is None or request is None:
+            return
+        request.meta.pop(DUPLICATE, None)
+        if not response.body or not 200 <= response.status < 300:
+            return
+        page_id = runtime.frontier.find(runtime.fingerprint(request))
+        if page_id is None:
+            return
+        digest = blake2b(response.body, digest_size=_DIGEST_BYTES).digest()
+        other = runtime.frontier.same_content(page_id, _host_of(request), digest)
+        if other is not None:
+            request.meta[DUPLICATE] = other.url
+            if self.crawler.stats is not None:
+                self.crawler.stats.inc_value("frontier/duplicates")
+
+    def get_processed_request(self, request: Request, response: Response | None) -> Request | None:
+        parent = response.request if response is not None else None
+        if parent is None or request.dont_filter or DUPLICATE not in parent.meta:
+            return request
+        return None
+
+
+def _host_of(request: Request) -> str:
+    """The slot the user chose, else the URL's host, also where the unit of politeness is a wider one."""
+    slot = request.meta.get(SLOT)
+    is_chosen = slot is not None and slot != request.meta.get(AUTO_SLOT)
+    return str(slot) if is_chosen else host_of(request.url)

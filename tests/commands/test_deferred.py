@@ -1,0 +1,161 @@
+"""What the commands make of pages that wait for room in a budget, and of links that are traps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from stores import NOW, Frontiers, change, check, fetch, fingerprint, link, pages, rows, start
+
+from scrapy_frontier.core import keys
+from scrapy_frontier.core.budgets import Limits
+from scrapy_frontier.core.lifecycle import State
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from scrapy_frontier.core.frontier import Frontier
+
+LIMITS = Limits(host_pages=3, domain_pages=5, depth=4)
+URLS = [f"http://www{number % 2}.shop.example/{number}" for number in range(10)]
+
+
+def domain_of(host: str) -> str:
+    return ".".join(host.split(".")[-2:])
+
+
+def begin(directory: Path, limits: Limits = LIMITS) -> Frontier:
+    return start(directory, limits=limits, domain_of=domain_of)
+
+
+@pytest.fixture
+def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    """Five pages are let in: three of one host, two of the other; the domain has room for no more."""
+    found = begin(tmp_path)
+    found.discover([link(url) for url in URLS], NOW)
+    found.discover([link("http://deep.example/", depth=5)], NOW)
+    fetch(found)
+    found.close()
+    return Frontiers(tmp_path, capsys)
+
+
+def waiting(directory: Path) -> list[str]:
+    return [page.url for page in pages(directory).values() if page.state is State.SEEN]
+
+
+def why(frontier: Frontiers, url: str) -> str:
+    return str(frontier("why", url, "--json").json["why"])
+
+
+def test_why_names_the_budget(frontier: Frontiers) -> None:
+    since = "It waits since 2023-11-14 22:13:20 UTC and is not queued: "
+    room = "; it is queued as soon as there is room."
+    reasons = {page.url: page.reason for page in pages(frontier.directory).values()}
+    assert {reasons[url] for url in waiting(frontier.directory)} == {
+        "over the budget of 5 pages for domain shop.example",
+        "more than 4 links from a seed",
+    } | ({"over the budget of 3 pages for host www0.shop.example"} & set(reasons.values()))
+    for url in waiting(frontier.directory):
+        assert why(frontier, url) == f"{since}{reasons[url]}{room}"
+
+
+def test_hosts_shows_what_waits(frontier: Frontiers) -> None:
+    hosts = {line["host"]: line for line in frontier("hosts", "--json").lines}
+    assert sum(line["deferred"] for line in hosts.values()) == len(waiting(frontier.directory)) == 6
+    assert hosts["www0.shop.example"]["fetched"] == 1
+    assert "+" in frontier("hosts").out
+
+
+def test_queueing_by_hand_leaves_no_row_behind(frontier: Frontiers) -> None:
+    assert "Queued 6 pages" in frontier("requeue", "--state", "seen").out
+    assert check(frontier.directory) == []
+    assert waiting(frontier.directory) == []
+    assert not [key for key in rows(frontier.directory) if key[:1] == keys.DEFERRED]
+
+
+def test_forgetting_leaves_no_row_behind(frontier: Frontiers) -> None:
+    frontier("forget", waiting(frontier.directory)[0])
+    assert check(frontier.directory) == []
+    frontier("forget", "--host", "www1.shop.example")
+    frontier("forget", "--host", "deep.example")
+    assert check(frontier.directory) == []
+    assert all("www0" in url for url in waiting(frontier.directory))
+
+
+def test_an_export_carries_what_waits_and_what_pages_held(
+    frontier: Frontiers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = begin(tmp_path)
+    assert found.same_content(0, "www0.shop.example", b"d" * 16) is None
+    found.close()
+    frontier("export", tmp_path / "x.gz")
+    new = Frontiers(tmp_path / "new", capsys)
+    assert new("import", tmp_path / "x.gz").code == 0
+    assert rows(new.directory) == rows(frontier.directory)
+
+
+def test_a_row_that_leads_nowhere_is_found_and_removed(frontier: Frontiers) -> None:
+    queued = next(i for i, page in pages(frontier.directory).items() if page.state is State.QUEUED)
+    wrong = [
+        keys.deferred_key("www0.shop.example", 900),
+        keys.deferred_key("www0.shop.example", queued),
+        keys.deferred_key(keys.DEPTH_UNIT, 6),
+        keys.DEFERRED + b"?",
+    ]
+    before = rows(frontier.directory)
+    change(frontier.directory, dict.fromkeys(wrong, b""))
+    found = check(frontier.directory)
+    assert {finding.kind for finding in found} == {"deferred row that leads nowhere"}
+    assert len(found) == len(wrong)
+    check(frontier.directory, repair=True)
+    assert check(frontier.directory) == []
+    after = rows(frontier.directory)
+    assert {key for key in after if key[:1] != keys.DEFERRED} == {k for k in before if k[:1] != keys.DEFERRED}
+    assert sum(key[:1] == keys.DEFERRED for key in after) == 6
+
+
+def test_a_page_whose_row_is_missing_gets_one_and_comes_back(frontier: Frontiers) -> None:
+    lost = [key for key in rows(frontier.directory) if key[:1] == keys.DEFERRED]
+    change(frontier.directory, delete=tuple(lost))
+    assert {finding.kind for finding in check(frontier.directory)} == {"deferred page without a row"}
+    check(frontier.directory, repair=True)
+    assert check(frontier.directory) == []
+    expected = set(waiting(frontier.directory))
+    found = begin(frontier.directory, Limits())
+    while found.lease(NOW) is not None:
+        pass
+    found.commit()
+    queued = {url for url in expected if found.page(found.find(fingerprint(url)) or 0).state is State.QUEUED}  # type: ignore[union-attr]
+    assert queued == expected
+    found._store.close()
+
+
+def test_a_wrong_count_of_what_waits_is_counted_anew(frontier: Frontiers) -> None:
+    key = keys.host_key("deep.example")
+    change(frontier.directory, {key: bytes(28)})
+    (finding,) = check(frontier.directory)
+    assert (finding.kind, finding.detail) == ("wrong host row", "deferred 0, in truth 1")
+    check(frontier.directory, repair=True)
+    assert check(frontier.directory) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "limit"),
+    [
+        ("http://a.example/" + "x/" * 21, "FRONTIER_PATH_DEPTH = 20"),
+        ("http://a.example/y/y/y", "FRONTIER_REPEATED_SEGMENTS = 3"),
+        ("http://a.example/" + "z" * 3000, "URLLENGTH_LIMIT = 2083"),
+    ],
+)
+def test_why_says_by_which_limit_a_url_is_a_trap(frontier: Frontiers, url: str, limit: str) -> None:
+    answer = frontier("why", url, "--json")
+    assert answer.code == 1
+    assert limit in answer.json["why"]
+    assert "looks like a trap" in answer.json["why"]
+
+
+def test_why_looks_behind_a_session_identifier(frontier: Frontiers) -> None:
+    assert why(frontier, f"{URLS[0]}?sid=0123456789abcdef") == (
+        f"Without its session identifier it is {URLS[0]}. "
+        "It was fetched on 2023-11-14 22:13:20 UTC with HTTP 200, at the first attempt."
+    )

@@ -1,0 +1,505 @@
+"""Budgets and traps: what is over a budget waits on the disk, in order, and comes back when there is room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from scrapy_frontier.core import keys, records
+from scrapy_frontier.core.budgets import Limits
+from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.deferral import AT_A_TIME
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.urls import TrapLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NOW = 1_700_000_000.0
+FETCHED = Outcome(Event.FETCHED, 200)
+EXCLUDED = Outcome(Event.EXCLUDED, 0, "Forbidden by robots.txt")
+
+opened: list[Store] = []
+
+
+@pytest.fixture(autouse=True)
+def _let_go() -> Iterator[None]:
+    yield
+    while opened:
+        opened.pop().close()
+
+
+def domain_of(host: str) -> str:
+    return ".".join(host.split(".")[-2:])
+
+
+def start(directory: Path, traps: TrapLimits | None = None, loaded: bool = True, **limits: int) -> Frontier:
+    opened.append(Store(directory))
+    frontier = Frontier(opened[-1], NOW, traps=traps, limits=Limits(**limits), domain_of=domain_of)
+    while loaded and not frontier.load(NOW, 2):
+        pass
+    return frontier
+
+
+def page(number: int, host: str = "a.example", **kept: Any) -> Link:
+    url = f"http://{host}/{number}"
+    return Link(url.encode().rjust(40, b"."), url, host, **kept)
+
+
+def pages(count: int, host: str = "a.example", first: int = 0) -> list[Link]:
+    return [page(number, host) for number in range(first, first + count)]
+
+
+def drain(frontier: Frontier, outcome: Outcome = FETCHED) -> list[int]:
+    """The numbers of all pages that can be had, each fetched at once, in order."""
+    found = []
+    while True:
+        lease = frontier.lease(NOW)
+        if lease is None:
+            if frontier.wake_at() != 0.0:
+                return found
+            continue
+        found.append(int(lease.page.url.rpartition("/")[2]))
+        frontier.release(lease.id, outcome, NOW)
+
+
+def seen(frontier: Frontier) -> int:
+    return frontier.counts.states[State.SEEN]
+
+
+def deferred(frontier: Frontier) -> list[tuple[str, int]]:
+    frontier.commit()
+    rows = [keys.split_deferred_key(key) for key, _ in frontier._store.scan(keys.DEFERRED)]
+    assert None not in rows
+    return [row for row in rows if row is not None]
+
+
+def reason(frontier: Frontier, page_id: int) -> str:
+    found = frontier.page(page_id)
+    assert found is not None
+    assert found.state is State.SEEN
+    return found.reason
+
+
+# -- pages of a host -----------------------------------------------------------------------------------
+
+
+def test_what_is_over_the_budget_of_a_host_is_kept_and_not_queued(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=3)
+    assert frontier.discover(pages(5), NOW) == [0, 1, 2, 3, 4]
+    assert frontier.pending == 3
+    assert deferred(frontier) == [("a.example", 3), ("a.example", 4)]
+    assert reason(frontier, 3) == "over the budget of 3 pages for host a.example"
+    assert [refusal.page_id for refusal in frontier.refusals] == [3, 4]
+    assert frontier.refused == {"deferred": 2}
+    assert drain(frontier) == [0, 1, 2]
+    assert frontier.pending == 0
+    assert not frontier.is_refilling
+    assert frontier.discover(pages(5), NOW) == [None] * 5, "what is kept is known"
+    frontier.close()
+
+
+def test_a_larger_budget_brings_back_exactly_what_was_deferred_in_order(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=3)
+    frontier.discover(pages(9), NOW)
+    drain(frontier)
+    frontier.close()
+
+    frontier = start(tmp_path, host_pages=7)
+    assert frontier.is_refilling
+    assert drain(frontier) == [3, 4, 5, 6]
+    assert (seen(frontier), len(deferred(frontier))) == (2, 2)
+    frontier.close()
+
+    frontier = start(tmp_path)
+    assert drain(frontier) == [7, 8], "no limit brings back the rest"
+    assert (seen(frontier), deferred(frontier)) == (0, [])
+    frontier.close()
+
+
+def test_the_same_budget_brings_nothing_back(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=3)
+    frontier.discover(pages(9), NOW)
+    drain(frontier)
+    frontier.close()
+    frontier = start(tmp_path, host_pages=3)
+    assert drain(frontier) == []
+    assert not frontier.is_refilling
+    frontier.close()
+
+
+def test_an_excluded_page_costs_nothing(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=2)
+    frontier.discover(pages(6), NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.release(lease.id, EXCLUDED, NOW)
+    assert drain(frontier) == [1, 2]
+    assert seen(frontier) == 3
+    frontier.close()
+
+
+def test_other_hosts_do_not_notice(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=2)
+    frontier.discover([*pages(4), *pages(2, "b.other")], NOW)
+    assert frontier.pending == 4
+    frontier.close()
+
+
+def test_a_smaller_budget_puts_aside_what_was_queued(tmp_path: Path) -> None:
+    count = 3 * AT_A_TIME
+    frontier = start(tmp_path)
+    frontier.discover(pages(count), NOW)
+    frontier.close()
+
+    frontier = start(tmp_path, host_pages=5)
+    assert drain(frontier) == [0, 1, 2, 3, 4]
+    assert (frontier.pending, seen(frontier)) == (0, count - 5)
+    frontier.close()
+
+    frontier = start(tmp_path)
+    assert drain(frontier) == list(range(5, count))
+    frontier.close()
+
+
+def test_a_page_under_way_counts_and_a_retry_keeps_its_place(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=1)
+    frontier.discover(pages(3), NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    assert frontier.lease(NOW) is None
+    frontier.release(lease.id, Outcome(Event.RETRIED, 503), NOW)
+    assert drain(frontier) == [0]
+    assert seen(frontier) == 2
+    frontier.close()
+
+
+def test_a_further_visit_is_no_further_page(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=1)
+    frontier.discover(pages(2), NOW)
+    assert drain(frontier) == [0]
+    frontier.discover([page(0, again=True)], NOW)
+    assert drain(frontier) == [0]
+    frontier.close()
+
+
+def test_what_cannot_be_stored_is_not_put_aside(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=1)
+    frontier.discover([page(0), page(1, stored=False)], NOW)
+    assert sorted(drain(frontier)) == [0, 1]
+    frontier.close()
+
+
+# -- pages queued --------------------------------------------------------------------------------------
+
+
+def test_the_queue_is_filled_up_again_as_pages_are_fetched(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pending=4)
+    frontier.discover(pages(20), NOW)
+    assert (frontier.pending, seen(frontier)) == (4, 16)
+    assert reason(frontier, 4) == "over the budget of 4 queued pages for host a.example"
+    assert drain(frontier) == list(range(20))
+    assert (seen(frontier), deferred(frontier)) == (0, [])
+    frontier.close()
+
+
+def test_a_new_page_waits_behind_those_that_wait_already(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pending=2)
+    frontier.discover(pages(4), NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.release(lease.id, FETCHED, NOW)
+    frontier.discover([page(9)], NOW)
+    assert "behind others" in reason(frontier, 4)
+    assert drain(frontier) == [1, 2, 3, 9]
+    frontier.close()
+
+
+def test_beyond_ten_times_the_budget_links_are_counted_and_not_known(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pending=2)
+    found = frontier.discover(pages(30), NOW)
+    assert found == [*range(22), *[None] * 8]
+    assert frontier.refused == {"deferred": 20, "over-budget": 8}
+    assert frontier.counts.next_page == 22
+    assert frontier.discover([page(40, is_named=True)], NOW) == [22], "a seed is always kept"
+    assert frontier.discover(pages(30), NOW)[22:] == [None] * 8
+    assert len(drain(frontier)) == 23
+    assert frontier.discover(pages(30), NOW)[22:] == [*range(23, 31)], "linked again, there is room"
+    frontier.close()
+
+
+def test_a_slice_of_what_comes_back_is_short(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=1)
+    frontier.discover(pages(11), NOW)
+    for host in range(30):
+        frontier.discover(pages(11, f"h{host}.example"), NOW)
+    frontier.commit()
+    frontier.close()
+    frontier = start(tmp_path)
+    before = frontier.pending
+    assert frontier.lease(NOW) is not None
+    assert 0 < frontier.pending - before < AT_A_TIME
+    frontier.close()
+
+
+# -- pages that were only seen -------------------------------------------------------------------------
+
+
+def fingerprint_of(found: records.Page) -> bytes:
+    return found.url.encode().rjust(40, b".")
+
+
+def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pending=1)
+    ids = frontier.see(pages(14), NOW, "out of scope")
+    assert frontier.discover(pages(14), NOW) == [*ids[:11], *[None] * 3]
+    assert frontier.refused == {"deferred": 10, "over-budget": 3}
+    assert (frontier.pending, seen(frontier), len(deferred(frontier))) == (1, 13, 10)
+    assert reason(frontier, 1) == "over the budget of 1 queued page for host a.example"
+    assert reason(frontier, 11) == "out of scope"
+    assert list(Check(frontier._store, fingerprint_of, NOW).run()) == []
+    frontier.close()
+
+    frontier = start(tmp_path, host_pending=1)
+    assert frontier.discover(pages(11), NOW) == [None] * 11, "what is kept is known"
+    assert drain(frontier) == [*range(11)]
+    assert frontier.discover(pages(14)[11:], NOW) == ids[11:], "linked again, there is room"
+    assert drain(frontier) == [11, 12, 13]
+    assert (seen(frontier), deferred(frontier)) == (0, [])
+    frontier.close()
+
+
+def test_a_page_queued_by_hand_and_put_aside_is_not_only_seen(tmp_path: Path) -> None:
+    """Its index row says it may be, for ever."""
+    frontier = start(tmp_path, host_pages=1)
+    frontier.see(pages(2), NOW, "out of scope")
+    for number in (0, 1):
+        assert frontier.requeue(number, NOW, b"", 0)
+    assert drain(frontier) == [1]
+    assert deferred(frontier) == [("a.example", 0)]
+    assert frontier.discover(pages(2), NOW) == [None, None]
+    assert (seen(frontier), len(deferred(frontier))) == (1, 1)
+    assert list(Check(frontier._store, fingerprint_of, NOW).run()) == []
+    frontier.close()
+
+
+def test_a_trap_that_was_seen_is_not_queued(tmp_path: Path) -> None:
+    frontier = start(tmp_path, TrapLimits(depth=1))
+    deep = Link(b"deep", "http://a.example/b/c", "a.example")
+    assert frontier.see([deep], NOW, "out of scope") == [0]
+    assert frontier.discover([deep], NOW) == [None]
+    assert frontier.refused == {"depth": 1}
+    assert reason(frontier, 0) == "out of scope"
+    assert frontier.discover([deep._replace(is_named=True)], NOW) == [0]
+    assert frontier.pending == 1
+    frontier.close()
+
+
+def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None:
+    frontier = start(tmp_path, domain_pending=1)
+    frontier.discover([page(0, "a.one.example")], NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    moved = Outcome(Event.RETURNED, reason="moved", delay=10.0, host="a.two.example")
+    frontier.release(lease.id, moved, NOW)
+    frontier.discover([page(1, "b.one.example"), page(2, "b.two.example")], NOW)
+    assert deferred(frontier) == [("*.two.example", 2)]
+    frontier.close()
+
+
+def test_a_page_that_is_put_back_is_under_way_no_more(tmp_path: Path) -> None:
+    frontier = start(tmp_path, domain_pages=1)
+    frontier.discover([page(0)], NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.put_back(lease.id, NOW)
+    assert drain(frontier) == [0]
+    assert seen(frontier) == 0
+    frontier.close()
+
+
+# -- domains and depth ---------------------------------------------------------------------------------
+
+
+def trap_hosts(count: int, first: int = 0) -> list[Link]:
+    return [page(number, f"h{number}.trap.example") for number in range(first, first + count)]
+
+
+def test_the_hosts_of_a_domain_share_its_budget(tmp_path: Path) -> None:
+    frontier = start(tmp_path, domain_pages=3)
+    frontier.discover([*trap_hosts(6), page(6, "www.other.example")], NOW)
+    assert frontier.pending == 4
+    assert deferred(frontier) == [("*.trap.example", number) for number in (3, 4, 5)]
+    assert reason(frontier, 3) == "over the budget of 3 pages for domain trap.example"
+    assert sorted(drain(frontier)) == [0, 1, 2, 6]
+    frontier.close()
+
+    frontier = start(tmp_path, domain_pages=5)
+    assert drain(frontier) == [3, 4], "counted anew, and what grew is there"
+    frontier.close()
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_domain_counts_the_same_however_its_hosts_are_loaded(tmp_path: Path, loaded: bool) -> None:
+    frontier = start(tmp_path)
+    frontier.discover(trap_hosts(9), NOW)
+    for _ in range(4):
+        lease = frontier.lease(NOW)
+        assert lease is not None
+        frontier.release(lease.id, FETCHED, NOW)
+    frontier.close()
+
+    frontier = start(tmp_path, loaded=loaded, domain_pages=10)
+    assert (frontier.lease(NOW) is None) == (not loaded), "nothing is handed out before all are counted"
+    frontier.discover(trap_hosts(4, first=8), NOW)
+    while not frontier.load(NOW, 1):
+        frontier.discover(trap_hosts(1, first=7), NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.commit()
+    assert frontier.counts.states[State.DONE] == 4
+    fetched = 4 + frontier.leased + len(drain(frontier))
+    assert fetched == 10
+    frontier.close()
+
+
+def test_the_queue_of_a_domain_is_filled_up_again(tmp_path: Path) -> None:
+    frontier = start(tmp_path, domain_pending=3)
+    frontier.discover(trap_hosts(12), NOW)
+    assert (frontier.pending, seen(frontier)) == (3, 9)
+    assert reason(frontier, 3) == "over the budget of 3 queued pages for domain trap.example"
+    assert drain(frontier) == list(range(12))
+    frontier.close()
+
+
+def test_hosts_of_which_all_pages_wait_take_no_memory(tmp_path: Path) -> None:
+    frontier = start(tmp_path, domain_pages=2)
+    frontier.discover(trap_hosts(15), NOW)
+    frontier.discover(trap_hosts(60, first=10), NOW)
+    assert frontier.hosts == 2
+    assert frontier.refused == {"deferred": 20, "over-budget": 48}
+    frontier.discover(pages(1, "h9.trap.example", first=900), NOW)
+    row = records.decode_host(frontier._store.get(keys.host_key("h9.trap.example")) or b"")
+    assert row.deferred == 1
+    frontier.close()
+    frontier = start(tmp_path)
+    assert len(drain(frontier)) == 22
+    assert frontier.hosts == 0
+    frontier.close()
+
+
+def test_a_page_over_two_budgets_waits_for_one_after_the_other(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=1, domain_pages=1)
+    frontier.discover(pages(3, "www.trap.example"), NOW)
+    assert drain(frontier) == [0]
+    frontier.close()
+
+    frontier = start(tmp_path, host_pages=3, domain_pages=2)
+    assert drain(frontier) == [1]
+    assert deferred(frontier) == [("*.trap.example", 2)]
+    assert reason(frontier, 2) == "over the budget of 2 pages for domain trap.example"
+    frontier.close()
+
+    frontier = start(tmp_path, host_pages=2, domain_pages=3)
+    assert drain(frontier) == []
+    assert deferred(frontier) == [("www.trap.example", 2)]
+    frontier.close()
+
+    frontier = start(tmp_path, host_pages=3, domain_pages=3)
+    assert drain(frontier) == [2]
+    frontier.close()
+
+
+def test_what_lies_too_deep_comes_back_when_the_depth_grows(tmp_path: Path) -> None:
+    frontier = start(tmp_path, depth=1)
+    frontier.discover([page(number, depth=number) for number in range(5)], NOW)
+    assert drain(frontier) == [0, 1]
+    assert reason(frontier, 2) == "more than 1 link from a seed"
+    frontier.close()
+
+    frontier = start(tmp_path, depth=3)
+    assert drain(frontier) == [2, 3]
+    assert not frontier.is_refilling
+    frontier.close()
+
+    frontier = start(tmp_path)
+    assert drain(frontier) == [4]
+    frontier.close()
+
+
+# -- kills, and pages queued by hand -------------------------------------------------------------------
+
+
+def test_a_kill_loses_no_deferred_page_and_counts_none_twice(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=3, domain_pages=4)
+    frontier.discover([*pages(6, "a.trap.example"), *pages(6, "b.trap.example", 6)], NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.release(lease.id, FETCHED, NOW)
+    assert frontier.lease(NOW) is not None
+    frontier._store.close()
+
+    frontier = start(tmp_path, host_pages=3, domain_pages=4)
+    assert len(drain(frontier)) == 3
+    assert seen(frontier) == len(deferred(frontier)) == 8
+    frontier._store.close()
+
+    frontier = start(tmp_path)
+    assert len(drain(frontier)) == 8
+    frontier.close()
+
+
+def test_a_deferred_page_can_be_queued_by_hand(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pending=1)
+    frontier.discover(pages(3), NOW)
+    assert frontier.requeue(2, NOW, b"", 5)
+    assert deferred(frontier) == [("a.example", 1)]
+    assert drain(frontier) == [2, 0, 1]
+    frontier.close()
+
+
+def test_a_deferred_page_that_cannot_be_read_holds_nobody_up(tmp_path: Path) -> None:
+    frontier = start(tmp_path, host_pages=1)
+    frontier.discover(pages(4), NOW)
+    frontier.commit()
+    batch = frontier._store.batch()
+    batch.put(keys.page_key(1), b"?")
+    batch.put(keys.DEFERRED + b"?", b"")
+    frontier._store.write(batch)
+    frontier.close()
+    frontier = start(tmp_path)
+    assert drain(frontier) == [0, 2, 3]
+    frontier.close()
+
+
+# -- traps ---------------------------------------------------------------------------------------------
+
+
+def test_a_trap_leaves_no_trace(tmp_path: Path) -> None:
+    frontier = start(tmp_path, TrapLimits(length=50, depth=4, repeats=3))
+    before = dict(frontier._store.scan(b""))
+    urls = [f"http://a.example/{path}" for path in ("x" * 50, "1/2/3/4/5", "a/a/a")]
+    assert frontier.discover([Link(url.encode(), url, "a.example") for url in urls], NOW) == [None] * 3
+    assert frontier.refused == {"length": 1, "depth": 1, "repeated-segments": 1}
+    assert [refusal.kind for refusal in frontier.refusals] == list(frontier.refused)
+    frontier.commit()
+    assert dict(frontier._store.scan(b"")) == before
+    named = Link(urls[0].encode(), urls[0], "a.example", is_named=True)
+    assert frontier.discover([named], NOW) == [0], "what the user names is fetched"
+    assert frontier.discover([named._replace(is_named=False)], NOW) == [None]
+    assert frontier.refused["length"] == 1, "a known page is looked at no more"
+    frontier.close()
+
+
+def test_refusals_nobody_looks_at_do_not_pile_up(tmp_path: Path) -> None:
+    frontier = start(tmp_path, TrapLimits(depth=1))
+    for number in range(300):
+        frontier.discover([Link(b"%d" % number, f"http://a.example/b/{number}", "a.example")], NOW)
+    assert frontier.refused == {"depth": 300}
+    assert len(frontier.refusals) == 100
+    frontier.close()

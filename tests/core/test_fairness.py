@@ -1,0 +1,214 @@
+"""Turns: best score first, and among equals no registered domain crowds the others out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_frontier.core import keys
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.hosts import Host, Hosts, Politeness
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.records import HostRow
+from scrapy_frontier.core.store import Store
+from scrapy_frontier.grouping import registered_domain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = 1_700_000_000.0
+FETCHED = Outcome(Event.FETCHED, 200)
+
+
+def domain_of(host: str) -> str:
+    return ".".join(host.split(".")[-2:])
+
+
+def add(hosts: Hosts, name: str, *numbers: int, priority: int = 0) -> Host:
+    host = hosts.by_name.get(name)
+    if host is None:
+        host = hosts.by_name[name] = Host(name, HostRow(), Politeness(0.0, 8))
+    for number in numbers:
+        host.add(keys.rank(priority, 0, number, number))
+    hosts.put(host, NOW)
+    return host
+
+
+def visit(hosts: Hosts, is_over: bool = True) -> str:
+    host = hosts.best(NOW)
+    assert host is not None
+    host.take()
+    host.in_flight += 1
+    hosts.put(host, NOW)
+    if is_over:
+        host.in_flight -= 1
+        hosts.put(host, NOW)
+    return host.name
+
+
+def test_hosts_alone_in_their_domains_come_in_order_of_discovery() -> None:
+    hosts = Hosts(domain_of)
+    add(hosts, "a.one", 1, 2, 3)
+    add(hosts, "b.two", 4, 5)
+    assert [visit(hosts) for _ in range(5)] == ["a.one"] * 3 + ["b.two"] * 2
+
+
+def test_a_domain_of_many_hosts_lets_each_other_domain_have_a_turn() -> None:
+    hosts = Hosts(domain_of)
+    for number in range(100):
+        add(hosts, f"h{number}.trap.example", number)
+    for number in range(4):
+        add(hosts, f"www.site{number}.org", *range(1000 + 100 * number, 1008 + 100 * number))
+    assert Counter(domain_of(visit(hosts)) for _ in range(20))["trap.example"] <= 5
+
+
+def test_a_better_page_comes_first_whoever_had_many_turns() -> None:
+    hosts = Hosts(domain_of)
+    for number in range(9):
+        add(hosts, f"h{number}.trap", number, priority=5)
+    add(hosts, "www.site", 100)
+    assert [visit(hosts).endswith("trap") for _ in range(10)] == [True] * 9 + [False]
+
+
+def test_with_nobody_else_there_a_domain_has_every_turn() -> None:
+    hosts = Hosts(domain_of)
+    for number in range(20):
+        add(hosts, f"h{number}.trap.example", number)
+    assert len({visit(hosts) for _ in range(20)}) == 20
+    assert hosts.best(NOW) is None
+
+
+def test_requests_under_way_count_for_the_whole_domain() -> None:
+    """A domain of slow hosts does not fill all places with requests that take for ever."""
+    hosts = Hosts(domain_of)
+    for number in range(20):
+        add(hosts, f"h{number}.trap.example", number)
+    for number in range(3):
+        add(hosts, f"www.site{number}.org", *range(1000 + 100 * number, 1008 + 100 * number))
+    under_way = Counter(domain_of(visit(hosts, is_over=False)) for _ in range(16))
+    assert under_way == dict.fromkeys(under_way, 4)
+
+
+names = st.sampled_from([f"{host}.{domain}" for domain in ("d1.x", "d2.x", "d3.x") for host in "abc"])
+moves = st.lists(
+    st.tuples(st.just("add"), names, st.integers(0, 1))
+    | st.tuples(st.sampled_from(["visit", "leave", "forget"]), names, st.just(0)),
+    max_size=80,
+)
+
+
+def searched(hosts: Hosts, resting: Counter[str], handed_out: int) -> str | None:
+    """The rule by itself: all ready hosts, the best of each domain, the first of these."""
+    best: dict[str, tuple[bytes, int, bytes, str]] = {}
+    for host in hosts.by_name.values():
+        if host.heads and host.in_flight < 8:
+            entry = host.heads[0][: keys.SCORE_BYTES], host.in_flight, host.heads[0], host.name
+            domain = domain_of(host.name)
+            best[domain] = min(best.get(domain, entry), entry)
+    turns = []
+    for domain, (score, _, head, name) in best.items():
+        of_domain = [host for host in hosts.by_name.values() if domain_of(host.name) == domain]
+        rests = resting[domain] > handed_out
+        turns.append((score, rests, sum(host.in_flight for host in of_domain), head, name))
+    return min(turns)[-1] if turns else None
+
+
+@given(moves)
+@settings(max_examples=200, deadline=None)
+def test_turns_are_those_of_a_search_through_all_hosts(moves: list[tuple[str, str, int]]) -> None:
+    hosts = Hosts(domain_of)
+    resting: Counter[str] = Counter()
+    shared: set[str] = set()  # domains that have had several hosts since they came
+    handed_out = number = 0
+
+    for move, name, priority in moves:
+        host = hosts.by_name.get(name)
+        if move == "add":
+            number += 1
+            add(hosts, name, number, priority=priority)
+            if sum(domain_of(other) == domain_of(name) for other in hosts.by_name) > 1:
+                shared.add(domain_of(name))
+        elif move == "leave" and host is not None and host.in_flight:
+            host.in_flight -= 1
+            hosts.put(host, NOW)
+        elif move == "forget" and host is not None and not host.heads and not host.in_flight:
+            hosts.forget(host, NOW)
+            if not any(domain_of(other) == domain_of(name) for other in hosts.by_name):
+                del resting[domain_of(name)]
+                shared.discard(domain_of(name))
+        elif move == "visit" and searched(hosts, resting, handed_out) is not None:
+            others = {domain_of(each.name) for each in hosts.by_name.values() if each.heads}
+            chosen = visit(hosts, is_over=False)
+            assert chosen
+            domain = domain_of(chosen)
+            handed_out += 1
+            if domain in shared:
+                resting[domain] = max(resting[domain], handed_out) + len(others) - 1
+        found = hosts.best(NOW)
+        assert (found.name if found is not None else None) == searched(hosts, resting, handed_out)
+
+
+def crawl(directory: Path, pages: int, is_fair: bool) -> tuple[Counter[str], float]:
+    """Twenty sites of linked pages, and a domain each page of which links ten new hosts of its own; how often
+    each domain was asked, and microseconds a page."""
+    store = Store(directory)
+    frontier = Frontier(store, NOW, domain_of=registered_domain if is_fair else lambda host: host)
+    asked: Counter[str] = Counter()
+    number = 0
+
+    def links(host: str, count: int) -> list[Link]:
+        nonlocal number
+        found = []
+        for _ in range(count):
+            number += 1
+            name = f"h{number}.trap.example" if host == "trap" else host
+            found.append(Link(number.to_bytes(20, "big"), f"http://{name}/{number}", name))
+        return found
+
+    sites = [f"www.site{each}.example" for each in range(20)]
+    frontier.discover([link for host in ("trap", *sites) for link in links(host, 1)], NOW)
+    begin = perf_counter()
+    for _ in range(pages):
+        lease = frontier.lease(NOW)
+        assert lease is not None
+        domain = registered_domain(lease.host)
+        asked[domain] += 1
+        frontier.discover(links("trap", 10) if domain == "trap.example" else links(lease.host, 3), NOW)
+        frontier.release(lease.id, FETCHED, NOW)
+    cost = (perf_counter() - begin) / pages
+    store.close()
+    return asked, cost * 1e6
+
+
+def test_a_domain_that_spawns_hosts_without_end_takes_a_share_like_all_others(tmp_path: Path) -> None:
+    fair, _ = crawl(tmp_path / "fair", 2000, is_fair=True)
+    stock, _ = crawl(tmp_path / "stock", 2000, is_fair=False)
+    assert stock["trap.example"] > 1000, "without the rule it has most turns"
+    assert fair["trap.example"] <= 2000 / 21 + 30
+    assert sum(fair[f"site{each}.example"] for each in range(20)) >= 1850
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"),
+    [
+        ("www.example.co.uk", "example.co.uk"),
+        ("example.org", "example.org"),
+        ("a.b.c.example.org", "example.org"),
+        ("user.github.io", "github.io"),
+        ("h1.trap.example", "trap.example"),
+        ("127.0.0.1", "127.0.0.1"),
+        ("[::1]", "[::1]"),
+        ("localhost", "localhost"),
+        ("a slot of somebody's", "a slot of somebody's"),
+        ("www.example.org.", "www.example.org."),
+        ("", ""),
+    ],
+)
+def test_registered_domains(host: str, domain: str) -> None:
+    assert registered_domain(host) == domain

@@ -1,0 +1,235 @@
+"""Whose sitemaps there are, and whose pages they may list."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.listings import (
+    FILE_BUCKET,
+    GUESSES,
+    MAX_CHILDREN,
+    MAX_LEVELS,
+    MAX_REFUSED,
+    Contact,
+    Errand,
+    Judge,
+    Listing,
+    bucket_of,
+    contact,
+    decode_listing,
+    encode_listing,
+    heard,
+    refuse,
+)
+from scrapy_frontier.core.mixed import Mixed
+from scrapy_frontier.core.scorer import Cash, Scorer
+from scrapy_frontier.core.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+A, B = "http://a.example", "http://b.example"
+URLS = st.lists(st.sampled_from([f"{A}/{number}.xml" for number in range(6)]), unique=True).map(tuple)
+LISTINGS = st.builds(Listing, URLS, st.booleans(), URLS)
+
+
+# -- rows ----------------------------------------------------------------------------------------------
+
+
+@given(LISTINGS)
+def test_a_row_reads_as_it_was_written(listing: Listing) -> None:
+    assert decode_listing(encode_listing(listing)) == listing
+
+
+def test_golden_bytes() -> None:
+    listing = Listing((f"{A}/s.xml",), True, (f"{B}/t.xml",))
+    golden = b'{"listed":["http://a.example/s.xml"],"contacted":true,"refused":["http://b.example/t.xml"]}'
+    assert encode_listing(listing) == golden
+    assert encode_listing(Listing()) == b"{}"
+    assert decode_listing(golden) == listing
+
+
+@pytest.mark.parametrize("data", [b"", b"?", b"[1]", b'{"listed":1}', b"\xff"])
+def test_other_bytes_are_no_row(data: bytes) -> None:
+    with pytest.raises(UnreadableRecord):
+        decode_listing(data)
+
+
+# -- contact -------------------------------------------------------------------------------------------
+
+
+def test_contact_takes_what_is_listed_else_the_first_guess() -> None:
+    listed = (f"{A}/1.xml", f"{A}/2.xml")
+    assert contact(Listing(listed), A) == Contact(listed, (), Listing(listed, True))
+    assert contact(Listing(), A) == Contact((A + GUESSES[0],), (), Listing((), True), is_guess=True)
+
+
+@given(LISTINGS, URLS)
+def test_hearing_the_same_twice_changes_nothing(listing: Listing, urls: tuple[str, ...]) -> None:
+    once = heard(listing, urls).listing
+    assert heard(once, urls) == Contact((), (), once)
+
+
+@given(LISTINGS, URLS)
+def test_every_listed_sitemap_is_queued_once(listing: Listing, urls: tuple[str, ...]) -> None:
+    """By contact or by what was heard later, whichever comes last."""
+    told = heard(listing, urls)
+    queued = set(told.queue)
+    if not told.listing.is_contacted:
+        queued |= set(contact(told.listing, A).queue)
+        assert set(urls) <= queued
+    else:
+        assert queued == set(urls) - set(listing.listed)
+
+
+def test_what_was_refused_is_read_again_when_the_site_gives_its_word() -> None:
+    told = heard(Listing(refused=(f"{B}/1.xml", f"{B}/2.xml")), (f"{B}/2.xml",))
+    assert told.read_again == (f"{B}/2.xml",)
+    assert told.listing == Listing((f"{B}/2.xml",), False, (f"{B}/1.xml",))
+
+
+def test_a_robots_txt_with_very_many_sitemaps_is_cut() -> None:
+    told = heard(Listing((), True), tuple(f"{A}/{number}" for number in range(MAX_CHILDREN + 5)))
+    assert len(told.queue) == len(told.listing.listed) == MAX_CHILDREN
+
+
+def test_refusals_are_noted_once_and_not_without_end() -> None:
+    listing = Listing()
+    for number in range(3 * MAX_REFUSED):
+        listing = refuse(listing, f"{B}/{number // 2}")
+    assert len(listing.refused) == MAX_REFUSED
+    assert refuse(Listing(is_contacted=True), B) == Listing(is_contacted=True)  # it was asked and is silent
+
+
+# -- errands -------------------------------------------------------------------------------------------
+
+
+@given(st.builds(Errand, st.just(A), st.integers(0, 5), st.none() | st.integers(0, 5)))
+def test_an_errand_travels_in_meta(errand: Errand) -> None:
+    assert Errand.from_meta(errand.to_meta(), f"{B}/x") == errand
+
+
+@pytest.mark.parametrize("value", [True, None, {}, {"for": 1, "depth": "x", "guess": []}, "yes"])
+def test_a_request_marked_by_hand_speaks_for_its_own_site(value: object) -> None:
+    assert Errand.from_meta(value, "http://A.example:80/maps/x.xml") == Errand(A)
+
+
+def test_guesses_are_made_in_turn() -> None:
+    urls, errand = [], Errand(A, guess=0)
+    while (following := errand.next_guess()) is not None:
+        url, errand = following
+        urls.append(url)
+    assert urls == [A + path for path in GUESSES[1:]]
+    assert Errand(A).next_guess() is None
+
+
+def test_children_lie_three_levels_deep_at_most_and_are_no_guesses() -> None:
+    errand: Errand | None = Errand(A, guess=0)
+    depths = []
+    while errand is not None:
+        depths.append(errand.depth)
+        errand = errand.child()
+        assert errand is None or errand.guess is None
+    assert depths == list(range(MAX_LEVELS))
+
+
+# -- whose pages ---------------------------------------------------------------------------------------
+
+
+def judge(*names: str, speaks_for: str = A, **listed: tuple[str, ...]) -> Judge:
+    return Judge(names or (f"{A}/s/map.xml",), speaks_for, lambda site: listed.get(site[7], ()))
+
+
+@pytest.mark.parametrize(
+    ("url", "is_accepted"),
+    [
+        (f"{A}/", True),
+        (f"{A}/elsewhere?x=http://b.example/", True),
+        ("https://a.example/", True),  # the same site, over https
+        (f"{A}:8080/", False),
+        ("http://www.a.example/", False),
+        (f"{B}/", False),
+        (f"{A}.b.example/", False),
+        (f"{B}/?{A}/", False),
+        ("http://a.example@b.example/", False),
+    ],
+)
+def test_a_site_lists_its_own_pages_only(url: str, is_accepted: bool) -> None:
+    judged = judge()
+    assert judged.accepts(url) == is_accepted
+    assert judged.foreign == (not is_accepted)
+
+
+def test_a_file_on_another_host_lists_what_lies_below_it() -> None:
+    judged = judge(f"{B}/maps/a.xml")
+    assert judged.accepts(f"{A}/x")
+    assert judged.accepts(f"{B}/maps/y")
+    assert not judged.accepts(f"{B}/z")
+
+
+def test_another_site_gives_its_word_in_its_robots_txt() -> None:
+    judged = judge(f"{A}/s/new.xml", f"{A}/s/old.xml", b=(f"{A}/s/old.xml",), c=(f"{A}/other.xml",))
+    assert judged.accepts(f"{B}/x")
+    assert not judged.accepts("http://c.example/x")
+    assert not judged.accepts("http://c.example/y")
+    assert not judged.accepts("http://d.example/")
+    assert judged.foreign == 3
+    assert judged.refused == ["http://c.example", "http://d.example"]
+
+
+def test_a_site_is_asked_once_and_few_are_remembered() -> None:
+    asked: list[str] = []
+
+    def listed_by(site: str) -> tuple[str, ...]:
+        asked.append(site)
+        return ()
+
+    judged = Judge((f"{A}/map.xml",), A, listed_by)
+    for number in range(3 * MAX_REFUSED):
+        assert not judged.accepts(f"http://{number // 2}.example/{number}")
+    assert len(asked) == len(set(asked)) == 1.5 * MAX_REFUSED
+    assert len(judged.refused) == MAX_REFUSED
+
+
+# -- order ---------------------------------------------------------------------------------------------
+
+
+def test_the_highest_priority_of_a_file_stands_with_all_other_pages() -> None:
+    assert bucket_of(None, 0.0) == bucket_of(0.3, 0.3) == bucket_of(0.0, 0.0) == NEUTRAL
+    assert bucket_of(None, 1.0) == NEUTRAL
+    assert bucket_of(0.5, 1.0) == NEUTRAL - 1024
+    assert bucket_of(0.0, 1.0) == bucket_of(0.001, 1.0) == NEUTRAL - 6 * 1024
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1))
+def test_priorities_keep_their_order_and_lift_nothing(one: float, other: float, highest: float) -> None:
+    lower, higher = (bucket_of(each, highest) for each in sorted((one, other)))
+    assert 0 < lower <= higher <= NEUTRAL
+
+
+@pytest.mark.parametrize("scorer", [None, Cash(), Mixed()], ids=["none", "cash", "mixed"])
+def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
+    tmp_path: Path, scorer: Scorer | None
+) -> None:
+    """Nobody links it: a scorer that follows links would have it wait behind every page, in any order."""
+    frontier = Frontier(Store(tmp_path), 0, scorer=scorer)
+    index, low, high, child = (
+        Link(bytes([n]) * 20, f"{A}/{n}", "a.example", is_placed=True) for n in range(4)
+    )
+    frontier.discover([index._replace(bucket=FILE_BUCKET)], 0)
+    listed = [(low, bucket_of(0.2, 1.0)), (high, bucket_of(1.0, 1.0)), (child, FILE_BUCKET)]
+    frontier.discover([link._replace(parent=0, bucket=bucket) for link, bucket in listed], 0)
+    leased = [frontier.lease(0) for _ in range(4)]
+    assert [lease and lease.page.url for lease in leased] == [index.url, child.url, high.url, low.url]
+    for lease in filter(None, leased):
+        frontier.release(lease.id, Outcome(Event.FETCHED, 200), 0)
+    assert frontier.counts.states[State.DONE] == 4
+    frontier.close()

@@ -1,0 +1,299 @@
+"""Sites without end: the crawl ends by itself, and a larger budget fetches exactly what had to wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse, Response
+from scrapy.resolver import CachingThreadedResolver
+from server import Answer, Web, links
+from twisted.internet.defer import succeed
+
+from scrapy_frontier.core.lifecycle import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import Crawl
+
+    from scrapy_frontier.core.records import Page
+
+ADDON = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "LOG_LEVEL": "INFO"}
+
+
+class LinkSpider(Spider):
+    """Fetches *start_urls* and whatever they link."""
+
+    name = "links"
+
+    def parse(self, response: Response) -> Any:
+        if isinstance(response, HtmlResponse):
+            for link in response.css("a::attr(href)").getall():
+                yield Request(response.urljoin(link))
+
+
+class Endless(Web):
+    """Sites without end: a calendar, a path that repeats itself, one that grows, and session identifiers."""
+
+    def _next(self, host: int, path: str) -> Answer:
+        kind, _, rest = path.strip("/").partition("/")
+        if kind == "calendar":
+            day = int(rest or 0)
+            return Answer(body=links(f"/calendar/{day + 1}", f"/calendar/{day + 2}"))
+        if kind == "loop":
+            return Answer(body=links(f"{path.rstrip('/')}/again", "/loop"))
+        if kind == "deep":
+            return Answer(body=links(f"{path.rstrip('/')}/{len(path)}"))
+        if kind.partition("?")[0] == "session":
+            number = len(self.visits)
+            return Answer(body=links(f"/session?page={number % 5}&sid={number:016x}"))
+        return super()._next(host, path)
+
+
+@pytest.fixture
+def endless() -> Iterator[Endless]:
+    web = Endless(hosts=2)
+    yield web
+    web.close()
+
+
+def test_paths_that_grow_or_repeat_and_sessions_end_by_themselves(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    seeds = [endless.url(path) for path in ("/loop", "/deep", "/session?page=0")]
+    crawl = run(LinkSpider, ADDON, start_urls=seeds)
+    assert crawl.reason == "finished"
+    assert crawl.stats["frontier/traps/repeated_segments"] == 1
+    assert crawl.stats["frontier/traps/depth"] == 1
+    assert crawl.stats["frontier/traps/session"] >= 1
+    assert [path for path in endless.paths() if path.startswith("/loop")] == [
+        "/loop",
+        "/loop/again",
+        "/loop/again/again",
+    ]
+    assert max(path.count("/") for path in endless.paths()) == 20
+    sessions = sorted(path for path in endless.paths() if path.startswith("/session"))
+    assert sessions == sorted({f"/session?page={number}" for number in range(5)} & set(sessions))
+    assert all("again/again/again" not in url for url in pages()), "a trap leaves no row"
+    assert all("sid=" not in url for url in pages())
+    assert crawl.log.count("said once for") == 2
+
+
+def test_without_the_addon_no_url_is_changed(endless: Endless, run: Callable[..., Crawl]) -> None:
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 10}, start_urls=[endless.url("/session?page=0")])
+    assert crawl.reason == "finished"
+    assert len(endless.visits) == 10
+    assert all("&sid=" in path for path in endless.paths()[1:])
+
+
+def test_a_larger_budget_fetches_exactly_what_had_to_wait(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    endless.link("/shop", *(f"/item/{number}" for number in range(70)))
+    seeds = [endless.url("/shop"), endless.url("/calendar/0", host=1)]
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 30}, start_urls=seeds)
+    assert crawl.reason == "finished"
+    assert len(endless.paths(0)) == len(endless.paths(1)) == 30
+    known = pages()
+    waiting = [url for url, page in known.items() if page.state is State.SEEN]
+    assert crawl.stats["frontier/pages/seen"] == crawl.stats["frontier/deferred"] == len(waiting)
+    assert len(waiting) >= 41
+    assert f"over the budget of 30 pages for host {endless.name(0)}" in {known[url].reason for url in waiting}
+
+    before = len(endless.visits)
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 50}, start_urls=seeds)
+    assert crawl.reason == "finished"
+    assert len(endless.paths(0)) == len(endless.paths(1)) == 50
+    later = [endless.url(visit.path, visit.host) for visit in endless.visits[before:]]
+    assert len(set(later)) == len(later) == 40
+    of_shop = [url for url in waiting if "/item/" in url]
+    assert [url for url in later if "/item/" in url] != []
+    assert sorted(url for url in later if "/item/" in url) == sorted(of_shop[:20]), "oldest first"
+
+
+def test_the_same_budget_again_fetches_nothing(endless: Endless, run: Callable[..., Crawl]) -> None:
+    for _ in range(2):
+        crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 8}, start_urls=[endless.url("/calendar/0")])
+        assert crawl.reason == "finished"
+        assert len(endless.visits) == 8
+
+
+def test_a_short_queue_is_filled_up_until_all_is_fetched(endless: Endless, run: Callable[..., Crawl]) -> None:
+    endless.link("/shop", *(f"/item/{number}" for number in range(60)))
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PENDING": 10}, start_urls=[endless.url("/shop")])
+    assert crawl.reason == "finished"
+    assert len(set(endless.paths())) == len(endless.paths()) == 61
+    assert crawl.stats["frontier/deferred"] >= 50
+    assert crawl.stats["frontier/pages/seen"] == 0
+
+
+def test_seeds_are_kept_beyond_the_budget_and_fetched_whatever_they_look_like(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    seeds = [endless.url(f"/seed/{number}") for number in range(40)]
+    odd = endless.url("/x/x/x/x", host=1)
+    crawl = run(LinkSpider, {"FRONTIER_HOST_PAGES": 2}, start_urls=[*seeds, odd])
+    assert len(endless.paths(0)) == 2
+    assert endless.paths(1) == ["/x/x/x/x"]
+    assert set(pages()) == {*seeds, odd}
+    assert crawl.stats["frontier/pages/seen"] == 38
+
+
+def test_a_seed_that_leads_into_a_trap_is_named_in_the_log(
+    endless: Endless, run: Callable[..., Crawl]
+) -> None:
+    seed = endless.on("/seed", status=301, headers={"Location": "/y/y/y"})
+    crawl = run(LinkSpider, start_urls=[seed])
+    assert endless.paths() == ["/seed"]
+    assert crawl.reason == "finished"
+    assert "WARNING: Refused <GET" in crawl.log
+    assert "comes from a seed" in crawl.log
+
+
+def test_a_depth_that_grows_brings_back_what_lay_deeper(endless: Endless, run: Callable[..., Crawl]) -> None:
+    seed = endless.url("/deep")
+    run(LinkSpider, {"FRONTIER_DEPTH": 2}, start_urls=[seed])
+    assert len(endless.visits) == 3
+    run(LinkSpider, {"FRONTIER_DEPTH": 5}, start_urls=[seed])
+    assert len(endless.visits) == len(set(endless.paths())) == 6
+
+
+def test_what_a_sitemap_lists_meets_budgets_and_traps(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    listed = [endless.url(f"/page/{number}") for number in range(12)]
+    trap = endless.url("/z/z/z")
+    entries = "".join(f"<url><loc>{url}</loc></url>" for url in (*listed, trap))
+    schema = "http://www.sitemaps.org/schemas/sitemap/0.9"
+    endless.on("/sitemap.xml", body=f'<urlset xmlns="{schema}">{entries}</urlset>')
+    settings = {**ADDON, "FRONTIER_SITEMAPS": True, "FRONTIER_HOST_PAGES": 6}
+    crawl = run(LinkSpider, settings, start_urls=[endless.url("/home")])
+    assert crawl.reason == "finished"
+    assert len(endless.paths()) == 6
+    assert crawl.stats["frontier/deferred"] == crawl.stats["frontier/pages/seen"] == 8
+    assert crawl.stats["frontier/sitemaps/new"] == 4
+    assert crawl.stats["frontier/traps/repeated_segments"] == 1
+    assert trap not in pages()
+    run(LinkSpider, {**settings, "FRONTIER_HOST_PAGES": 0}, start_urls=[endless.url("/home")])
+    assert sorted(endless.paths()) == sorted(["/home", "/sitemap.xml", *(f"/page/{n}" for n in range(12))])
+
+
+def test_a_killed_crawl_keeps_to_its_budget(endless: Endless, start: Callable[..., Crawl]) -> None:
+    endless.default = Answer(delay=0.03)
+    endless.on("/shop", Answer(body=links(*(f"/item/{number}" for number in range(90)))))
+    settings = {"FRONTIER_HOST_PAGES": 40, "CONCURRENT_REQUESTS": 4}
+    for count in (10, 25):
+        crawl = start(LinkSpider, settings, start_urls=[endless.url("/shop")])
+        endless.wait(count)
+        crawl.kill()
+    crawl = start(LinkSpider, settings, start_urls=[endless.url("/shop")]).wait()
+    assert crawl.reason == "finished"
+    assert len(set(endless.paths())) == 40
+    assert len(endless.visits) <= 40 + 2 * 4, "only what was under way came again"
+    assert crawl.stats["frontier/pages/seen"] == 51
+
+
+# -- sub-domains without end -----------------------------------------------------------------------------
+
+
+class Loopback(CachingThreadedResolver):
+    """Every name is the server's first address."""
+
+    def getHostByName(self, name: str, timeout: Any = ()) -> Any:  # noqa: N802 - Twisted's name
+        return succeed("127.0.0.2")
+
+
+class WidePages(Web):
+    """Every page of trap.test links five hosts that are new; the sites link a few pages of their own."""
+
+    def _next(self, host: int, path: str) -> Answer:
+        port = self.url("").rpartition(":")[2]
+        kind, _, number = path.strip("/").partition("/")
+        if kind == "trap":
+            new = (int(number) * 5 + step for step in range(1, 6))
+            return Answer(body=links(*(f"http://h{each}.trap.test:{port}/trap/{each}" for each in new)))
+        return Answer(body=links(*(f"/{kind}/{int(number) * 3 + step}" for step in range(1, 4))))
+
+
+def test_sub_domains_without_end_crowd_nobody_out(run: Callable[..., Crawl]) -> None:
+    web = WidePages()
+    port = web.url("").rpartition(":")[2]
+    sites = [f"http://www.site{number}.test:{port}/site{number}/0" for number in range(9)]
+    settings = {
+        "DNS_RESOLVER": "test_budgets_crawl.Loopback",
+        "CLOSESPIDER_PAGECOUNT": 300,
+    }
+    crawl = run(LinkSpider, settings, start_urls=[f"http://h0.trap.test:{port}/trap/0", *sites])
+    web.close()
+    share = sum(path.startswith("/trap/") for path in web.paths()) / len(web.visits)
+    assert crawl.reason == "closespider_pagecount"
+    assert share < 0.2, "one domain of ten, with some room for chance"
+    assert crawl.stats["frontier/pages/failed"] == 0
+
+
+# -- the same content ------------------------------------------------------------------------------------
+
+
+class ItemSpider(LinkSpider):
+    """An item for every page, beside its links."""
+
+    name = "items"
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url, "same": response.meta.get("frontier_duplicate")}
+        yield from super().parse(response)
+
+
+@pytest.mark.parametrize("stops", [True, False])
+def test_a_branch_of_the_same_page_under_new_addresses_can_be_stopped(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], stops: bool
+) -> None:
+    """Every address below /copies gives the same page, which links two of them by relative addresses."""
+    same = links("1/", "2/")
+    for path in ("/", "/1/", "/2/", "/1/1/", "/1/2/", "/2/1/", "/2/2/"):
+        endless.on(path, body=same)
+    endless.on("/1/1/1/", body="the end")
+    endless.on("/", body=same, host=1)
+    settings = {**ADDON, "FRONTIER_DUPLICATES": "stop" if stops else None}
+    crawl = run(ItemSpider, settings, start_urls=[endless.url("/"), endless.url("/", 1)])
+    assert crawl.reason == "finished"
+    if not stops:
+        assert len(endless.paths(0)) > 7
+        assert "frontier/duplicates" not in crawl.stats
+        return
+    assert sorted(endless.paths(0)) == ["/", "/1/", "/2/"]
+    assert crawl.stats["frontier/duplicates"] == 2
+    assert crawl.stats["item_scraped_count"] == len(endless.visits), "the spider gets every page"
+    copy = pages()[endless.url("/1/")]
+    assert (copy.state, copy.reason) == (State.DONE, f"same content as {endless.url('/')}")
+    assert pages()[endless.url("/", 1)].reason == "", "another host may hold the same"
+    dropped = pages()[endless.url("/1/1/")]
+    assert dropped.state is State.SEEN, "the link graph has what was not followed"
+
+
+def test_duplicates_are_known_over_runs_and_a_page_is_no_duplicate_of_itself(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    endless.on("/one", body=links("/deeper"))
+    endless.on("/two", body=links("/deeper/still"))
+    endless.on("/copy", body=links("/deeper/still"))
+    settings = {**ADDON, "FRONTIER_DUPLICATES": "stop"}
+    run(LinkSpider, settings, start_urls=[endless.url("/one"), endless.url("/two")])
+    crawl = run(LinkSpider, settings, start_urls=[endless.url("/copy")])
+    assert crawl.stats["frontier/duplicates"] == 1
+    assert pages()[endless.url("/copy")].reason == f"same content as {endless.url('/two')}"
+    run(AgainSpider, settings, start_urls=[endless.url("/one")])
+    assert endless.paths().count("/one") == 2
+    assert pages()[endless.url("/one")].reason == ""
+
+
+class AgainSpider(LinkSpider):
+    """Visits its pages whether they are known or not."""
+
+    name = "again"
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, dont_filter=True, meta={"depth": 0})
