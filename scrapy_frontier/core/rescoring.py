@@ -345,7 +345,7 @@ class Rescoring:
             return True
         if pages >= max(_FIRST_RANKING, self.last_ranking.get("pages", 0) * grown):
             return True
-        return bool(interval) and read > 0 and now - self._ranked_at >= interval
+        return bool(interval) and pages > 0 and now - self._ranked_at >= interval
 
     def keep_ranking(self, about: dict[str, Any]) -> None:
         """Note in the open batch what the last ranking was."""
