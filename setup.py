@@ -8,7 +8,7 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 VERSION = re.search(r'__version__ = "(.+?)"', (HERE / "scrapy_frontier/__init__.py").read_text())[1]
 
-TEST = ["pytest>=8.4,<10", "hypothesis>=6.100", "networkx>=3.2", "igraph>=0.11"]
+TEST = ["pytest>=8.4,<10", "pytest-xdist>=3.6", "hypothesis>=6.100", "networkx>=3.2", "igraph>=0.11"]
 
 setup(
     name="scrapy-frontier",

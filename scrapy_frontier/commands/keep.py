@@ -18,7 +18,7 @@ from ..core.exchange import BadExport, Importer, export_records
 from ..core.findings import KINDS
 from ..core.store import Store
 from .look import size
-from .output import printable, progress
+from .output import printable, progress, replacing
 from .project import DATABASE
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def compact(call: Call) -> int:
 def export(call: Call) -> int:
     target = Path(call.arguments[0])
     count = 0
-    with call.project.open() as store, _replacing(target) as partial:
+    with call.project.open() as store, replacing(target) as partial:
         total = inspect.read_counts(store).next_page
         with gzip.open(partial, "wt", _LEVEL, encoding="ascii") as file:
             for record in progress(export_records(store, call.project.now), "exported", total):
@@ -113,17 +113,6 @@ def export(call: Call) -> int:
     else:
         call.output.text(f"Exported {count:,} pages to {target} ({size(written)}).")
     return 0
-
-
-@contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """A file beside *target* that takes its place once the block has ended well."""
-    partial = target.with_name(f"{target.name}.part")
-    try:
-        yield partial
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def import_(call: Call) -> int:

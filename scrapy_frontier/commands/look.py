@@ -1,4 +1,4 @@
-"""Commands that look: stats, hosts, queue, find, page, why, dump."""
+"""Commands that look: stats, hosts, queue, find, dump, page, why."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .output import Column, progress
 from .project import host_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..core.inspect import HostView
     from ..core.preview import Turn
@@ -78,6 +78,7 @@ def stats(call: Call) -> int:
             *((state, f"{count:,}") for state, count in found.states.items()),
             ("known pages", f"{found.known:,}"),
             ("hosts", f"{found.hosts:,}"),
+            ("links", _links(found.links)),
             ("attempts", f"{found.attempts:,}"),
             ("on disk", size(found.bytes)),
             ("last stop", "clean" if found.is_clean else "killed, or never run"),
@@ -87,11 +88,18 @@ def stats(call: Call) -> int:
     return 0
 
 
+def _links(found: object) -> str:
+    return f"{found:,} at the last ranking" if isinstance(found, int) else "not counted: nothing was ranked"
+
+
 def _ranking(found: dict[str, Any] | None) -> str:
     if found is None:
         return "none"
     try:
-        return f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links"
+        scorer = str(found.get("scorer", "")).lower()
+        return f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links, {scorer}".rstrip(
+            ", "
+        )
     except (KeyError, TypeError, ValueError):
         return "unreadable"
 
@@ -184,10 +192,10 @@ def dump(call: Call) -> int:
     what = call.options.what or "pages"
     as_csv = call.options.format == "csv" and not call.output.as_json
     with call.project.open() as store:
-        total = inspect.read_counts(store).next_page
-        records = progress(_queued(store) if what == "queue" else _described(store), "dumped", total)
+        total = None if what == "links" else inspect.read_counts(store).next_page
+        names, rows = _DUMPS[what]
+        records = progress(rows(store), "dumped", total)
         if as_csv:
-            names = _PLACE_NAMES if what == "queue" else _PAGE_NAMES
             writer = csv.DictWriter(call.output.raw(), names, lineterminator="\n")
             writer.writeheader()
             writer.writerows({name: _cell(value) for name, value in record.items()} for record in records)
@@ -202,8 +210,19 @@ def _described(store: Store) -> Iterator[dict[str, object]]:
         yield inspect.describe(page_id, page)
 
 
+def _linked(store: Store) -> Iterator[dict[str, object]]:
+    """Every link, pages as ids; 3 us each."""
+    from ..core.walk import every_link, flag_names  # loads NumPy and SciPy
+
+    for links in every_link(store):
+        for source, target, flags, weight in zip(*(part.tolist() for part in links), strict=True):
+            yield {"source": source, "target": target, "flags": flag_names(flags), "weight": weight}
+
+
 def _cell(value: object) -> object:
     """*value* as it can be written in any encoding."""
+    if isinstance(value, list):
+        return " ".join(value)
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     return value
@@ -225,21 +244,29 @@ def _queued(store: Store) -> Iterator[dict[str, object]]:
             yield {"id": page_id, "url": url, "host": place.host, **rank, "due": place.due}
 
 
+_DUMPS: dict[str, tuple[tuple[str, ...], Callable[[Store], Iterator[dict[str, object]]]]] = {
+    "pages": (_PAGE_NAMES, _described),
+    "queue": (_PLACE_NAMES, _queued),
+    "links": (("source", "target", "flags", "weight"), _linked),
+}
+
+
 # -- one page ----------------------------------------------------------------------------------------------
 
 
 def page(call: Call) -> int:
     project, output = call.project, call.output
-    request = project.request(call.arguments[0])
     with project.open(identified=True) as store:
-        page_id = inspect.find_page(store, project.fingerprint(request))
-        found = None if page_id is None else inspect.read_page(store, page_id)
-        if page_id is None or found is None:
-            return _unknown(call, store, request.url)
+        known = find_or_say(call, store)
+        if known is None:
+            return _MISSING
+        page_id, found = known
         path = inspect.path_to(store, found)
         redirects = inspect.redirects_of(store, found)
         facts = _facts(project, store, page_id, found)
+        score, links = _weight(store, page_id)
     answer = inspect.describe(page_id, found)
+    answer |= {"score": score, "links": links}
     answer["request"] = found.payload.decode(errors="backslashreplace") or None
     answer["path"] = [step.page.url if step.page else None for step in path]
     answer["redirects"] = [step.page.url if step.page else None for step in redirects]
@@ -254,9 +281,24 @@ def page(call: Call) -> int:
     return 0
 
 
+def find_or_say(call: Call, store: Store) -> tuple[int, Page] | None:
+    """The page that the first argument names; None after having said that it is not known."""
+    request = call.project.request(call.arguments[0])
+    page_id = inspect.find_page(store, call.project.fingerprint(request))
+    found = None if page_id is None else inspect.read_page(store, page_id)
+    if page_id is None or found is None:
+        _unknown(call, store, request.url)
+        return None
+    return page_id, found
+
+
 def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, object]]:
     for name in ("url", "state", "why", "id", "host", "priority", "attempts"):
         yield name, answer[name]
+    score, links = answer["score"], answer["links"]
+    yield "score", None if score is None else f"{score:.4g} at the last ranking or clean stop"
+    if links is None or links or page.status:
+        yield "links on it", "unreadable" if links is None else f"{links:,}"
     yield "HTTP", page.status or None
     yield "reason", page.reason or None
     yield "discovered", moment(page.discovered)
@@ -274,6 +316,18 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
     if len(path) > 1:
         for number, url in enumerate(path):
             yield ("path" if not number else ""), f"{number}: {url or 'a page that was forgotten'}"
+
+
+def _weight(store: Store, page_id: int) -> tuple[float | None, int | None]:
+    """The score that is kept of a page, and how many links are on it; None where they cannot be read."""
+    from ..core.top import kept_score  # loads NumPy and SciPy
+    from ..core.walk import links_out
+
+    try:
+        links = len(links_out(store, page_id))
+    except UnreadableRecord:
+        links = None
+    return kept_score(store, page_id), links
 
 
 def _parent(store: Store, page: Page) -> Page | None:

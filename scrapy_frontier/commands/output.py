@@ -10,10 +10,12 @@ import shutil
 import sys
 import textwrap
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 T = TypeVar("T")
 
@@ -114,14 +116,29 @@ def wrap(text: str, width: int) -> list[str]:
     return textwrap.wrap(printable(text), max(width, 20), break_on_hyphens=False)
 
 
-def progress(items: Iterable[T], doing: str, total: int | None = None) -> Iterator[T]:
-    """Pass *items* on, and say on standard error how far we are once it takes longer than two seconds."""
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A file beside *target* that takes its place once the block has ended well."""
+    partial = target.with_name(f"{target.name}.part")
+    try:
+        yield partial
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def progress(items: Iterable[T], doing: str, total: int | None = None, each: int = 1) -> Iterator[T]:
+    """Pass *items* on, and say on standard error how far we are once it takes longer than two seconds.
+
+    An item stands for *each* of what is counted.
+    """
     begin = said = time.monotonic()
     is_terminal = sys.stderr.isatty()
-    count = 0
-    for count, item in enumerate(items, 1):
+    look = max(256 // each, 1)
+    for number, item in enumerate(items, 1):
         yield item
-        if not count % 256 and (now := time.monotonic()) - said >= _PROGRESS_AFTER:
+        count = number * each
+        if not number % look and (now := time.monotonic()) - said >= _PROGRESS_AFTER:
             said = now
             share = f" of {total:,} ({min(100 * count // total, 100)} %)" if total else ""
             text = f"{doing}: {count:,}{share}, {now - begin:.0f} s"

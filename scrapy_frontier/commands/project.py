@@ -16,13 +16,13 @@ from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 
-from .. import requests
+from .. import addon, requests
 from ..core import inspect
 from ..core.errors import FrontierError
 from ..core.hosts import host_of
 from ..core.store import Store
 from ..grouping import Addresses, unit_function
-from ..settings import FrontierSettings, default_politeness, slot_politeness
+from ..settings import FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,10 +31,12 @@ if TYPE_CHECKING:
 
     from ..core.inspect import DelayOf
     from ..core.records import Page
+    from ..core.scorer import Scorer
 
 DATABASE = "leveldb"
 # What in a payload makes a request another one than a plain GET of its URL.
 _TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"')
+_ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
 _CODEC = requests.Codec(Spider("frontier"))
 
 
@@ -158,6 +160,26 @@ class Project:
         if not settings.getbool("ROBOTSTXT_OBEY"):
             return ""
         return str(settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"] or "")
+
+    def scorer(self, name: str | None, kept: str) -> Scorer:
+        """A new scorer: *name*, or that of the settings, or the one of the last ranking, *kept*.
+
+        Raises `FrontierSetting` for a name that is none.
+        """
+        from ..core.mixed import SCORERS  # loads NumPy and SciPy
+
+        name = name or self._scorer_name or (kept if kept in SCORERS else "fifo")
+        if name in SCORERS:
+            return SCORERS[name]()
+        return load_scorer(name, Crawler(self.spider, self.settings))  # type: ignore[arg-type]
+
+    @property
+    def _scorer_name(self) -> str | None:
+        """What the settings say; add-ons are not run for a command, so what ours would set is said here."""
+        if self.settings.get("FRONTIER_SCORER"):
+            return self.frontier_settings.scorer
+        has_addon = _ADDONS & set(self.settings.getdict("ADDONS"))
+        return addon.SETTINGS["FRONTIER_SCORER"] if has_addon else None
 
     def delays(self, store: Store) -> DelayOf:
         """The delay of a host by the settings or by its robots.txt in *store*, and who asks for it."""

@@ -56,6 +56,7 @@ class Check:
         self._set_aside = 0  # of these, how many the crawl has counted as failed already
         self._highest = [-1, keys.FIRST_VISIT - 1]  # page id, id of a further visit
         self._attempts = 0
+        self._host_rows = 0
         self.rows = 0  # read so far
 
     def run(self) -> Iterator[Finding]:
@@ -379,6 +380,7 @@ class Check:
 
     def _hosts(self) -> Iterator[Finding]:
         for key, value in self._scan(keys.HOST):
+            self._host_rows += 1
             name = key[1:].decode(errors="replace")
             expected = self._expected(name)
             try:
@@ -395,6 +397,7 @@ class Check:
         for name in list(self._tally.hosts):
             expected = self._expected(name)
             if any(expected):
+                self._host_rows += 1
                 yield self._found("missing host row", name, differences((0,) * 5, expected))
                 was_visited = expected[1] or expected[2]
                 self._write_host(name, expected, HostRow(visited=self._now if was_visited else 0.0))
@@ -431,9 +434,12 @@ class Check:
             wrong.append(f"next page {counts.next_page}, but page {next_page - 1} is there")
         if counts.next_visit < next_visit:
             wrong.append(f"next visit {counts.next_visit}, but visit {next_visit - 1} is there")
+        if counts.hosts != self._host_rows:
+            wrong.append(f"hosts {counts.hosts}, in truth {self._host_rows}")
         if not wrong:
             return
         counts.states[:] = self._tally.states
+        counts.hosts = self._host_rows
         counts.next_page = max(counts.next_page, next_page)
         counts.next_visit = max(counts.next_visit, next_visit)
         counts.attempts = counts.attempts or self._attempts

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import inspect, keys, records, varint
 from .cooldown import COOLDOWN, Cooldown, cooldown_key, encode_cooldown, read_cooldown
 from .errors import FrontierError, UnreadableRecord
+from .exchange_graph import GRAPH_KINDS, GraphImporter, graph_records
+from .exchange_sites import SITE_KINDS, site_records, site_row
 from .findings import salvage
 from .ledger import Tally
 from .lifecycle import State
@@ -48,7 +50,7 @@ def export_records(store: Store, now: float) -> Iterator[Record]:
     """Every record of the frontier, the header first and the number of records last."""
     count = 0
     parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
-    for part in (*parts, _bodies(store)):
+    for part in (*parts, site_records(store), _bodies(store), graph_records(store)):
         for record in part:
             count += 1
             yield record
@@ -154,8 +156,8 @@ def _bodies(store: Store) -> Iterator[Record]:
 
 def _aside(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.ASIDE):
-        if len(key) != len(keys.aside_key(0)):  # of the link graph, which does not travel
-            continue
+        if len(key) != len(keys.aside_key(0)):
+            continue  # of the link graph, and travels with it
         yield {"aside": int.from_bytes(key[1:], "big"), "bytes": b64encode(value).decode()}
 
 
@@ -188,7 +190,8 @@ class Importer:
         self._tally = Tally()
         self._visited: dict[str, float] = {}
         self._counts = Counts.none()
-        self._merged: set[int] = set()
+        self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
+        self._graph = GraphImporter(self._put, self._merged)
         self._not_rebuilt = 0
         self._unknown = 0
         self._to_place = 0  # queued and deferred pages less the rows that lead to them
@@ -252,7 +255,6 @@ class Importer:
     def _page(self, record: Record) -> None:
         page_id, page = _number(record, "page"), _page_of(record)
         if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
-            self._merged.add(page_id)
             return
         self._put(keys.page_key(page_id), records.encode_page(page))
         self._tally.count(inspect.host_of_page(page), page.state)
@@ -267,7 +269,11 @@ class Importer:
             self._not_rebuilt += 1
             text = page.url.encode("utf-8", "surrogatepass") + page.payload + keys.id_bytes(page_id)
             fingerprint = hashlib.sha256(text).digest()[:20]  # nobody asks for it again, but it is kept
-        if fingerprint in self._fresh or self._store.get(keys.INDEX + fingerprint) is not None:
+        twin = self._fresh.get(fingerprint)
+        if twin is None and (stored := self._store.get(keys.INDEX + fingerprint)) is not None:
+            twin = keys.index_id(stored)
+        if twin is not None:
+            self._merged[page_id] = twin
             return False
         self._fresh[fingerprint] = page_id
         is_seen = page.state is State.SEEN and not page.is_deferred
@@ -322,6 +328,12 @@ class Importer:
         cooldown = Cooldown(until, _number(record, "strikes"), since, _text(record, "reason"))
         self._put(cooldown_key(_text(record, "cooldown")), encode_cooldown(cooldown))
 
+    def _site(self, record: Record) -> None:
+        self._put(*site_row(record))
+
+    def _links(self, record: Record) -> None:
+        self._graph.take(record)
+
     def _aside(self, record: Record) -> None:
         self._put(keys.aside_key(_number(record, "aside")), b64decode(_text(record, "bytes"), validate=True))
 
@@ -332,25 +344,28 @@ class Importer:
         "deferred": _deferred,
         "orders": _orders,
         "cooldown": _cooldown,
+        **dict.fromkeys(SITE_KINDS, _site),
         "aside": _aside,
         "body": _body,
+        **dict.fromkeys(GRAPH_KINDS, _links),
         "host": _host,
     }
 
     def _finish(self, header: Record) -> Imported:
+        self._graph.finish()
         hosts = self._tally.hosts
         for name in {**hosts, **self._visited}:
             queued, done, failed, deferred, excluded = hosts.get(name, (0,) * 5)
             row = HostRow(queued, done, failed, self._visited.get(name, 0.0), deferred, excluded)
             self._put(keys.host_key(name), records.encode_host(row))
         self._counts.states[:] = self._tally.states
+        self._counts.hosts = len({**hosts, **self._visited})
         self._put(keys.COUNTS, records.encode_counts(self._counts))
         if header.get("is_clean"):
             self._put(keys.CLEAN, b"")
         self._flush()
         pages = sum(self._counts.states)
-        host_rows = len({**hosts, **self._visited})
-        return Imported(pages, host_rows, len(self._merged), self._not_rebuilt, self._unknown)
+        return Imported(pages, self._counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
 
 
 def _number(record: Record, name: str) -> int:

@@ -10,6 +10,7 @@ a snapshot gives; `docs/format.md` names them.
 
 from __future__ import annotations
 
+from heapq import merge
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -64,6 +65,23 @@ class Repacked(NamedTuple):
     key: bytes
     value: bytes
     rows: list[Row]
+
+
+class Links(NamedTuple):
+    """Some links, ascending by source, then target: four arrays of one length (int64, uint8, float32)."""
+
+    sources: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    flags: NDArray[np.uint8]
+    weights: NDArray[np.float32]
+
+
+class Stretch(NamedTuple):
+    """All that is stored of the links of `SEGMENT` pages from ``first`` on: (page, row) and a segment."""
+
+    first: int
+    rows: list[tuple[int, bytes]]
+    segment: bytes
 
 
 def row_key(source: int) -> bytes:
@@ -185,6 +203,50 @@ def _assemble(parts: list[Part], pages: int) -> Graph:
     return Graph(indptr.astype(indices.dtype), indices, flags, weights)
 
 
+def stretches(loose: Iterable[Row], packed: Iterable[Row]) -> Iterator[Stretch]:
+    """What is stored, in order of the pages: for those who need not have the whole graph at once."""
+    rows = merge(_numbered(loose), _numbered(packed))
+    for first, group in groupby(rows, lambda row: row[0]):
+        stretch = Stretch(first, [], b"")
+        for _, key, value in group:
+            if key[:1] == ROW:
+                stretch.rows.append((key_id(key), value))
+            else:
+                stretch = stretch._replace(segment=value)
+        yield stretch
+
+
+def _numbered(rows: Iterable[Row]) -> Iterator[tuple[int, bytes, bytes]]:
+    for key, value in rows:
+        yield key_id(key) // SEGMENT * SEGMENT, key, value
+
+
+def links_in(stretch: Stretch, pages: int = 1 << 8 * _ID_BYTES) -> Links:
+    """The links of a stretch; 5 to 10 million a second. Raises `ValueError` on damaged bytes, and on links
+    to a page from *pages* on."""
+    first, rows, segment = stretch
+    parts = list(segments.decode_rows(rows)) if rows else []
+    newer = np.array([source for source, _ in rows], np.int64)
+    for part in segments.unpack(first, segment):
+        parts.append(segments.only(part, ~np.isin(part.sources, newer)) if rows else part)
+    parts = [part for part in parts if len(part.targets)]
+    if not parts:
+        nothing = np.zeros(0, np.int64)
+        return Links(nothing, nothing, nothing.astype(np.uint8), nothing.astype(np.float32))
+    sources = np.concatenate([np.repeat(part.sources, part.degrees) for part in parts])
+    targets = np.concatenate([part.targets for part in parts])
+    if targets.min() < 0 or targets.max() >= pages:
+        raise ValueError(f"links from pages {first} on lead to page {targets.max()}, which was never found")
+    flags = np.concatenate([np.full(len(part.targets), part.flags & FLAGS, np.uint8) for part in parts])
+    weights = np.concatenate([_weights_of(part) for part in parts])
+    order = np.lexsort((targets, sources))
+    return Links(sources[order], targets[order], flags[order], weights[order])
+
+
+def _weights_of(part: Part) -> NDArray[np.float32]:
+    return np.ones(len(part.targets), np.float32) if part.codes is None else _WEIGHTS[part.codes]
+
+
 def transpose(graph: Graph) -> Graph:
     """The graph of in-links: page i is linked from ``indices[indptr[i]:indptr[i + 1]]``, ascending."""
     n, links = graph.pages, len(graph.indices)
@@ -197,6 +259,12 @@ def transpose(graph: Graph) -> Graph:
 def in_links(graph: Graph, page: int) -> NDArray[np.int64]:
     """The pages that link to *page*, ascending; one pass over the links (0.5 ms a million)."""
     return np.searchsorted(graph.indptr, np.flatnonzero(graph.indices == page), side="right") - 1
+
+
+def ranking_weights(graph: Graph) -> NDArray[np.float32] | None:
+    """`link_weights`, or None where each link counts as much."""
+    is_plain = graph.weights is None and not (graph.flags & NOFOLLOW).any()
+    return None if is_plain else link_weights(graph)
 
 
 def link_weights(graph: Graph, internal: float = 1.0) -> NDArray[np.float32]:

@@ -115,6 +115,7 @@ class Host:
         "in_flight_before",
         "is_blocked",
         "is_doubted",
+        "is_kept",
         "jitter",
         "leased",
         "more",
@@ -154,6 +155,7 @@ class Host:
         self.in_flight_before = 0
         self.domain: Domain | None = None
         self.is_blocked = False
+        self.is_kept = True  # has a row on disk, or in the open batch
         self.place = Place.IDLE
         self.tally: Tally | None = None
         self.tallied = (0, 0, 0, 0)

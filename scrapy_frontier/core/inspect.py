@@ -39,6 +39,7 @@ class Summary(NamedTuple):
     known: int
     attempts: int
     hosts: int
+    links: int | None
     bytes: int
     is_clean: bool
     ranking: dict[str, Any] | None
@@ -86,13 +87,14 @@ def read_counts(store: Store) -> Counts:
 
 
 def summary(store: Store) -> Summary:
-    """Pages, attempts and size from kept counters; hosts are counted, 0.5 us each."""
+    """All from kept counters; ``links`` are those of the last ranking, None where there was none."""
     counts = read_counts(store)
     states = {state.name.lower(): counts.states[state] for state in State if state is not State.LEASED}
-    hosts = sum(1 for _ in store.scan(keys.HOST))
     is_clean = store.get(keys.CLEAN) is not None
+    ranking = last_ranking(store)
+    links = ranking.get("links") if ranking is not None else None
     return Summary(
-        states, counts.next_page, counts.attempts, hosts, store.size(), is_clean, last_ranking(store)
+        states, counts.next_page, counts.attempts, counts.hosts, links, store.size(), is_clean, ranking
     )
 
 

@@ -147,8 +147,14 @@ class Journal:
         """Put the row of a host that is about to be forgotten into the open batch."""
         if host in self._touched:
             self._touched.remove(host)
+            self._count_host(host)
             self.left.add(host.name)
             self.put(keys.host_key(host.name), records.encode_host(host.row()))
+
+    def _count_host(self, host: Host) -> None:
+        if not host.is_kept:  # it gets its first row
+            host.is_kept = True
+            self.counts.hosts += 1
 
     def commit(self) -> None:
         """Write the open batch atomically; does nothing when nothing is open.
@@ -160,6 +166,7 @@ class Journal:
         self.check()
         put = self.put
         for host in self._touched:
+            self._count_host(host)
             row = records.pack_host(
                 host.queued, host.done, host.failed, host.visited, host.deferred, host.excluded
             )

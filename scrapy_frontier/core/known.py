@@ -246,6 +246,7 @@ class Known:
                 self.commit()
             stored = self._store.get(keys.host_key(name))
             host = self._load_host(name, self._host_row(name, stored) if stored else HostRow())
+            host.is_kept = stored is not None
         return host
 
     def _host_row(self, name: str, stored: bytes) -> HostRow:

@@ -156,22 +156,25 @@ def decode_host(data: bytes) -> HostRow:
         raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error
 
 
-_COUNTS = struct.Struct(f">QQQ{len(_STATES)}Q")
+_COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQ")
 
 
 class Counts:
-    """Kept counters: next ids, attempts, and pages in each state (``LEASED`` pages count as queued).
+    """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
 
     Further visits of a page (``dont_filter``) count while they are queued, and no longer.
     """
 
-    __slots__ = ("attempts", "next_page", "next_visit", "states")
+    __slots__ = ("attempts", "hosts", "next_page", "next_visit", "states")
 
-    def __init__(self, next_page: int, next_visit: int, attempts: int, states: list[int]) -> None:
+    def __init__(
+        self, next_page: int, next_visit: int, attempts: int, states: list[int], hosts: int = 0
+    ) -> None:
         self.next_page = next_page
         self.next_visit = next_visit
         self.attempts = attempts
         self.states = states
+        self.hosts = hosts
 
     @classmethod
     def none(cls) -> Counts:
@@ -183,12 +186,12 @@ class Counts:
 
 
 def encode_counts(counts: Counts) -> bytes:
-    return _COUNTS.pack(counts.next_page, counts.next_visit, counts.attempts, *counts.states)
+    return _COUNTS.pack(counts.next_page, counts.next_visit, counts.attempts, *counts.states, counts.hosts)
 
 
 def decode_counts(data: bytes) -> Counts:
     try:
-        next_page, next_visit, attempts, *states = _COUNTS.unpack_from(data)
-        return Counts(next_page, next_visit, attempts, states)
+        next_page, next_visit, attempts, *states, hosts = _COUNTS.unpack_from(data)
+        return Counts(next_page, next_visit, attempts, states, hosts)
     except struct.error as error:
         raise UnreadableRecord(f"counts row of {len(data)} bytes: {error}") from error

@@ -12,6 +12,7 @@ the queue rows say, which a kill cannot make untrue.
 from __future__ import annotations
 
 import json
+import math
 import struct
 from array import array
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .adjacency import Edge
     from .hosts import Host, Hosts
     from .journal import Journal
+    from .ranking import Ranking
     from .scorer import Change, Scorer
     from .store import Store
 
@@ -44,9 +46,9 @@ _LEAST = 2  # the least bucket of a row
 AVERAGE = bucket(1.0)
 _OWN_TURN = 11  # bytes of a rank whose turn is the page's own id
 _RECENT = 4000  # pages whose host and priority are kept, in each of two generations; 150 bytes each
-_BLOCK = 4096  # pages in a piece of a column
+BLOCK = 4096  # pages in a piece of a column
 _FIRST_RANKING = 30  # pages known or read
-_CONTENT = struct.Struct(">f")
+CONTENT = struct.Struct(">f")
 
 
 class Rescoring:
@@ -128,7 +130,7 @@ class Rescoring:
 
     def judged(self, page_id: int, content_score: float) -> None:
         """Keep the callback's opinion of a page; it counts from the next ranking or parsed page on."""
-        self._journal.put(keys.content_key(page_id), _CONTENT.pack(content_score))
+        self._journal.put(keys.content_key(page_id), CONTENT.pack(content_score))
         self._journal.is_open = True
         self._judged.add(page_id)
         self.scorer.judged(page_id, content_score)
@@ -274,9 +276,9 @@ class Rescoring:
         rows = list(self._store.scan(keys.CONTENT, after, limit))
         for key, value in rows:
             page_id = int.from_bytes(key[1:], "big")
-            if len(value) == _CONTENT.size and page_id < len(self._buckets):
+            if len(value) == CONTENT.size and page_id < len(self._buckets):
                 self._judged.add(page_id)
-                self.scorer.judged(page_id, _CONTENT.unpack(value)[0])
+                self.scorer.judged(page_id, CONTENT.unpack(value)[0])
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def _load_queue(self, after: bytes, limit: int) -> bytes | None:
@@ -317,7 +319,7 @@ class Rescoring:
         for _ in range(max(limit // 1000, 1)):
             if first >= pages:
                 return None
-            stop = min(first + _BLOCK, pages)
+            stop = min(first + BLOCK, pages)
             for name in self.scorer.columns:
                 codes = self.scorer.column(name, first, stop)
                 self._journal.put(keys.column_key(name, first), codes.astype(">u2").tobytes())
@@ -351,6 +353,20 @@ class Rescoring:
         self._ranked_at = about.get("at")
         self._journal.put(keys.RANKING, json.dumps(about).encode())
         self._journal.is_open = True
+
+
+def about_ranking(ranking: Ranking, scorer: Scorer, pages: int, links: int, now: float) -> dict[str, Any]:
+    """What is kept of a ranking."""
+    return {
+        "at": now,
+        "scorer": type(scorer).__name__,
+        "pages": pages,
+        "links": links,
+        "iterations": ranking.iterations,
+        "error_bound": ranking.error_bound if math.isfinite(ranking.error_bound) else None,
+        "seconds": round(ranking.seconds, 3),
+        "converged": ranking.converged,
+    }
 
 
 class _Steps:

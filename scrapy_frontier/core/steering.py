@@ -45,6 +45,7 @@ class Steering:
         self._fingerprint_of = fingerprint_of
         self._journal = Journal(store)
         self._hosts: dict[str, Host] = {}
+        self._packed: dict[bytes, bool] = {}  # segments of the link graph: is there one?
         self._steps = 0
 
     def commit(self) -> None:
@@ -61,8 +62,9 @@ class Steering:
     def _host(self, name: str) -> Host:
         host = self._hosts.get(name)
         if host is None:
-            row = inspect.host_row(self._store.get(keys.host_key(name)))
-            host = self._hosts[name] = Host(name, row, _NO_DELAY)
+            stored = self._store.get(keys.host_key(name))
+            host = self._hosts[name] = Host(name, inspect.host_row(stored), _NO_DELAY)
+            host.is_kept = stored is not None
         return host
 
     # -- queue again -----------------------------------------------------------------------------------
@@ -117,11 +119,12 @@ class Steering:
                 yield count
         self._forget_by_index(without_index)
         self.commit()
-        row = inspect.host_row(self._store.get(keys.host_key(name)))
-        if row == HostRow():  # never visited: nothing worth keeping
-            batch = self._store.batch()
-            batch.delete(keys.host_key(name))
-            self._store.write(batch)
+        stored = self._store.get(keys.host_key(name))
+        if stored is not None and inspect.host_row(stored) == HostRow():  # never visited: not worth keeping
+            self._journal.delete(keys.host_key(name))
+            self._journal.counts.hosts -= 1
+            self._journal.is_open = True
+            self.commit()
         yield count + len(without_index)
 
     def _pages_of(self, name: str) -> Iterator[_Doomed]:
@@ -162,6 +165,8 @@ class Steering:
         host = self._host(inspect.host_of_page(page) if place is None else place.host)
         journal.delete(keys.page_key(page_id))
         journal.delete(keys.aside_key(page_id))
+        if page_id < keys.FIRST_VISIT:
+            self._forget_links(page_id)
         if fingerprint is not None:
             journal.delete(keys.INDEX + fingerprint)
         if place is not None:
@@ -170,6 +175,19 @@ class Steering:
         elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
             self._uncount_page(host, page_id, page)
         self._step()
+
+    def _forget_links(self, page_id: int) -> None:
+        """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
+        from . import graph  # loads NumPy and SciPy
+
+        segment = graph.segment_key(page_id)
+        if segment not in self._packed:
+            self._packed[segment] = self._store.get(segment) is not None
+        if self._packed[segment]:  # an empty row counts before it, and goes when it is packed anew
+            self._journal.put(graph.row_key(page_id), b"")
+        else:
+            self._journal.delete(graph.row_key(page_id))
+        self._journal.delete(keys.content_key(page_id))
 
     def _uncount_page(self, host: Host, page_id: int, page: Page) -> None:
         """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""

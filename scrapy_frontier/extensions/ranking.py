@@ -214,18 +214,11 @@ class _Run:
 
     def about(self, now: float) -> dict[str, Any]:
         """What is kept of the ranking."""
-        ranking = self.ranking
-        assert ranking is not None
-        return {
-            "at": now,
-            "scorer": type(self._scorer).__name__,
-            "pages": self.pages,
-            "links": self.links,
-            "iterations": ranking.iterations,
-            "error_bound": ranking.error_bound,
-            "seconds": round(ranking.seconds, 3),
-            "converged": ranking.converged,
-        }
+        from ..core.rescoring import about_ranking
+
+        assert self.ranking is not None
+        assert self._scorer is not None
+        return about_ranking(self.ranking, self._scorer, self.pages, self.links, now)
 
     def next_packed(self) -> Repacked | float | None:
         """The next segment to put in place; seconds to wait for it; None when there is no more."""
@@ -254,14 +247,12 @@ class _Run:
         self.is_ranked.set()
 
     def _rank(self, scorer: Scorer) -> None:
-        from ..core.adjacency import NOFOLLOW
-        from ..core.graph import link_weights
+        from ..core.graph import ranking_weights
         from ..core.linkgraph import Stopped
 
         stop = self._stopped.is_set
         graph = self._snapshot.read(stop)
-        is_plain = graph.weights is None and not (graph.flags & NOFOLLOW).any()
-        weights = None if is_plain else link_weights(graph)
+        weights = ranking_weights(graph)
         self.pages, self.links = graph.pages, len(graph.indices)
         ranking = scorer.rank(graph.indptr, graph.indices, weights, stop=stop, clock=time.perf_counter)
         if stop():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -19,11 +20,13 @@ import scrapy_frontier
 from scrapy_frontier import requests
 from scrapy_frontier.commands import Command
 from scrapy_frontier.core import keys, records
+from scrapy_frontier.core.adjacency import INTERNAL, NOFOLLOW, REDIRECT, Edge
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import Politeness, host_of
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.store import Store
 
 if TYPE_CHECKING:
@@ -113,6 +116,70 @@ def crawl(directory: Path, pages: int = 60, hosts: int = 5, ended: int = 24) -> 
     fetch(frontier, Outcome(Event.REDIRECTED, 301, f"led to {urls[-1]}", target=target))
     frontier.discover([link(urls[0], again=True)], NOW)  # a further visit
     frontier.close()
+
+
+REDIRECTED = Outcome(Event.REDIRECTED, 301, "led on")
+
+
+def crawl_web(
+    directory: Path, pages: int = 300, read: int = 120, scorer: str | None = "mixed", packed: int = 0
+) -> dict[int, list[Edge]]:
+    """A frontier with a link graph: *read* of *pages* are read, in the order of *scorer*, and each links
+    pages drawn from all, the low numbers most; the links, by page. The first *packed* pages read have
+    theirs in segments."""
+    chance = random.Random(7)
+    frontier = start(directory, scorer=make(scorer) if scorer else None)
+    frontier.discover([link(web_url(0))], NOW)
+    written: dict[int, list[Edge]] = {}
+    for number in range(read):
+        lease = frontier.lease(NOW + number)
+        assert lease is not None
+        targets = {int(pages * chance.random() ** 3) for _ in range(8)} | {(lease.page_id * 2 + 1) % pages}
+        urls = [web_url(target) for target in sorted(targets)]
+        frontier.discover([link(url, parent=lease.page_id) for url in urls], NOW + number)
+        ids = [frontier.find(fingerprint(url)) for url in urls]
+        edges = [
+            Edge(found, chance.choice((0, 0, INTERNAL, NOFOLLOW | INTERNAL)), chance.choice((1.0, 1.0, 0.5)))
+            for found in ids
+            if found is not None
+        ]
+        outcome = FETCHED
+        if number == 5:
+            edges, outcome = [Edge(edges[0].target, REDIRECT)], REDIRECTED._replace(target=edges[0].target)
+        frontier.judge(lease.page_id, 2.0 if number % 7 == 0 else 1.0)
+        frontier.release(lease.id, outcome, NOW + number, edges)
+        written[lease.page_id] = sorted(edges)
+        if number == packed - 1:
+            frontier.commit()
+            snapshot = frontier.graph.snapshot()
+            for each in snapshot.repack(bool):
+                for _ in frontier.graph.put_in_place(each):
+                    pass
+            snapshot.close()
+    frontier.close()
+    return written
+
+
+def crawl_on(directory: Path, count: int, scorer: str, pages: int = 300) -> list[str]:
+    """The next *count* URLs that a crawl with *scorer* reads, each of which links two pages and is ranked
+    half-way; nothing is kept clean."""
+    frontier = start(directory, scorer=make(scorer))
+    found: list[str] = []
+    for number in range(count):
+        lease = frontier.lease(NOW + 1000 + number)
+        if lease is None:
+            break
+        found.append(lease.page.url)
+        urls = [web_url((lease.page_id * factor + 3) % pages) for factor in (5, 11)]
+        frontier.discover([link(url, parent=lease.page_id) for url in urls], NOW)
+        edges = [Edge(page_id) for url in urls if (page_id := frontier.find(fingerprint(url))) is not None]
+        frontier.release(lease.id, FETCHED, NOW + 1000 + number, edges)
+    frontier.close()
+    return found
+
+
+def web_url(number: int) -> str:
+    return f"http://h{number % 5}.example/{number}"
 
 
 # -- rows --------------------------------------------------------------------------------------------------

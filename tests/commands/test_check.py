@@ -118,6 +118,12 @@ def wrong_counts(directory: Path) -> None:
     change(directory, {keys.COUNTS: records.encode_counts(counts)})
 
 
+def wrong_number_of_hosts(directory: Path) -> None:
+    counts = records.decode_counts(rows(directory)[keys.COUNTS])
+    counts.hosts -= 2
+    change(directory, {keys.COUNTS: records.encode_counts(counts)})
+
+
 def no_counts(directory: Path) -> None:
     change(directory, delete=(keys.COUNTS,))
 
@@ -229,6 +235,7 @@ DAMAGES = [
     Damage(row_of_another_host, ["queue row in another host's queue"]),
     Damage(bad_queue_row, ["unreadable queue row", "unreadable queue row"]),
     Damage(wrong_counts, ["wrong counts"]),
+    Damage(wrong_number_of_hosts, ["wrong counts"]),
     Damage(no_counts, ["wrong counts"]),
     Damage(unreadable_counts, ["wrong counts"]),
     Damage(wrong_host_row, ["wrong host row"]),

@@ -8,11 +8,27 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from stores import NOW, Frontiers, change, check, crawl, first, order, pages, rows
+from stores import (
+    NOW,
+    Frontiers,
+    change,
+    check,
+    crawl,
+    crawl_on,
+    crawl_web,
+    first,
+    order,
+    pages,
+    rows,
+    web_url,
+)
 
-from scrapy_frontier.core import keys
+from scrapy_frontier.core import graph, keys
 from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
 from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.listings import Listing, decode_listing, encode_listing, listing_key
+from scrapy_frontier.core.robots import Verdict
+from scrapy_frontier.core.robots_copy import ROBOTS, Copy, copy_key, decode_copy, encode_copy
 from scrapy_frontier.core.store import Store
 
 if TYPE_CHECKING:
@@ -99,6 +115,100 @@ def test_damaged_pages_travel_with_their_bytes(tmp_path: Path, capsys: pytest.Ca
     assert check(tmp_path / "new") == []
     assert rows(tmp_path / "new")[keys.aside_key(page_id)] == hurt
     assert pages(tmp_path / "new")[page_id].state is State.GONE
+
+
+# -- the link graph, and what the scorer keeps ---------------------------------------------------------------
+
+
+@pytest.fixture(params=[0, 90], ids=["loose", "packed"])
+def web(request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    crawl_web(tmp_path / "old", pages=600, packed=request.param)
+    frontier = Frontiers(tmp_path / "old", capsys)
+    frontier("rank", "--scorer", "mixed")
+    return frontier
+
+
+def moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    """The frontier in *old*, in another place."""
+    assert Frontiers(tmp_path / "old", capsys)("export", tmp_path / "x.gz").code == 0
+    said = Frontiers(tmp_path / "new", capsys)("import", tmp_path / "x.gz")
+    assert said.code == 0, said.err
+    return Frontiers(tmp_path / "new", capsys)
+
+
+def test_the_link_graph_travels(tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]) -> None:
+    new = moved(tmp_path, capsys)
+    assert check(tmp_path / "new") == []
+    for command in (("dump", "--what", "links"), ("top", "--json"), ("top", "--by", "authority", "--json")):
+        assert new(*command).out == web(*command).out
+    assert new("stats", "--json").json["ranking"] == web("stats", "--json").json["ranking"]
+
+
+def test_a_crawl_with_a_scorer_goes_on_the_same_way(
+    tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its scores move with the links it finds, so what the scorer knew has to be there too."""
+    moved(tmp_path, capsys)
+    expected = crawl_on(tmp_path / "old", 1000, "mixed", pages=1500)
+    assert len(expected) == 1000
+    assert crawl_on(tmp_path / "new", 1000, "mixed", pages=1500) == expected
+
+
+def test_opinions_that_are_in_no_column_yet_travel(
+    tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change(tmp_path / "old", {keys.content_key(7): bytes.fromhex("3e99999a")})
+    moved(tmp_path, capsys)
+    assert rows(tmp_path / "new")[keys.content_key(7)] == bytes.fromhex("3e99999a")
+
+
+def test_damaged_links_travel_with_their_bytes(
+    tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    torn = {graph.row_key(5): b"\xff", graph.row_key(6): b""}
+    if (segment := graph.segment_key(0)) in rows(tmp_path / "old"):
+        torn[segment] = rows(tmp_path / "old")[segment][:-2]
+    change(tmp_path / "old", torn)
+    new = moved(tmp_path, capsys)
+    assert check(tmp_path / "new") == []
+    for key in set(torn) - {graph.row_key(6)}:
+        assert rows(tmp_path / "new")[keys.ASIDE + key] == torn[key]
+    web("check", "--repair")
+    assert new("dump", "--what", "links").out == web("dump", "--what", "links").out
+
+
+def test_links_lead_to_the_page_that_is_kept_of_two(
+    tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    web("export", tmp_path / "x.gz")
+    other = Frontiers(tmp_path / "new", capsys, REQUEST_FINGERPRINTER_CLASS=FirstLetters)
+    assert other("import", tmp_path / "x.gz", "--json").json["merged"] > 100
+    assert other("check").code == 0
+    told = other("links", web_url(0), "--out", "--json").lines
+    assert told
+    assert all(each["url"] is not None for each in told)
+
+
+def test_a_kept_robots_txt_is_not_asked_for_again(
+    tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copies = {
+        copy_key("http://h1.example"): Copy(Verdict.PARSE, 200, NOW, NOW + 9.5, body=b"User-agent: *\n"),
+        copy_key("https://h2.example:81"): Copy(Verdict.POSTPONE, 503, 0.0, NOW, NOW - 5.25, 3),
+    }
+    change(tmp_path / "old", {key: encode_copy(copy) for key, copy in copies.items()})
+    moved(tmp_path, capsys)
+    found = {key: row for key, row in rows(tmp_path / "new").items() if key[:1] == ROBOTS}
+    assert {key: decode_copy(row) for key, row in found.items()} == copies
+
+
+def test_what_is_known_of_sitemaps_travels(
+    tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    listing = Listing(("http://h1.example/map.xml",), True, ("http://h2.example/all.xml",))
+    change(tmp_path / "old", {listing_key("http://h1.example"): encode_listing(listing)})
+    moved(tmp_path, capsys)
+    assert decode_listing(rows(tmp_path / "new")[listing_key("http://h1.example")]) == listing
 
 
 def test_hosts_that_rest_go_on_resting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,6 +72,26 @@ def test_stats_are_the_kept_counters(frontier: Frontiers) -> None:
     assert "queued" in frontier("stats").out
 
 
+def test_hosts_are_counted_as_they_come_and_go(frontier: Frontiers) -> None:
+    def counted() -> int:
+        found = frontier("stats", "--json").json["hosts"]
+        assert found == sum(key[:1] == keys.HOST for key in rows(frontier.directory))
+        return int(found)
+
+    assert counted() == 5
+    frontier("add", "http://new.example/", "http://newer.example/", "http://new.example/again")
+    assert counted() == 7
+    frontier("forget", "http://new.example/")
+    assert counted() == 7
+    frontier("forget", "--host", "new.example")
+    frontier("forget", "--host", "new.example")
+    frontier("forget", "--host", "nobody.example")
+    assert counted() == 6
+    frontier("forget", "--host", "h1.example")
+    assert counted() == 6, "it was visited, and its clock is kept"
+    assert frontier("check").code == 0
+
+
 def test_hosts_come_with_most_queued_pages_first(frontier: Frontiers) -> None:
     found = frontier("hosts", "--json").lines
     assert [host["queued"] for host in found] == sorted((host["queued"] for host in found), reverse=True)
@@ -197,9 +217,11 @@ def test_progress_speaks_on_standard_error_when_it_takes_long(
 
 def test_stats_tell_of_the_last_ranking(frontier: Frontiers) -> None:
     assert frontier("stats", "--json").json["ranking"] is None
+    assert "not counted" in frontier("stats").out
     about = {"at": NOW, "pages": 1200, "links": 34000, "error_bound": 3.2e-5, "moved": 56}
     change(frontier.directory, {keys.RANKING: json.dumps(about).encode()})
-    assert "2023-11-14 22:13:20 UTC, 1,200 pages, 34,000 links" in frontier("stats").out
+    assert "2023-11-14 22:13:20 UTC, 1,200 pages, 34,000 links" in " ".join(frontier("stats").out.split())
+    assert "34,000 at the last ranking" in frontier("stats").out
     assert frontier("stats", "--json").json["ranking"] == about
     change(frontier.directory, {keys.RANKING: b"{"})
     assert frontier("stats", "--json").json["ranking"] is None

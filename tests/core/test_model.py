@@ -697,6 +697,10 @@ class FrontierMachine(RuleBasedStateMachine):
             assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
         found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]
         assert found == sorted((entry.host, entry.id) for entry in model.deferred.values())
+        kept = records.decode_counts(
+            self.store.get(keys.COUNTS) or records.encode_counts(records.Counts.none())
+        )
+        assert kept.hosts == sum(1 for _ in self.store.scan(keys.HOST))
 
     # -- what is always true -------------------------------------------------------------------------------
 

@@ -91,12 +91,12 @@ def test_golden_bytes_of_hosts() -> None:
 
 
 def test_golden_bytes_of_counts() -> None:
-    counts = Counts(7, 8, 9, [0, 1, 2, 3, 4, 5, 6, 255])
-    golden = "".join(f"{number:016x}" for number in (7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 255))
+    counts = Counts(7, 8, 9, [0, 1, 2, 3, 4, 5, 6, 255], 12)
+    golden = "".join(f"{number:016x}" for number in (7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 255, 12))
     assert records.encode_counts(counts).hex() == golden
     found = records.decode_counts(bytes.fromhex(golden))
     assert (found.next_page, found.next_visit, found.attempts) == (7, 8, 9)
-    assert found.states == counts.states
+    assert (found.states, found.hosts) == (counts.states, 12)
     assert found.queued == 1
 
 
@@ -156,16 +156,19 @@ def test_a_host_row_comes_back_whole(row: HostRow) -> None:
     assert records.decode_host(records.encode_host(row)) == row
 
 
-@given(U64, U64, U64, st.lists(U64, min_size=8, max_size=8))
-def test_counts_come_back_whole(next_page: int, next_visit: int, attempts: int, states: list[int]) -> None:
-    found = records.decode_counts(records.encode_counts(Counts(next_page, next_visit, attempts, states)))
+@given(U64, U64, U64, st.lists(U64, min_size=8, max_size=8), U64)
+def test_counts_come_back_whole(
+    next_page: int, next_visit: int, attempts: int, states: list[int], hosts: int
+) -> None:
+    counts = Counts(next_page, next_visit, attempts, states, hosts)
+    found = records.decode_counts(records.encode_counts(counts))
     assert (found.next_page, found.next_visit, found.attempts) == (next_page, next_visit, attempts)
-    assert found.states == states
+    assert (found.states, found.hosts) == (states, hosts)
 
 
 def test_nothing_counted_is_all_zero() -> None:
     none = Counts.none()
-    assert (none.next_page, none.next_visit, none.attempts, none.states) == (0, 0, 0, [0] * 8)
+    assert (none.next_page, none.next_visit, none.attempts, none.hosts, none.states) == (0, 0, 0, 0, [0] * 8)
 
 
 @given(st.binary(max_size=120))

@@ -1,0 +1,207 @@
+"""Commands on the link graph: links, top, rank, graph."""
+
+from __future__ import annotations
+
+import time
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scrapy.exceptions import UsageError
+
+from ..core import inspect
+from ..core import top as tops
+from ..core.errors import UnreadableRecord
+from ..core.reranking import Reranking
+from ..core.walk import flag_names, links_out, links_to
+from .graphfiles import WRITERS, write_graphml, write_urls
+from .look import LINES, find_or_say, limit_of, size
+from .output import Column, progress, replacing
+from .project import host_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ..core.adjacency import Edge
+    from ..core.records import Page
+    from ..core.scorer import Floats
+    from ..core.store import Store
+    from ..core.top import Leader
+    from .call import Call
+
+_MISSING = 1  # exit code for a page that is not known
+
+_TOP_COLUMNS = [Column("SCORE", 8, True), Column("STATE", 10), Column("URL", 0)]
+_LINK_COLUMNS = [Column("STATE", 10), Column("FLAGS", 18), Column("WEIGHT", 6, True), Column("URL", 0)]
+
+
+# -- links of a page ---------------------------------------------------------------------------------------
+
+
+def links(call: Call) -> int:
+    """Exit code 1 where the page is not known."""
+    wants_in, wants_out = (bool(getattr(call.options, name)) for name in ("in", "out"))
+    with call.project.open(identified=True) as store:
+        found = find_or_say(call, store)
+        if found is None:
+            return _MISSING
+        page_id, page = found
+        if wants_out or not wants_in:
+            edges = links_out(store, page_id)
+            count = _show_links(call, store, "out", edges)
+            _say_count(call, f"{_counted(count, 'link')} on it{_unless_read(page, count)}.")
+        if wants_in or not wants_out:
+            count = _show_links(call, store, "in", links_to(store, page_id))
+            _say_count(call, f"{_counted(count, 'page')} link{'s' if count == 1 else ''} to it.")
+    return 0
+
+
+def _show_links(call: Call, store: Store, direction: str, edges: Iterable[Edge]) -> int:
+    """Print up to ``--limit`` links as they come; how many there are."""
+    count = 0
+
+    def counted() -> Iterator[Edge]:
+        nonlocal count
+        for edge in edges:
+            count += 1
+            yield edge
+
+    rest = counted()
+    shown = islice(rest, limit_of(call, 0))
+    if call.output.as_json:
+        for edge in shown:
+            url, state = _end(store, edge.target)
+            about = {"direction": direction, "id": edge.target, "url": url, "state": state}
+            call.output.document({**about, "flags": flag_names(edge.flags), "weight": edge.weight})
+    else:
+        call.output.table(_LINK_COLUMNS, (_link_row(store, edge) for edge in shown))
+    for _ in rest:
+        pass
+    return count
+
+
+def _link_row(store: Store, edge: Edge) -> tuple[object, ...]:
+    url, state = _end(store, edge.target)
+    name = url if url is not None else f"page {edge.target}"
+    return state, " ".join(flag_names(edge.flags)), f"{edge.weight:.3g}", name
+
+
+def _end(store: Store, page_id: int) -> tuple[str | None, str]:
+    """URL and state of the page at the other end of a link."""
+    try:
+        page = inspect.read_page(store, page_id)
+    except UnreadableRecord:
+        return None, "unreadable"
+    return (None, "forgotten") if page is None else (page.url, page.state.name.lower())
+
+
+def _say_count(call: Call, text: str) -> None:
+    if not call.output.as_json:
+        call.output.text(text)
+        call.output.line()
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _unless_read(page: Page, count: int) -> str:
+    return "" if count or page.status else ": it was not read yet"
+
+
+# -- what matters most -------------------------------------------------------------------------------------
+
+
+def top(call: Call) -> int:
+    by = call.options.by or "score"
+    host = None if call.options.host is None else host_name(call.options.host)
+    with call.project.open() as store:
+        found = tops.scores(store, by, time.perf_counter)
+        leaders = islice(tops.leaders(store, found.values, host), limit_of(call, LINES))
+        if call.output.as_json:
+            for leader in leaders:
+                about = inspect.describe(leader.page_id, leader.page)
+                call.output.document({"score": leader.score, **about})
+        else:
+            call.output.table(_TOP_COLUMNS, map(_top_row, leaders))
+            call.output.text(_how(by, found))
+    return 0
+
+
+def _top_row(leader: Leader) -> tuple[object, ...]:
+    return f"{leader.score:.4g}", leader.page.state.name.lower(), leader.page.url
+
+
+def _how(by: str, found: tops.Scores) -> str:
+    """What the scores are, in a sentence."""
+    if found.ranking is None:
+        kept = f"handed on by {found.links:,} links" if found.links else "as the crawl kept it"
+        return f"{by}, {kept}; 1 is {'what a seed begins with' if by == 'cash' else 'an average page'}."
+    ranking, pages = found.ranking, len(found.values)
+    return (
+        f"{by} of {pages:,} pages by {found.links:,} links, times the average: {ranking.iterations} "
+        f"iterations, error at most {ranking.error_bound:.1e}, {ranking.seconds:.2f} s."
+    )
+
+
+def rank(call: Call) -> int:
+    with call.project.open() as store:
+        kept = str((inspect.last_ranking(store) or {}).get("scorer", "")).lower()
+        scorer = call.project.scorer(call.options.scorer, kept)
+        if not scorer.needs_ranking:
+            raise UsageError("this scorer needs no ranking: write --scorer mixed, pagerank or hits")
+        reranking = Reranking(store, scorer)
+        for _ in progress(reranking.run(call.project.now, time.perf_counter), "steps"):
+            pass
+        best = list(islice(tops.leaders(store, _scores_of(reranking), None), 10))
+    if call.output.as_json:
+        leaders = [{"score": each.score, **inspect.describe(each.page_id, each.page)} for each in best]
+        call.output.document({**reranking.about, "top": leaders})
+        return 0
+    call.output.record(_about_lines(reranking.about))
+    call.output.line()
+    call.output.table(_TOP_COLUMNS, map(_top_row, best))
+    return 0
+
+
+def _scores_of(reranking: Reranking) -> Floats:
+    assert reranking.scores is not None
+    return reranking.scores
+
+
+def _about_lines(about: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    yield "scorer", about["scorer"].lower()
+    for name in ("pages", "links", "iterations"):
+        yield name, f"{about[name]:,}"
+    error = about["error_bound"]
+    yield "error bound", "not known" if error is None else f"{error:.1e}"
+    yield "converged", "yes" if about["converged"] else "no"
+    yield "seconds", f"{about['seconds']:.2f}"
+    yield "rows moved", f"{about['moved']:,}"
+
+
+# -- the graph for other programs --------------------------------------------------------------------------
+
+
+def graph(call: Call) -> int:
+    target = Path(call.arguments[0])
+    write = WRITERS.get(target.suffix.lower())
+    if write is None:
+        raise UsageError(f"which format is {target.name}? Write FILE with one of {', '.join(WRITERS)}")
+    beside = target.with_name(f"{target.name}.urls.gz")
+    with call.project.open() as store:
+        if write is not write_graphml:
+            with replacing(beside) as partial:
+                write_urls(store, partial)
+        with replacing(target) as partial:
+            done = write(store, partial)
+    written = target.stat().st_size
+    if call.output.as_json:
+        urls = None if write is write_graphml else str(beside)
+        call.output.document({"file": str(target), "urls": urls, **done._asdict(), "bytes": written})
+        return 0
+    urls = "" if write is write_graphml else f", their URLs to {beside.name}"
+    call.output.text(
+        f"Wrote {done.links:,} links of {done.pages:,} pages to {target} ({size(written)}){urls}."
+    )
+    return 0

@@ -1,0 +1,76 @@
+"""The link graph of a stopped frontier, some thousand pages at a time: memory does not grow with the links.
+
+Who needs all links at once reads `linkgraph.Snapshot`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import graph, inspect
+from .adjacency import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
+from .errors import UnreadableRecord
+from .linkgraph import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .graph import Graph, Links, Stretch
+    from .store import Store
+
+_NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANONICAL: "canonical"}
+
+
+def flag_names(flags: int) -> list[str]:
+    """What a link's flags say, in words."""
+    return [name for flag, name in _NAMES.items() if flags & flag]
+
+
+def stretches(store: Store) -> Iterator[Stretch]:
+    """All that is stored of links, in order of the pages they are on."""
+    return graph.stretches(store.scan(graph.ROW), store.scan(graph.SEGMENT_ROW))
+
+
+def every_link(store: Store) -> Iterator[Links]:
+    """All links, those of up to 4096 pages at a time. Raises `UnreadableRecord`."""
+    pages = inspect.read_counts(store).next_page
+    for stretch in stretches(store):
+        with readable():
+            links = graph.links_in(stretch, pages)
+        yield links
+
+
+def links_out(store: Store, page_id: int) -> list[Edge]:
+    """The links of a page; one or two lookups, 1 ms. Raises `UnreadableRecord`."""
+    with readable():
+        return graph.find_row(page_id, store.get)
+
+
+def links_to(store: Store, page_id: int) -> Iterator[Edge]:
+    """The links to a page, their ``target`` being the page they are *on*; one pass over all links."""
+    for links in every_link(store):
+        for place in np.flatnonzero(links.targets == page_id).tolist():
+            source, flags, weight = (part[place].item() for part in (links.sources, *links[2:]))
+            yield Edge(source, flags, weight)
+
+
+def whole_graph(store: Store) -> Graph:
+    """All links as arrays, 13 bytes a link and 8 a page. Raises `UnreadableRecord`."""
+    snapshot = Snapshot(store, inspect.read_counts(store).next_page)
+    try:
+        with readable():
+            return snapshot.read(bool)
+    finally:
+        snapshot.close()
+
+
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """Say `UnreadableRecord` of links that cannot be read."""
+    try:
+        yield
+    except (ValueError, IndexError) as error:
+        raise UnreadableRecord(f"the link graph cannot be read ({error})") from error
