@@ -229,9 +229,9 @@ class Intake:
         kept = link._replace(kept_host="" if host == url_host else host)
         reason = str(request.meta.pop(REFUSED))
         (page_id,) = runtime.frontier.see((kept,), runtime.clock(), reason)
-        if page_id < keys.FIRST_VISIT:
+        if page_id is None or page_id < keys.FIRST_VISIT:
             self._join(request, page_id, source)
-            if self._is_plain(request):
+            if page_id is not None and self._is_plain(request):
                 self.remember_seen(request.url, page_id)
         return False
 

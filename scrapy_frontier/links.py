@@ -203,7 +203,7 @@ class Links:
                 marks.append((flags, 1.0))
         ids = self._runtime.frontier.see(unknown, now, OUT_OF_SCOPE) if unknown else []
         for link, target, (flags, weight) in zip(unknown, ids, marks, strict=True):
-            if target < keys.FIRST_VISIT:
+            if target is not None and target < keys.FIRST_VISIT:
                 self._intake.remember_seen(link.url, target)
                 yield Edge(target, flags, weight)
 

@@ -120,17 +120,18 @@ class Discovery(Known):
         place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
         return keys.rank(priority, place, self._journal.turn, page_id)
 
-    def see(self, links: Iterable[Link], now: float, reason: str) -> list[int]:
-        """Make pages known without queueing them, for *reason*: their ids, also of those known before.
+    def see(self, links: Iterable[Link], now: float, reason: str) -> list[int | None]:
+        """Make pages known without queueing them, for *reason*: their ids, also of those known before; None
+        for a trap, which leaves no trace.
 
         A link that is discovered later queues them. Durable with the next batch.
         """
         self._journal.check()
         return [self._see(link, now, reason) for link in links]
 
-    def _see(self, link: Link, now: float, reason: str) -> int:
+    def _see(self, link: Link, now: float, reason: str) -> int | None:
         known = self.find(link.fingerprint)
-        if known is not None:
+        if known is not None or self._trap(link) is not None:
             return known
         page_id = self._journal.new_seen_page(link.fingerprint)
         page = page_of_link(link, now)._replace(

@@ -156,7 +156,9 @@ class Turns(Generic[HostT]):
             host = self._by_name[domain.sole]
             if not self._is_ready(host):
                 return None
-            head = host.heads[0]
+            head, offered = host.heads[0], domain.offered
+            if offered is not None and offered[3] == head and offered[2] == domain.in_flight:
+                return offered
             return head[: keys.SCORE_BYTES], False, domain.in_flight, head, domain.name
         ready = domain.ready
         while ready and not self._holds(ready[0]):

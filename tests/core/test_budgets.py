@@ -288,10 +288,20 @@ def test_a_page_queued_by_hand_and_put_aside_is_not_only_seen(tmp_path: Path) ->
     frontier.close()
 
 
-def test_a_trap_that_was_seen_is_not_queued(tmp_path: Path) -> None:
+def test_a_trap_that_is_only_to_be_seen_leaves_no_trace_either(tmp_path: Path) -> None:
     frontier = start(tmp_path, TrapLimits(depth=1))
     deep = Link(b"deep", "http://a.example/b/c", "a.example")
+    assert frontier.see([deep, page(1)], NOW, "out of scope") == [None, 0]
+    assert not frontier.refusals, "nobody asked for it"
+    frontier.close()
+
+
+def test_a_page_that_was_seen_before_it_was_a_trap_is_not_queued(tmp_path: Path) -> None:
+    deep = Link(b"deep", "http://a.example/b/c", "a.example")
+    frontier = start(tmp_path)
     assert frontier.see([deep], NOW, "out of scope") == [0]
+    frontier.close()
+    frontier = start(tmp_path, TrapLimits(depth=1))
     assert frontier.discover([deep], NOW) == [None]
     assert frontier.refused == {"depth": 1}
     assert reason(frontier, 0) == "out of scope"
