@@ -83,7 +83,10 @@ class Turns(Generic[HostT]):
             domain.in_flight += change
             if change > 0:
                 self._hand_out(domain, change)
-        if not domain.sole and self._is_ready(host):
+        if domain.sole:
+            if not domain.is_active and not self._is_ready(host):
+                return
+        elif self._is_ready(host):
             heapq.heappush(domain.ready, _host_entry(host))
             if len(domain.ready) > 16 + 4 * domain.hosts:
                 domain.ready = [entry for entry in set(domain.ready) if self._holds(entry)]
