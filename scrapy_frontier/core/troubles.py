@@ -23,7 +23,7 @@ class Trouble(NamedTuple):
 
     ``asked`` is the host's Retry-After in seconds. ``sent`` is when the request was handed out, and
     ``page_id`` its page, where the frontier handed it out. ``may_be_page``: it may be the fault of
-    the page alone (a timeout, a reset, a bare 503).
+    the page alone (a timeout, a reset, a bare 503), which has had *attempts* that counted before.
     """
 
     reason: str
@@ -31,6 +31,7 @@ class Trouble(NamedTuple):
     may_be_page: bool = False
     sent: float | None = None
     page_id: int | None = None
+    attempts: int = 0
 
 
 class Rest(NamedTuple):
@@ -70,10 +71,13 @@ class Troubles:
         """Let *host* rest.
 
         Trouble that may be the page's own does not double the rest of a host that answers otherwise. An
-        attempt counts where the host answered other pages and this one met trouble again, and where it did
-        not answer at all for `cooldown.PATIENCE` strikes.
+        attempt counts where the host answered other pages and this one met trouble again, from then on with
+        each further trouble, and where the host did not answer at all for `cooldown.PATIENCE` strikes.
         """
         before, was_doubted = host.cooldown, host.is_doubted
+        is_known = trouble.page_id in host.suspects
+        if was_doubted and trouble.may_be_page and trouble.attempts and is_known:
+            was_doubted = False  # nobody else was asked in between: it failed on its own before
         found = cooldown.after_trouble(
             before,
             self._rule,
@@ -93,10 +97,10 @@ class Troubles:
         if was_doubted:
             keeps = not is_new or found.strikes <= cooldown.PATIENCE
         else:
-            keeps = not is_new or trouble.page_id not in host.suspects
+            keeps = not is_new or not is_known
         if trouble.page_id is not None:
             host.suspect(trouble.page_id)
-        host.cooldown, host.is_doubted = found, was_doubted or is_new
+        host.cooldown, host.is_doubted = found, host.is_doubted or is_new
         host.visited = host.visited or now  # by a request of somebody else's; a row of zeros is none
         host.ready_at = max(host.ready_at, found.until)
         return Rest(found, is_new, keeps)

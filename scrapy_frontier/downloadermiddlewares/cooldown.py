@@ -119,7 +119,8 @@ class CooldownMiddleware:
         """
         lease = runtime.lease_of(request)
         if lease is not None:
-            trouble = trouble._replace(sent=lease.leased_at, page_id=lease.page_id)
+            page = lease.page
+            trouble = trouble._replace(sent=lease.leased_at, page_id=lease.page_id, attempts=page.attempts)
         host = lease.host if lease is not None else runtime.unit_of(request.url)
         now = runtime.clock()
         try:
