@@ -444,7 +444,7 @@ def test_closures_work_and_are_counted(web: Web, run: Run, pages: Callable[[], d
 def test_unreadable_record_is_set_aside(web: Web, start: Run) -> None:
     """A spider that lost a callback: its pages are named and set aside, the others fetched."""
     web.link("/", "/1", "/2")
-    crawl = start(TwoCallbackSpider, {"DOWNLOAD_DELAY": 1}, url=web.url("/"))
+    crawl = start(TwoCallbackSpider, {"DOWNLOAD_DELAY": 5}, url=web.url("/"))
     web.wait(1)
     wait_until_known(crawl)
     crawl.kill()
@@ -462,7 +462,7 @@ def wait_until_known(crawl: Crawl) -> None:
     while "Crawled (200)" not in crawl.log:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    time.sleep(0.1)
+    time.sleep(0.5)  # the line is written before the callback runs
 
 
 class OneCallbackSpider(Spider):
