@@ -9,7 +9,6 @@ directory is weighed: keys, LevelDB's overhead and its log included. "rows" is t
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from pathlib import Path
@@ -90,23 +89,20 @@ def read(path, repeats=5):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--folder", default=graphs.FOLDER)
-    arguments.add_argument("names", nargs="*")
-    options = arguments.parse_args()
+    folder, names = graphs.chosen(__doc__)
     print(
         f"{'graph':14}{'pages':>9}{'links':>10}{'rows':>8}{'packed':>8}  bits a link"
         f"{'write':>8}{'pack':>7}{'read':>7}  million links/s"
     )
     bits = []
-    for name in options.names or graphs.names(options.folder):
-        graph = graphs.load(name, options.folder)
+    for name in names:
+        graph = graphs.load(name, folder)
         graph = graphs.renumbered(graph, graphs.discovery_order(graph))
         links = len(graph.indices)
-        with tempfile.TemporaryDirectory() as folder:
-            _, _, loose = write(Path(folder) / "rows", graph, packing=False)
-            written, packed, size = write(Path(folder) / "packed", graph, packing=True)
-            csr, seconds = read(Path(folder) / "packed")
+        with tempfile.TemporaryDirectory() as place:
+            _, _, loose = write(Path(place) / "rows", graph, packing=False)
+            written, packed, size = write(Path(place) / "packed", graph, packing=True)
+            csr, seconds = read(Path(place) / "packed")
         assert np.array_equal(np.sort(csr.indices), np.sort(graph.indices)), "links were lost"
         bits.append(size * 8 / links)
         print(

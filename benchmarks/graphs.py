@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import json
 from pathlib import Path
@@ -24,6 +25,17 @@ class WebGraph(NamedTuple):
 
 def names(folder: str | Path = FOLDER) -> list[str]:
     return sorted(path.stem for path in Path(folder).glob("*.npz"))
+
+
+def chosen(description: str) -> tuple[Path, list[str]]:
+    """The folder and the names of the graphs that the command line asks for: all if it names none."""
+    arguments = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawTextHelpFormatter
+    )
+    arguments.add_argument("--folder", type=Path, default=FOLDER)
+    arguments.add_argument("names", nargs="*")
+    options = arguments.parse_args()
+    return options.folder, options.names or names(options.folder)
 
 
 def load(name: str, folder: str | Path = FOLDER) -> WebGraph:

@@ -10,7 +10,6 @@ run.
 
 from __future__ import annotations
 
-import argparse
 import time
 
 import graphs
@@ -60,16 +59,13 @@ def timed(call):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    arguments.add_argument("--folder", default=graphs.FOLDER)
-    arguments.add_argument("names", nargs="*")
-    options = arguments.parse_args()
+    folder, names = graphs.chosen(__doc__)
     print(
         f"{'graph':14}{'bare s':>9}{'sweeps':>7}{'true':>9}{'ours s':>9}{'sweeps':>7}{'true':>9}"
         f"{'bound':>9}{'ratio':>7}{'HITS s':>9}{'sweeps':>7}"
     )
-    for name in options.names or graphs.names(options.folder):
-        graph = graphs.load(name, options.folder)
+    for name in names:
+        graph = graphs.load(name, folder)
         indptr, indices = graph.indptr.astype(np.int32), graph.indices.astype(np.int32)
         sweeps = sweeps_needed(product_matrix(indptr, indices, np.float64))
         matrix = product_matrix(indptr, indices, np.float32)

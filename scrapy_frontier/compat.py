@@ -63,16 +63,6 @@ def wake(crawler: Crawler) -> None:
         slot.nextcall.schedule()
 
 
-async def give_way() -> None:
-    """Let the event loop do what else there is, whichever it is."""
-    if is_asyncio_available():
-        await asyncio.sleep(0)
-    else:
-        turn: Deferred[None] = Deferred()
-        call_later(0, turn.callback, None)
-        await maybe_deferred_to_future(turn)
-
-
 def is_closing(crawler: Crawler) -> bool:
     slot = _slot(crawler)
     return slot is None or slot.closing is not None
@@ -155,6 +145,7 @@ def start(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def sleep(seconds: float) -> None:
+    """Come back after *seconds*, on whichever event loop there is; 0 lets it do what else there is."""
     if is_asyncio_available():
         await asyncio.sleep(seconds)
         return

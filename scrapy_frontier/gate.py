@@ -22,6 +22,7 @@ from .core.hosts import host_of
 from .core.robots_copy import Copy, Standing, is_current, learnt, standing
 from .core.urls import origin
 from .errands import RobotsFetcher
+from .notes import count
 from .runtime import steady_clock
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class Gate:
 
     def is_page(self, request: Request) -> bool:
         """Whether the frontier handed *request* out, and takes it back."""
-        return self._runtime is not None and self._runtime.is_handed_out(request)
+        return self._runtime is not None and self._runtime.lease_of(request) is not None
 
     async def learn(self, authority: str, request: Request) -> Site | None:
         """What holds for *authority*, fetched if need be; None when the crawl ends first."""
@@ -249,7 +250,7 @@ class Gate:
         if copy is None or not is_current(copy, self.clock()) or len(copy.body) > LARGE:
             return None
         if self._runtime is not None:
-            self._count("frontier/robots/read")
+            count(self._crawler, "frontier/robots/read")
         return self._remember(key, self._read(copy, authority, agent), copy)
 
     def _agent_of(self, request: Request) -> str:
@@ -277,10 +278,6 @@ class Gate:
             self._runtime.frontier.keep_robots_copy(authority, copy)
             return
         self._copies.keep(authority, copy)
-
-    def _count(self, name: str) -> None:
-        if self._crawler.stats is not None:
-            self._crawler.stats.inc_value(name)
 
     # -- errands ---------------------------------------------------------------------------------------
 
@@ -324,7 +321,7 @@ class Gate:
                 found = self._read(copy, authority, agent)
             self._remember((authority, agent), found, copy)
         except Exception:
-            self._count("frontier/errors")
+            count(self._crawler, "frontier/errors")
             logger.error("robots.txt of %s", authority, exc_info=True, extra={"spider": self._crawler.spider})
             copy = learnt(copy, None, self.clock())
             self._remember((authority, agent), self._read(copy, authority, agent), copy)
@@ -340,7 +337,7 @@ class Gate:
             return copy
         self._keep(authority, copy)
         if copy.failures:
-            self._count("frontier/robots/unreachable")
+            count(self._crawler, "frontier/robots/unreachable")
             logger.warning(
                 "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s",
                 authority,

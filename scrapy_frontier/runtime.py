@@ -56,10 +56,6 @@ def flight_of(crawler: Crawler, request: Request | None) -> Flight | None:
     return runtime.flights.find(request) if runtime is not None and runtime.flights is not None else None
 
 
-def _no_lease(request: Request) -> None:
-    return None
-
-
 def _scorer(crawler: Crawler, name: str, has_links: bool) -> Scorer | None:
     """The scorer of `FRONTIER_SCORER`; None for first in, first out, and where it would see no link."""
     if name == "fifo" or (name in NEED_LINKS and not has_links):
@@ -135,7 +131,6 @@ class Runtime:
         gc.freeze()
         self.intake: Intake | None = None  # set by the scheduler: takes in many URLs at once
         self.on_sitemaps_listed: Callable[[str, tuple[str, ...]], None] | None = None
-        self.lease_of: Callable[[Request], Lease | None] = _no_lease  # set by who hands requests out
         self.addresses = Addresses()
         self.unit_of = unit_function(settings.politeness_key, self.addresses)
         self._syncing: threading.Thread | None = None
@@ -143,7 +138,10 @@ class Runtime:
         _runtimes[crawler] = self
         self._crawler = crawler
         self.gate: Gate | None = None  # the middleware for robots.txt puts it here
-        self.is_handed_out: Callable[[Request], bool] = lambda request: False  # the scheduler knows
+
+    def lease_of(self, request: Request) -> Lease | None:
+        """The lease of a request under way; None for one that the scheduler did not hand out."""
+        return self.flights.lease_of(request) if self.flights is not None else None
 
     def sitemaps_listed(self, authority: str, urls: Iterable[str]) -> None:
         """To be called whenever the robots.txt of *authority* (`urls.origin`) comes into memory, with the

@@ -140,8 +140,6 @@ class FrontierScheduler(BaseScheduler):
         crawler = self.crawler
         runtime = self.runtime = Runtime(crawler, spider)
         runtime.flights = self._flights
-        runtime.is_handed_out = self._flights.__contains__
-        runtime.lease_of = self._flights.lease_of
         self._codec = Codec(spider)
         self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         if runtime.records_links:

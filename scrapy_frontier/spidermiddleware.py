@@ -77,7 +77,7 @@ class FrontierSpiderMiddleware:
             yield self._consequences.with_ajax_form(seed)
             count += 1
             if count % SEEDS_AT_A_TIME == 0:
-                await compat.give_way()
+                await compat.sleep(0)
 
 
 def _recorded(response: Response, result: Iterable[Any], recorder: Recorder) -> Iterator[Any]:

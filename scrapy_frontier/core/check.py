@@ -18,13 +18,13 @@ from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
 from .ledger import DEFERRED, INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
 from .lifecycle import State
+from .link import NEUTRAL
 from .listings import LISTING, decode_listing
 from .orders import ORDERS, decode_orders, encode_orders
 from .orders import UNREADABLE as LEFT_ALONE
 from .places import find_place, split_queue_key, split_waiting_row
 from .records import Counts, HostRow, Page
 from .robots_copy import ROBOTS, decode_copy
-from .steering import NEUTRAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,10 +69,7 @@ class Check:
             self._index,
             self._not_indexed,
             self._not_placed,
-            self._orders,
-            self._robots,
-            self._listings,
-            self._cooldowns,
+            self._small_rows,
             self._hosts,
             self._counts,
             self._links,
@@ -346,37 +343,25 @@ class Check:
 
     # -- hosts, counts, orders -------------------------------------------------------------------------
 
-    def _orders(self) -> Iterator[Finding]:
-        for key, value in self._scan(ORDERS):
-            try:
-                decode_orders(value)
-            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
-                self._put(key, encode_orders(LEFT_ALONE))
-                yield self._found("unreadable orders", key[1:].decode(errors="replace"))
-
-    def _robots(self) -> Iterator[Finding]:
-        for key, value in self._scan(ROBOTS):
-            try:
-                decode_copy(value)
-            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
-                self._delete(key)
-                yield self._found("unreadable robots row", key[1:].decode(errors="replace"))
-
-    def _listings(self) -> Iterator[Finding]:
-        for key, value in self._scan(LISTING):
-            try:
-                decode_listing(value)
-            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
-                self._delete(key)
-                yield self._found("unreadable listing", key[1:].decode(errors="replace"))
-
-    def _cooldowns(self) -> Iterator[Finding]:
-        for key, value in self._scan(COOLDOWN):
-            try:
-                decode_cooldown(value)
-            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
-                self._put(key, encode_cooldown(at_start(value, self._now, Rule())))
-                yield self._found("unreadable cooldown", key[1:].decode(errors="replace"))
+    def _small_rows(self) -> Iterator[Finding]:
+        """Rows of hosts and sites that stand for themselves: one that cannot be read goes, or the careful
+        value takes its place."""
+        rests = encode_cooldown(at_start(b"", self._now, Rule()))
+        for prefix, decode, kind, instead in (
+            (ORDERS, decode_orders, "unreadable orders", encode_orders(LEFT_ALONE)),
+            (ROBOTS, decode_copy, "unreadable robots row", None),
+            (LISTING, decode_listing, "unreadable listing", None),
+            (COOLDOWN, decode_cooldown, "unreadable cooldown", rests),
+        ):
+            for key, value in self._scan(prefix):
+                try:
+                    decode(value)
+                except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+                    if instead is None:
+                        self._delete(key)
+                    else:
+                        self._put(key, instead)
+                    yield self._found(kind, key[1:].decode(errors="replace"))
 
     def _hosts(self) -> Iterator[Finding]:
         for key, value in self._scan(keys.HOST):

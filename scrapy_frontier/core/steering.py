@@ -13,6 +13,7 @@ from . import inspect, keys, records
 from .hosts import Host, Politeness
 from .journal import Journal
 from .lifecycle import TABLE, Event, State
+from .link import NEUTRAL
 from .places import find_place, queued_places, waiting_places
 from .records import HostRow, Page
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
 
-NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 _AT_A_TIME = 1000  # pages in one batch
 _NO_DELAY = Politeness(0.0, 1)
 

@@ -196,11 +196,11 @@ class Reading:
         for piece in read(self._response.body, self._response.url):
             self.kind = piece.kind
             self._problem = piece.problem
-            await compat.give_way()
+            await compat.sleep(0)
             entries = iter(piece.entries)
             while batch := list(islice(entries, AT_A_TIME)):
                 self._take(batch)
-                await compat.give_way()
+                await compat.sleep(0)
             if self._is_full(piece):
                 break
         self._report()
