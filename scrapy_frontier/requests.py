@@ -408,32 +408,41 @@ _PLAIN_ORIGIN = re.compile(
 
 
 @lru_cache(maxsize=4096)
-def _is_plain_origin(origin: str) -> bool:
-    return _PLAIN_ORIGIN(origin) is not None
+def _plain_host(origin: str) -> str:
+    """The host of a plain *origin*; empty for any other."""
+    return origin.split("/")[2].partition(":")[0] if _PLAIN_ORIGIN(origin) is not None else ""
 
 
-def _plain_parts(url: str) -> tuple[str, str | None, str | None] | None:
-    """Origin, path and query of a URL that cleaning leaves as it is; None for any other."""
+def _plain_parts(url: str) -> tuple[str, str | None, str | None, str] | None:
+    """Origin, path, query and host of a URL that cleaning leaves as it is; None for any other."""
     match = _PLAIN_URL(url)
     if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
         return None
     origin, path, query = match.groups()
-    return (origin, path, query) if _is_plain_origin(origin) else None
+    host = _plain_host(origin)
+    return (origin, path, query, host) if host else None
 
 
 def plain_fingerprint(url: str) -> bytes | None:
     """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
+    identity = plain_identity(url)
+    return None if identity is None else identity[0]
+
+
+def plain_identity(url: str) -> tuple[bytes, str] | None:
+    """`plain_fingerprint` of *url*, and its host."""
     parts = _plain_parts(url)
     if parts is None:
         return None
-    origin, path, query = parts
+    origin, path, query, host = parts
     canonical = origin + (path or "/")
     if query:
         if "&" in query:
             query = "&".join(map("=".join, sorted([pair.split("=") for pair in query.split("&")])))
         canonical = f"{canonical}?{query}"
     text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{canonical}"}}'
-    return hashlib.sha1(text.encode()).digest()  # noqa: S324 - Scrapy's choice; it names pages, guards nothing
+    # SHA-1 is the choice of Scrapy; it names pages, and guards nothing
+    return hashlib.sha1(text.encode()).digest(), host  # noqa: S324
 
 
 def page_key(url: str) -> bytes:

@@ -33,10 +33,18 @@ class Discovery(Known):
         Durable after the next `commit`, which `lease` and `release` bring about, and a hundred new pages.
         O(log hosts) a link.
         """
+        self._make_room()
+        return [self._discover(link, now) for link in links]
+
+    def discover_one(self, link: Link, now: float) -> int | None:
+        """`discover` for a link that comes alone."""
+        self._make_room()
+        return self._discover(link, now)
+
+    def _make_room(self) -> None:
         self._journal.check()
         if len(self._journal.fresh) >= _MOST_FRESH:
             self.commit()
-        return [self._discover(link, now) for link in links]
 
     def _discover(self, link: Link, now: float) -> int | None:
         known = self._find(link.fingerprint)
