@@ -285,18 +285,28 @@ def _punycode(text: str) -> str | None:
     try:
         labels = idna.uts46_remap(text, std3_rules=False).split(".")
         return ".".join(map(_ascii_label, labels))
-    except (idna.IDNAError, UnicodeError):
+    except ValueError:  # what idna and the codecs raise
         return None
 
 
 def _ascii_label(label: str) -> str:
-    if label.startswith("xn--"):
-        label.removeprefix("xn--").encode("ascii").decode("punycode")  # raises when it is none
-    if label.isascii():
-        return label
+    """Check one mapped *label* (UTS #46 4.1) and write it in ASCII; raises ValueError when it is none."""
+    if not label.startswith("xn--"):
+        return label if label.isascii() else "xn--" + _checked(label).encode("punycode").decode("ascii")
+    plain = label.removeprefix("xn--").encode("ascii").decode("punycode")
+    if plain.isascii() or idna.uts46_remap(plain, std3_rules=False) != plain:
+        raise ValueError("punycode of what needs none, or of what no browser writes")
+    _checked(plain)
+    return label
+
+
+def _checked(label: str) -> str:
     idna.check_initial_combiner(label)
     idna.check_bidi(label)
-    return "xn--" + label.encode("punycode").decode("ascii")
+    for place, character in enumerate(label):
+        if character in "\u200c\u200d" and not idna.valid_contextj(label, place):
+            raise ValueError("a joiner where nothing joins")
+    return label
 
 
 def _ends_in_number(name: str) -> bool:

@@ -109,6 +109,26 @@ def test_a_reference_becomes_what_a_browser_would_request(reference: str, expect
     assert absolute(reference, "https://example.org/dir/page?q#f") == expected
 
 
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("\u0915\u094d\u200d\u0937", "xn--11b2ezcw70k"),  # behind a virama a joiner shapes the letter
+        ("\u0646\u0627\u0645\u0647\u200c\u0627\u06cc", "xn--mgba3gch31f060k"),  # between two that join
+        ("ex\u200cample", None),  # shows nothing: another host in the dress of this one
+        ("\u200d", None),
+        ("xn--bcher-kva.b\u00fccher", "xn--bcher-kva.xn--bcher-kva"),
+        ("xn--.\u00fc", None),
+        ("xn--abc-.\u00fc", None),  # punycode of plain ASCII
+        ("xn--fcher-7ya.\u00fc", "xn--fcher-7ya.xn--tda"),
+        ("xn--BCHER-KVA.\u00fc", "xn--bcher-kva.xn--tda"),
+        ("xn--a-ecp.\u00fc", None),  # a joiner, in punycode
+    ],
+)
+def test_a_host_of_other_letters_is_what_idna_allows(host: str, name: str | None) -> None:
+    """UTS #46 with its checks for joiners and of the labels that come in punycode (WHATWG URL 3.3)."""
+    assert host_name(host) == name
+
+
 def test_without_a_usable_base_only_absolute_urls_count() -> None:
     assert absolute("/page") is None
     assert absolute("/page", "about:blank") is None
