@@ -463,17 +463,20 @@ def _numbered(piece: bytes, in_cdata: bool) -> tuple[bytes, bool]:
 
 _EPOCH = datetime(1970, 1, 1)
 _W3C = re.compile(
-    r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[Tt ]\s*(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?"
-    r"\s*(?:[Zz]|UTC|GMT|([+-])(\d\d):?(\d\d)?)?)?)?)?",
+    r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[Tt ]\s*(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?)?"
+    r"\s*(?:[Zz]|UTC|GMT|([+-])(\d\d):?(\d\d)?)?)?)?",
     re.ASCII,
 )
+_LARGEST_OFFSET = 14 * 3_600  # seconds (XML Schema 3.2.7.3); no zone of the world is farther away
 
 
 def timestamp(text: str) -> float | None:
     """Return the POSIX seconds of a date as sitemaps and feeds write it; None when it is none.
 
-    W3C date and time (a profile of ISO 8601, from the year alone to fractions of a second), or RFC 822 with
-    a year of two or four digits. What is not said is the earliest it could be; without a zone it is UTC.
+    W3C date and time (a profile of ISO 8601, from the year alone to fractions of a second; the sitemap
+    schema allows a zone behind a day, too), or RFC 822 with a year of two or four digits, with the zones and
+    12-hour clocks that scripts write. What is not said is the earliest it could be; without a zone, or with
+    the name of one that RFC 822 does not know, it is UTC.
     """
     text = text.strip()
     match = _W3C.fullmatch(text)
@@ -483,21 +486,36 @@ def timestamp(text: str) -> float | None:
 def _w3c(match: re.Match[str]) -> float | None:
     year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes = match.groups()
     offset = int(zone_hours or 0) * 3_600 + int(zone_minutes or 0) * 60
-    whole = posix(
-        int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0)
-    )
-    if whole is None:
+    clock = int(hour or 0), int(minute or 0), int(second or 0)
+    ends_day = clock == (24, 0, 0)
+    whole = posix(int(year), int(month or 1), int(day or 1), *((0, 0, 0) if ends_day else clock))
+    if whole is None or offset > _LARGEST_OFFSET:
         return None
-    return whole + float(f"0.{fraction or 0}") - (-offset if sign == "-" else offset)
+    return whole + ends_day * 86_400 + float(f"0.{fraction or 0}") - (-offset if sign == "-" else offset)
+
+
+_CLOCK_OF_12 = re.compile(r"(?i)\b(0?[1-9]|1[0-2])(:\d\d(?::\d\d)?) ?([ap])\.?m\b\.?")
+_CLOCK_AND_ZONE = re.compile(r"(:\d\d) ?(?:GMT|UTC?|Z)? ?([+-]\d\d):?(\d\d)\b(?: ?\(.*)?")
 
 
 def _rfc822(text: str) -> float | None:
-    parsed = parsedate_tz(text) if len(text) < 100 else None
+    if len(text) >= 100:
+        return None
+    if ":" not in text:
+        text += " 00:00:00"
+    # email.utils reads over "PM", and takes "GMT+0100" and "+01:00" for names of zones it does not know.
+    text = _CLOCK_OF_12.sub(_clock_of_24, text)
+    parsed = parsedate_tz(_CLOCK_AND_ZONE.sub(r"\1 \2\3", text))
     if parsed is None:
         return None
     year, month, day, hour, minute, second = parsed[:6]
     whole = posix(year, month, day, hour, minute, second)
-    return None if whole is None else whole - (parsed[9] or 0)
+    offset = parsed[9] or 0
+    return None if whole is None or abs(offset) > _LARGEST_OFFSET else whole - offset
+
+
+def _clock_of_24(match: re.Match[str]) -> str:
+    return f"{int(match[1]) % 12 + 12 * (match[3] in 'pP'):02}{match[2]}"
 
 
 def posix(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:

@@ -342,6 +342,38 @@ def test_a_date_is_what_it_was_before_it_was_written(second: int, micro: int, zo
 
 
 @pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("2024-05-06Z", "2024-05-06T00:00"),  # a date of the sitemap schema (xsd:date) may have a zone
+        ("2024-05-06+02:00", "2024-05-05T22:00"),
+        ("2024-05-06T24:00:00Z", "2024-05-07T00:00"),  # the end of a day (xsd:dateTime)
+        ("Mon, 06 May 2024 07:08:00 +02:00", "2024-05-06T05:08"),
+        ("Mon May 06 2024 07:08:00 GMT+0200 (Central European Summer Time)", "2024-05-06T05:08"),
+        ("Mon May  6 07:08:00 +0200 2024", "2024-05-06T05:08"),
+        ("Mon, 06 May 2024 07:08:00 PDT", "2024-05-06T14:08"),
+        ("Mon, 06 May 2024 07:08:00 CEST", "2024-05-06T07:08"),  # no zone of RFC 822: nobody knows
+        ("May 6, 2024 7:08:00 PM", "2024-05-06T19:08"),
+        ("6 May 2024 12:08 a.m. GMT", "2024-05-06T00:08"),
+        ("Mon, 06 May 2024", "2024-05-06T00:00"),
+        ("May 6, 2024", "2024-05-06T00:00"),
+    ],
+)
+def test_dates_are_read_as_they_are_written_in_the_wild(text: str, iso: str) -> None:
+    assert timestamp(text) == datetime.fromisoformat(iso + "+00:00").timestamp()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2024-01-01T24:00:01Z", "2024-01-01T00:00+25:00", "Mon, 01 Jan 2024 00:00:00 +9999"),
+        *("2024-01-01T24:30", "12:30", "May", "Mon, 06 May", "1714979280", "06/05/2024"),
+    ],
+)
+def test_what_could_be_any_moment_is_no_date(text: str) -> None:
+    assert timestamp(text) is None
+
+
+@pytest.mark.parametrize(
     "text", ["", "0", "2024-13", "2024-02-30", "2024-01-01T25:00", "next year", "20240101", "9" * 200]
 )
 def test_no_date_is_no_date(text: str) -> None:
