@@ -363,6 +363,9 @@ def _sitemap_entry(fields: dict[str, str], url: str) -> Entry:
 def _feed_entry(record: Iterable[_Element], url: str) -> Entry:
     """Read an RSS item (link, else guid; pubDate or dc:date) or an Atom entry (alternate link; updated,
     published).
+
+    A guid that looks like a URL is taken for one even where it says that it is no permalink: the blogs that
+    write such answer at it. The id of an Atom entry is a name (RFC 4287 4.2.6).
     """
     links: list[str] = []
     dates: dict[str, float] = {}
@@ -370,13 +373,30 @@ def _feed_entry(record: Iterable[_Element], url: str) -> Entry:
     for child in record:
         name = _local_name(child)
         if name == "link" and child.get("rel") in (None, "", "alternate"):
-            links.append(_text(child) or (child.get("href") or "").strip())
+            link = _text(child) or (child.get("href") or "").strip()
+            links.append(link if not link or _ABSOLUTE(link) else absolute(link, _base(child, url)) or "")
         elif name == "guid":
             guid = _text(child)
         elif name in _FEED_DATES and (date := timestamp(_text(child))) is not None:
             dates.setdefault(name, date)
     location = next(filter(None, links), guid if guid.startswith(("http://", "https://")) else "")
     return Entry(_location(location, url), next((dates[name] for name in _FEED_DATES if name in dates), None))
+
+
+_ABSOLUTE = re.compile(r"(?i)https?:").match
+_XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
+
+
+def _base(element: _Element, url: str) -> str:
+    """Return what a relative reference in *element* starts from: xml:base of it and around it (XML Base)."""
+    bases = []
+    at: _Element | None = element
+    while at is not None:
+        bases.append(at.get(_XML_BASE))
+        at = at.getparent()
+    for base in filter(None, reversed(bases)):
+        url = absolute(base, url or None) or url
+    return url
 
 
 _FEED_DATES = (

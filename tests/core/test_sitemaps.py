@@ -143,6 +143,26 @@ def test_feeds_list_pages_with_their_dates() -> None:
     assert found(atom) == (Kind.ATOM, expected[:1], "")
 
 
+def test_the_id_of_an_atom_entry_is_a_name_however_it_looks() -> None:
+    assert urls_of("<feed><entry><id>https://example.org/name</id></entry></feed>") == []
+
+
+def test_a_relative_link_of_a_feed_starts_from_the_nearest_base() -> None:
+    atom = """<feed xmlns="http://www.w3.org/2005/Atom" xml:base="https://other.example/x/">
+        <entry><link href="a"/></entry>
+        <entry xml:base="y/"><link href="b"/></entry>
+        <entry><link xml:base="/z/" href="c"/></entry>
+        <entry xml:base="mailto:me"><link href="d"/></entry>
+        <entry xml:base="y/"><link href="https://example.org/e"/></entry></feed>"""
+    assert urls_of(atom) == [
+        "https://other.example/x/a",
+        "https://other.example/x/y/b",
+        "https://other.example/z/c",
+        "https://other.example/x/d",
+        "https://example.org/e",
+    ]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_a_text_file_lists_a_url_a_line(end: str) -> None:
     body = end.join(
