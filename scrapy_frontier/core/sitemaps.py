@@ -16,6 +16,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from email.utils import parsedate_tz
 from enum import Enum
+from html.entities import html5
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -154,8 +155,11 @@ def _chunks(body: bytes | Iterable[bytes]) -> Iterator[bytes]:
 
 # --- what kind of file ------------------------------------------------------------------------------------
 
+# Written by programs that count their characters in UTF-16 and send UTF-8; the bytes know better.
+_SAYS_WIDE = re.compile(rb"""(?i)<\?xml[^>]{1,64}encoding\s*=\s*["'](?:utf-?16|utf-?32|ucs-?2|ucs-?4)""")
 _XML_START = re.compile(rb"(?i)<(?:\?xml|!--|!doctype|[a-z0-9]*:?(?:urlset|sitemapindex|rss|feed|rdf)\b)")
 _SNIFFED = 1_024  # bytes in which XML must begin; servers print warnings before it
+_BLANK_LIMIT = 65_536  # bytes of blanks before these; templates print empty lines
 _WIDE = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -169,16 +173,22 @@ def _reader(inflated: Iterable[bytes], url: str) -> _XmlReader | _TextReader:
     encoding = next((encoding for mark, encoding in _WIDE if head.startswith(mark)), None)
     if encoding is not None:
         head, rest = _sniff(_recoded(chain((head,), rest), encoding))
+    head = head.lstrip()
     start = _XML_START.search(head, 0, _SNIFFED)
     if start is None:
         return _TextReader(chain((head,), rest), url)
-    return _XmlReader(head[start.start() :], rest, url, "utf-8" if encoding else None)
+    head = head[start.start() :]
+    return _XmlReader(head, rest, url, "utf-8" if encoding or _SAYS_WIDE.match(head) else None)
 
 
 def _sniff(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     head = b""
+    blank = 0
     while len(head) < _SNIFFED and (chunk := next(chunks, b"")):
         head += chunk
+        if head.isspace() and blank < _BLANK_LIMIT:
+            blank += len(head)
+            head = b""
     return head, chunks
 
 
@@ -191,7 +201,7 @@ def _recoded(source: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 class _TextReader:
-    """One URL a line; what is no http(s) URL is no entry."""
+    """One URL a line, what follows a tab is none of it; what is no http(s) URL is no entry."""
 
     def __init__(self, source: Iterable[bytes], url: str) -> None:
         self._source = source
@@ -212,7 +222,7 @@ class _TextReader:
             self.problem = "no sitemap"
 
     def _entries(self, lines: Iterable[bytes]) -> list[Entry]:
-        texts = (line.decode("utf-8", "replace").strip().strip("\ufeff") for line in lines)
+        texts = (line.decode("utf-8", "replace").strip("\ufeff").strip().split("\t")[0] for line in lines)
         entries = [Entry(url) for text in texts if (url := _location(text, None))]
         if entries:
             self.kind = Kind.TEXT
@@ -343,11 +353,17 @@ def _sitemap_entries(record: Iterable[_Element], url: str) -> Iterator[Entry]:
     fields: dict[str, str] = {}
     for child in record:
         name = _local_name(child)
+        if name == "loc" and _OF_AN_EXTENSION(str(child.tag)):
+            continue
         if name == "loc" and name in fields:
             yield _sitemap_entry(fields, url)
             fields = {}
         fields.setdefault(name, _text(child))
     yield _sitemap_entry(fields, url)
+
+
+# Google's; an image has a loc too, and may stand beside that of the page instead of inside image:image.
+_OF_AN_EXTENSION = re.compile(r"\{[^}]*/sitemap-[a-z]+/|(?:image|video|news):").match
 
 
 def _sitemap_entry(fields: dict[str, str], url: str) -> Entry:
@@ -421,13 +437,7 @@ def _priority(text: str) -> float | None:
 
 _PIECE_LIMIT = 262_144  # bytes without a ">": no sitemap has such a text or tag
 _CDATA_OPENS, _CDATA_CLOSES = b"<![CDATA[", b"]]>"
-_PREDEFINED = (
-    (b"&amp;", b"&#38;"),
-    (b"&lt;", b"&#60;"),
-    (b"&gt;", b"&#62;"),
-    (b"&quot;", b"&#34;"),
-    (b"&apos;", b"&#39;"),
-)
+_NAMED = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _STRAY_AMPERSAND = re.compile(rb"&(?!#\d{1,7};|#x[0-9A-Fa-f]{1,6};|[A-Za-z_][\w.-]{0,31};)")
 
 
@@ -457,10 +467,12 @@ def _with_numbered_ampersands(source: Iterable[bytes]) -> Iterator[bytes]:
 def _with_numbers(text: bytes) -> bytes:
     if b"&" not in text:
         return text
-    text = _STRAY_AMPERSAND.sub(b"&#38;", text)
-    for name, number in _PREDEFINED:
-        text = text.replace(name, number)
-    return text
+    return _NAMED.sub(_number, _STRAY_AMPERSAND.sub(b"&#38;", text.replace(b"&amp;", b"&#38;")))
+
+
+def _number(match: re.Match[bytes]) -> bytes:
+    characters = html5.get(match[1].decode(), "")
+    return b"".join(b"&#%d;" % ord(character) for character in characters) or match[0]
 
 
 def _numbered(piece: bytes, in_cdata: bool) -> tuple[bytes, bool]:

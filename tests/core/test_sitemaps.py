@@ -250,6 +250,44 @@ def test_a_record_that_was_not_closed_still_gives_its_locations() -> None:
 # --- what they may not do ---------------------------------------------------------------------------------
 
 
+def test_the_location_of_an_image_is_no_page() -> None:
+    space = "http://www.google.com/schemas/sitemap-image/1.1"
+    image = "<image:loc>https://example.org/i.png</image:loc>"
+    for start in (f'<urlset xmlns:image="{space}">', "<urlset>"):
+        body = (
+            f"{start}<url>{image}<loc>https://example.org/a</loc></url>"
+            f"<url><loc>https://example.org/b</loc><image:image>{image}</image:image></url></urlset>"
+        )
+        assert urls_of(body) == ["https://example.org/a", "https://example.org/b"]
+
+
+def test_names_of_html_are_the_characters_they_name() -> None:
+    body = (
+        "<urlset><url><loc>https://example.org/caf&eacute;?a=1&amp;b&lt;&copy=2&nosuch;</loc></url></urlset>"
+    )
+    assert urls_of(body) == ["https://example.org/caf%C3%A9?a=1&b%3C&copy=2"]
+    assert urls_of(body.replace("<loc>", "<loc><![CDATA[").replace("</loc>", "]]></loc>")) == [
+        "https://example.org/caf&eacute;?a=1&amp;b&lt;&copy=2&nosuch;"
+    ]
+
+
+@pytest.mark.parametrize("name", ["utf-16", "UTF-16", "utf-16le", "ucs-2"])
+def test_a_file_that_says_it_is_utf_16_and_is_not_is_read_as_utf_8(name: str) -> None:
+    body = f"<?xml version='1.0' encoding='{name}'?><urlset><url><loc>https://example.org/\u00fc</loc></url></urlset>"
+    assert urls_of(body) == ["https://example.org/%C3%BC"]
+
+
+def test_empty_lines_before_a_file_are_nothing() -> None:
+    xml = "<urlset><url><loc>https://example.org/a</loc></url></urlset>"
+    for body in (xml, "https://example.org/a"):
+        assert urls_of("\r\n" * 5_000 + body) == ["https://example.org/a"]
+    assert urls_of("x" * 5_000 + xml) == []
+
+
+def test_what_follows_a_tab_in_a_text_file_is_no_part_of_the_url() -> None:
+    assert urls_of("https://example.org/a\t0.5\n") == ["https://example.org/a"]
+
+
 def test_entities_are_never_expanded(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("https://example.org/secret")
