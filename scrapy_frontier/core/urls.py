@@ -66,7 +66,8 @@ def _split(url: str) -> tuple[str | None, str | None, str, str | None, str | Non
     assert match is not None  # every part is optional
     scheme, authority, path, query, fragment = match.groups()
     if scheme is not None and not _SCHEME.fullmatch(scheme):
-        return None, None, f"{scheme}:{path}", query, fragment  # ":23" is a path, there is no empty scheme
+        # "1:23" is a path: a scheme begins with a letter
+        return None, None, f"{scheme}:{'' if authority is None else '//' + authority}{path}", query, fragment
     return scheme, authority, path, query, fragment
 
 
@@ -82,6 +83,7 @@ def _without_dots(path: str) -> str:
     kept: list[str] = []
     for segment in segments:
         if segment == "..":
+            rooted = rooted or len(kept) == 1  # the RFC's own reading: of "a/../b" stays "/b"
             del kept[-1:]
         elif segment != ".":
             kept.append(segment)

@@ -60,6 +60,8 @@ def test_wpt_vectors(case: dict[str, str | None]) -> None:
         ("x?../y#../z", "https://h/a/b/x?../y#../z"),
         ("mailto:me@h", "mailto:me@h"),
         ("%2e%2E/x", "https://h/a/b/%2e%2E/x"),
+        ("1x://y/../z", "https://h/a/b/1x://z"),
+        ("urn:a/../b", "urn:/b"),
     ],
 )
 def test_resolve_keeps_every_octet_it_does_not_have_to_touch(reference: str, expected: str) -> None:
