@@ -36,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 LOOK = 0.05  # seconds between two looks at whether a ranking is due
 SLICE = 0.0005  # seconds the loop is held up at a time on an idle loop; a slice may take one step longer
+BREATH = 0.001  # seconds between two slices, for all else the loop has to do
 SHARE = 0.1  # of the loop's time, where its turns are long
 LONGEST_SLICE = 0.0015  # seconds
 ROWS = 20  # queue rows a step, 0.2 ms
@@ -120,6 +121,7 @@ class RankingExtension:
                 run.left_at = time.perf_counter()
                 if pause or run.left_at >= until:
                     run.spent += run.left_at - began
+                    pause = max(pause, BREATH)
                     run.left_at += pause
                     compat.call_later(pause, self._slice)
                     return
