@@ -243,6 +243,10 @@ class Frontier(Sites):
         self._place_moved(now)
         return is_done
 
+    def lags(self) -> bool:
+        """Whether the database is behind with its own work: what can wait should wait a little; 2 us."""
+        return self._store.lags()
+
     def _after(self, page: Page, outcome: Outcome, now: float) -> Page:
         event, reason = outcome.event, outcome.reason
         attempts = page.attempts + (event is not Event.RETURNED)
