@@ -15,6 +15,7 @@ from scipy import sparse
 from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
+from scrapy_frontier.commands import look
 from scrapy_frontier.core import graph, keys, reranking
 from scrapy_frontier.core.adjacency import NOFOLLOW, Edge, encode_row
 from scrapy_frontier.core.lifecycle import State
@@ -133,6 +134,18 @@ def test_looking_at_links_changes_nothing(frontier: Frontiers) -> None:
     frontier("links", web_url(0))
     frontier("dump", "--what", "links")
     assert rows(frontier.directory) == before
+
+
+def test_page_counts_the_links_to_it_where_they_are_not_too_many(
+    frontier: Frontiers, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page_id = most_linked(written)
+    url, count = url_of(frontier, page_id), len(sources_of(written, page_id))
+    assert frontier("page", url, "--json").json["links_in"] == count > 5
+    assert f"links to it   {count}\n" in frontier("page", url).out
+    monkeypatch.setattr(look, "_MOST_LINKS", sum(map(len, written.values())) - 1)
+    assert frontier("page", url, "--json").json["links_in"] is None
+    assert "`links URL --in`" in frontier("page", url).out
 
 
 # -- what matters most -------------------------------------------------------------------------------------
