@@ -12,7 +12,7 @@ import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
@@ -238,10 +238,27 @@ def close_spider(crawler: Crawler, reason: str) -> None:
 
     def close() -> None:
         engine = engine_of(crawler)
-        if engine is not None and engine.spider is not None and not is_closing(crawler):
+        if engine is None or engine.spider is None or is_closing(crawler):
+            return
+        if engine.running:
             deferred_from_coro(engine.close_spider_async(reason=reason))
+        else:  # starting: closed now, the process would end in the middle of it (scrapy issue 6916)
+            call_later(0.01, close)
 
     call_later(0, close)
+
+
+def fail(crawler: Crawler) -> None:
+    """Have ``scrapy crawl`` and ``runspider`` end with exit code 1, whatever this crawl still does.
+
+    They ask the runner whether a spider was missing (``bootstrap_failed``), and nothing leads there from a
+    crawler; but the runner looks for the crawler's spider when all is over.
+    """
+
+    def forget_spider() -> None:
+        crawler.spider = None
+
+    crawler.signals.connect(forget_spider, signals.engine_stopped, weak=False)
 
 
 def is_inspecting(crawler: Crawler) -> bool:

@@ -174,11 +174,12 @@ class FrontierScheduler(BaseScheduler):
         )
 
     def _give_up(self, error: FrontierError) -> None:
-        """Close the spider because the frontier cannot be used; said once."""
+        """Close the spider because the frontier cannot be used, with exit code 1; said once."""
         if self._error is not None:
             return
         self._error = error
         logger.error("%s", error, extra={"spider": self.spider})
+        compat.fail(self.crawler)
         engine = compat.engine_of(self.crawler)
         if engine is not None and getattr(engine, "running", False):
             compat.close_spider(self.crawler, error.reason)

@@ -7,6 +7,7 @@ process opens and closes its ``LOCK`` file, so a ``flock`` on a file of our own 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from itertools import islice
@@ -56,7 +57,7 @@ class Store:
         return f"<Store {self.directory}{' closed' if self._db is None or self._db.closed else ''}>"
 
     def _unreadable(self, error: BaseException) -> FrontierUnreadable:
-        return FrontierUnreadable(_damaged(self.directory / "leveldb", error))
+        return FrontierUnreadable(_why_not(self.directory / "leveldb", error))
 
     def _check_format(self, scheme: str) -> None:
         """Compare format and key scheme with what is stored; store them in a new database."""
@@ -238,6 +239,18 @@ def lock_directory(directory: Path) -> IO[str]:
     return file
 
 
+def _why_not(path: Path, error: BaseException) -> str:
+    """LevelDB opens its tables late: what it may not read then is not damaged."""
+    return (_not_opened if os.strerror(errno.EACCES) in str(error) else _damaged)(path, error)
+
+
+def _not_opened(path: Path, error: BaseException) -> str:
+    return (
+        f"cannot open {path} ({_cause(error)}): check that the disk has space, that the files are "
+        "readable and writable for this user, and that none is missing; nothing was changed"
+    )
+
+
 def _damaged(path: Path, error: BaseException) -> str:
     return (
         f"{path} is damaged ({_cause(error)}): nothing was changed; restore it from a copy, or copy it and "
@@ -262,7 +275,4 @@ def _open(path: Path) -> Any:
     except plyvel.CorruptionError as error:
         raise FrontierUnreadable(_damaged(path, error)) from error
     except (plyvel.Error, OSError) as error:
-        raise FrontierUnreadable(
-            f"cannot open {path} ({_cause(error)}): check that the disk has space, that the files are "
-            "readable and writable for this user, and that none is missing; nothing was changed"
-        ) from error
+        raise FrontierUnreadable(_not_opened(path, error)) from error
