@@ -17,7 +17,18 @@ from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
 from .core.urls import without_session
-from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, REFUSED, SLOT, START, Codec, Unstorable
+from .plain import Unstorable
+from .requests import (
+    AUTO_SLOT,
+    EVERY_RUN,
+    MOVED,
+    POSTPONED,
+    POSTPONED_FOR,
+    REFUSED,
+    SLOT,
+    START,
+    Codec,
+)
 
 if TYPE_CHECKING:
     from collections import deque
@@ -165,6 +176,7 @@ class Intake:
         if again and self._filters and _is_seed(request):
             known = runtime.frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
+        again = again or (EVERY_RUN in request.meta and _is_seed(request)) or _is_answer(request, flight)
         is_seed = flight is None and _is_seed(request)
         host = host_of(request.url)
         page_id = self._discover(request, fingerprint, host, again, parent, source, is_seed)
@@ -496,6 +508,19 @@ def _is_seed(request: Request) -> bool:
     What a callback makes of a seed inherits its meta, but has a depth.
     """
     return START in request.meta and "depth" not in request.meta
+
+
+def _is_answer(request: Request, flight: Flight | None) -> bool:
+    """Whether *request* fetches what a form was answered with: its page may be known, the answer is not.
+
+    A login leads to the page one came from, as a rule, which shows another face then.
+    """
+    return (
+        flight is not None
+        and flight.request.method not in ("GET", "HEAD")
+        and request.method == "GET"
+        and _times(request, "redirect_times") > _times(flight.request, "redirect_times")
+    )
 
 
 def _times(request: Request, counter: str) -> int:
