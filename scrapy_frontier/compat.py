@@ -154,6 +154,12 @@ async def sleep(seconds: float) -> None:
     await maybe_deferred_to_future(awake)
 
 
+async def give_way(turns: int) -> None:
+    """Let everything else have so many turns of the event loop, 20 us each where there is nothing to do."""
+    for _ in range(turns):
+        await sleep(0)
+
+
 async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
     """The result of *function*, worked out in a thread."""
     if is_asyncio_available():

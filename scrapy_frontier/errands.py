@@ -14,7 +14,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from . import compat
 from .core.directives import location, retry_after
-from .core.hosts import FOREVER, host_of
+from .core.hosts import host_of
 from .core.robots import BODY_LIMIT, MAX_REDIRECTS
 from .requests import ERRAND
 from .runtime import steady_clock
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
 INFLATED = 4 << 20  # bytes that a compressed file may grow to
-LONGEST_WAIT = 60.0  # seconds until the clock of the host of a redirect is looked at again
+LONGEST_WAIT = 60.0  # seconds for the host of a redirect: nobody else's rest of a day keeps a site waiting
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -81,9 +81,9 @@ class RobotsFetcher:
                     return self._answer(response)
                 url, host = target, host if host_of(target) == host_of(url) else host_of(target)
                 while (wait := self.wait(host)) and not self._is_closed:
-                    if wait == FOREVER:
-                        return Answer(None, error=f"it leads to {host}, which is blocked")
-                    await compat.sleep(min(wait, LONGEST_WAIT))
+                    if wait > LONGEST_WAIT:
+                        return Answer(None, error=f"it leads to {host}, which may not be asked now")
+                    await compat.sleep(wait)
                 if self._is_closed:
                     break
         except Exception as failure:

@@ -120,7 +120,6 @@ class Gate:
         self._most = max(AT_ONCE, crawler.settings.getint("CONCURRENT_REQUESTS"))
         self._runtime: Runtime | None = None
         self._is_closed = False
-        self._alone_since: float | None = None
         self._fetcher = RobotsFetcher(crawler, settings.robots_timeout)
         self.clock = steady_clock()
 
@@ -169,40 +168,7 @@ class Gate:
             return False
         if until > now or not site.allows(request.url):
             frontier.waive(lease.id, now)
-        else:
-            self._alone_since = None
         return True
-
-    def gives_up(self, pending: int, now: float) -> bool:
-        """Whether the crawl should end although *pending* requests wait.
-
-        For a while (FRONTIER_ROBOTS_PATIENCE) only hosts were left whose robots.txt cannot be read, or that
-        ask for a later visit.
-        """
-        runtime = self._runtime
-        if runtime is None or self._asking:
-            return False
-        held = runtime.frontier.held(now)
-        if not held or pending > runtime.frontier.pending_of(held):
-            return False
-        if self._alone_since is None:
-            self._alone_since = now
-        if now - self._alone_since < self._settings.robots_patience:
-            return False
-        if self._alone_since >= 0:
-            self._say_goodbye(pending, held)
-            self._alone_since = float("-inf")  # said once
-        return True
-
-    def _say_goodbye(self, pending: int, held: dict[str, float]) -> None:
-        logger.warning(
-            "Only hosts are left (%d: %s) whose robots.txt cannot be read, or asks for a later visit: ending "
-            "with %d requests still queued; run the crawl again later, or raise FRONTIER_ROBOTS_PATIENCE",
-            len(held),
-            ", ".join(sorted(held)[:5]),
-            pending,
-            extra={"spider": self._crawler.spider},
-        )
 
     def report(self) -> None:
         """Bring the stats up to date that say how things are now."""

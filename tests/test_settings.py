@@ -22,7 +22,7 @@ def read(**settings: Any) -> FrontierSettings:
         ("FRONTIER_COOLDOWN", -1, "a number of at least 0"),
         ("FRONTIER_COOLDOWN", "soon", "a number of at least 0"),
         ("FRONTIER_COOLDOWN_MAX", 30, "less than FRONTIER_COOLDOWN = 60"),
-        ("FRONTIER_COOLDOWN_WAIT", "inf", "a number of at least 0"),
+        ("FRONTIER_END_WAIT", "inf", "a number of at least 0"),
         ("FRONTIER_DELAY_FACTOR", -2, "a number of at least 0"),
         ("FRONTIER_POLITENESS_KEY", "hosts", "'host', 'domain', 'ip' or a function"),
         ("FRONTIER_POLITENESS_KEY", "nowhere.function", "'host', 'domain', 'ip' or a function"),

@@ -209,6 +209,8 @@ class Frontier(Sites):
         self._budgets.freed(host)
         self._forget_if_idle(host, now)
         self.counts.attempts += outcome.event is not Event.RETURNED
+        if page.state is not State.QUEUED:
+            self._alone_since = None
         self.commit()
         self._place_moved(now)
         return page.state

@@ -205,10 +205,6 @@ class Host:
         self.concurrency = self.usual if UNASKED.issuperset(asked) else 1
         return (self.delay, self.concurrency) != before
 
-    def rests(self, until: float) -> bool:
-        """Whether the host rests after trouble, and longer than *until*."""
-        return self.cooldown is not None and self.cooldown.until > until
-
     def suspect(self, page_id: int) -> None:
         """Remember a page whose trouble may be its own."""
         if len(self.suspects) >= _MOST_SUSPECTS:
@@ -361,17 +357,6 @@ class Hosts:
         while cooling and not self._waits(cooling[0][1]):
             heapq.heappop(cooling)
         return cooling[0][0] if cooling else None
-
-    def only_rest(self, until: float) -> bool:
-        """Whether every host with pages that may be visited rests after trouble, and longer than *until*."""
-        does_any = False
-        for host in self.by_name.values():
-            if host.heads or host.in_flight:
-                rests = host.rests(until)
-                if not (rests or host.is_blocked or until < host.held_until < FOREVER):
-                    return False
-                does_any |= rests
-        return does_any
 
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)

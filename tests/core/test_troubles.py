@@ -414,24 +414,6 @@ def test_a_delay_set_meanwhile_does_not_end_a_rest(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_a_crawl_waits_in_vain_only_for_hosts_that_rest_long(tmp_path: Path) -> None:
-    slow = {"slow.example": Politeness(5000.0, 1)}
-    frontier = start(tmp_path, politeness=slow)
-    frontier.discover([page("1"), page("2", "slow.example"), page("3", "slow.example")], NOW)
-    meet(frontier, take(frontier), NOW, seconds=1000)
-    assert not frontier.waits_in_vain(NOW, 300)
-    fetch(frontier, NOW)
-    assert not frontier.waits_in_vain(NOW, 300)  # a slow host is waited for
-    assert {fetch(frontier, NOW + 6000), fetch(frontier, NOW + 6000)} == {"1", "3"}
-    frontier.discover([page("4")], NOW + 6000)
-    assert not frontier.waits_in_vain(NOW + 6000, 300)
-    meet(frontier, take(frontier, NOW + 6000), NOW + 6000, seconds=1000)
-    assert frontier.waits_in_vain(NOW + 6000, 300)
-    assert not frontier.waits_in_vain(NOW + 6000, 2000)
-    assert frontier.resting(NOW + 6000) == (1, 1, NOW + 7000)
-    frontier.close()
-
-
 # -- who decides a delay ---------------------------------------------------------------------------------
 
 

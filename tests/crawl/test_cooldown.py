@@ -137,7 +137,7 @@ def test_what_was_under_way_adds_no_strike(web: Web, run: Callable[..., Crawl]) 
     web.default = Answer(429, delay=0.3)
     crawl = run(
         LinkSpider,
-        {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_COOLDOWN_WAIT": 0.9},
+        {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_END_WAIT": 0.9},
         start_urls=[web.url(f"/{number}") for number in range(8)],
     )
     assert crawl.reason == "finished"
@@ -153,7 +153,7 @@ def test_a_host_that_is_down_disturbs_nobody(
     port = closed_port(web.name(1))
     down = [f"http://{web.name(1)}:{port}/{number}" for number in range(5)]
     urls = [web.url(f"/{number}") for number in range(20)]
-    settings = {**SOON, "FRONTIER_COOLDOWN_WAIT": 3}
+    settings = {**SOON, "FRONTIER_END_WAIT": 3}
     crawl = run(LinkSpider, settings, start_urls=[*down, *urls])
 
     assert crawl.reason == "finished"
@@ -162,7 +162,8 @@ def test_a_host_that_is_down_disturbs_nobody(
     found = pages()
     assert {found[url].state for url in urls} == {State.DONE}
     assert {(found[url].state, found[url].attempts) for url in down} == {(State.QUEUED, 0)}
-    assert "5 pages of 1 hosts that rest after trouble stay queued: run the crawl again" in crawl.log
+    left = f"5 pages of 1 hosts are left that do not answer or ask for a later visit ({web.name(1)})"
+    assert f"{left}; they stay queued: run the crawl again" in crawl.log
     assert crawl.stats["frontier/pages/queued"] == 5
 
 

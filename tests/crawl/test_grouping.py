@@ -148,7 +148,7 @@ def test_a_name_that_does_not_resolve_rests_and_disturbs_nobody(
         "ADDONS": ADDONS,
         "FRONTIER_POLITENESS_KEY": "ip",
         "FRONTIER_COOLDOWN": 0.3,
-        "FRONTIER_COOLDOWN_WAIT": 1,
+        "FRONTIER_END_WAIT": 1,
     }
     lost = "http://nobody.invalid/"
     crawl = run(LinkSpider, settings, start_urls=[lost, web.url("/")])

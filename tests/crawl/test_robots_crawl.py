@@ -173,12 +173,12 @@ def test_outside_the_visit_time_nothing_is_fetched(web: Web, run: Run, pages: Pa
     now = time.gmtime()
     hours = f"{(now.tm_hour + 2) % 24:02}00-{(now.tm_hour + 4) % 24:02}00"
     web.on(ROBOTS, robots(f"Visit-time: {hours}"))
-    settings = {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 1}
+    settings = {**OBEY, "FRONTIER_END_WAIT": 1}
     crawl = run(LinkSpider, settings, start_urls=[*many(web, 3), web.url("/", 1)])
     assert web.paths(0) == [ROBOTS]
     assert web.paths(1) == [ROBOTS, "/"]
     assert [pages()[url].state for url in many(web, 3)] == [State.QUEUED] * 3
-    assert "FRONTIER_ROBOTS_PATIENCE" in crawl.log
+    assert "FRONTIER_END_WAIT" in crawl.log
 
 
 # -- what cannot be read -------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_a_host_whose_file_cannot_be_read_sees_nothing_else(
 ) -> None:
     web.on(ROBOTS, answer, host=0)
     urls = many(web, 20, 0)
-    settings = {**OBEY, "FRONTIER_ROBOTS_TIMEOUT": 1, "FRONTIER_ROBOTS_PATIENCE": 2}
+    settings = {**OBEY, "FRONTIER_ROBOTS_TIMEOUT": 1, "FRONTIER_END_WAIT": 2}
     crawl = run(LinkSpider, settings, start_urls=[*urls, *many(web, 20, 1)])
     assert set(web.paths(0)) == {ROBOTS}
     assert len(web.paths(1)) == 21
@@ -209,7 +209,7 @@ def test_a_host_whose_file_cannot_be_read_sees_nothing_else(
     assert {page.state for url, page in pages().items() if url in urls} == {State.QUEUED}
     assert {page.attempts for url, page in pages().items() if url in urls} == {0}
     assert crawl.stats["frontier/robots/unreachable"] == 1
-    assert "still queued" in crawl.log
+    assert "they stay queued: run the crawl again" in crawl.log
     assert "Traceback" not in crawl.log
 
 
@@ -229,7 +229,7 @@ def hurried() -> float:
 
 def test_it_is_asked_again_and_then_the_pages_come(web: Web, run: Run) -> None:
     web.on(ROBOTS, Answer(503), Answer(503), robots("Disallow: /3"))
-    crawl = run(HurriedSpider, {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 9000}, start_urls=many(web, 5))
+    crawl = run(HurriedSpider, {**OBEY, "FRONTIER_END_WAIT": 9000}, start_urls=many(web, 5))
     assert web.paths()[:3] == [ROBOTS] * 3
     first, second, third = web.times()[:3]
     assert second - first >= 0.6 - TOLERANCE
@@ -244,7 +244,7 @@ def test_what_failed_is_known_to_the_next_run(web: Web, run: Run, start: Callabl
     crawl = start(LinkSpider, OBEY, start_urls=many(web, 3))
     wait_for(lambda: "cannot be read" in crawl.log)
     crawl.kill()
-    run(LinkSpider, {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 0}, start_urls=many(web, 3))
+    run(LinkSpider, {**OBEY, "FRONTIER_END_WAIT": 0}, start_urls=many(web, 3))
     assert web.paths() == [ROBOTS]
 
 
@@ -379,7 +379,7 @@ def test_in_one_slot_a_file_that_cannot_be_read_stops_its_own_site_only(
     web: Web, run: Run, pages: Pages
 ) -> None:
     web.on(ROBOTS, status=503, host=1)
-    settings = {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 1, "FRONTIER_MAX_ATTEMPTS": 3}
+    settings = {**OBEY, "FRONTIER_END_WAIT": 1, "FRONTIER_MAX_ATTEMPTS": 3}
     crawl = run(SlotSpider, {**settings, "CLOSESPIDER_TIMEOUT": 6}, urls=[*many(web, 3, 1), *many(web, 3, 0)])
     assert sorted(web.paths(0)) == ["/0", "/1", "/2", ROBOTS]
     assert web.paths(1) == [ROBOTS]
