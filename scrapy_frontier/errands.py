@@ -16,7 +16,8 @@ from . import compat
 from .core.directives import location, retry_after
 from .core.hosts import FOREVER, host_of
 from .core.robots import BODY_LIMIT, MAX_REDIRECTS
-from .requests import ERRAND
+from .downloadermiddlewares.redirect import is_from_private
+from .requests import ERRAND, FROM_PUBLIC
 from .runtime import steady_clock
 
 if TYPE_CHECKING:
@@ -71,15 +72,18 @@ class RobotsFetcher:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
 
         The place of the first request is taken already (`wait`); each further one waits for its own host.
+        From a public host none leads into a private network: `PrivateNetworkMiddleware` sees to it.
         """
-        error = ""
+        error, from_public = "", False
         try:
             for hop in range(MAX_REDIRECTS + 1):
-                response = await self._download(url, host)
+                response = await self._download(url, host, from_public)
                 target = _target(response, url)
                 if target is None or hop == MAX_REDIRECTS:
                     return self._answer(response)
-                url, host = target, host if host_of(target) == host_of(url) else host_of(target)
+                is_elsewhere = host_of(target) != host_of(url)
+                from_public = is_elsewhere and not is_from_private(response.request or Request(url), response)
+                url, host = target, host_of(target) if is_elsewhere else host
                 while (wait := self.wait(host)) and not self._is_closed:
                     if wait == FOREVER:
                         return Answer(None, error=f"it leads to {host}, which is blocked")
@@ -92,7 +96,7 @@ class RobotsFetcher:
                 self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(failure)}")
         return Answer(None, error=error)
 
-    async def _download(self, url: str, host: str) -> Response:
+    async def _download(self, url: str, host: str, from_public: bool) -> Response:
         request = Request(
             url,
             priority=PRIORITY,
@@ -110,6 +114,8 @@ class RobotsFetcher:
                 "download_timeout": self._timeout,
             },
         )
+        if from_public:
+            request.meta[FROM_PUBLIC] = host_of(url)
         self._read[id(request)] = 0
         engine, stats = compat.engine_of(self._crawler), self._crawler.stats
         try:

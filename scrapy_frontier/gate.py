@@ -21,6 +21,7 @@ from .core.explain import span
 from .core.hosts import host_of
 from .core.robots_copy import Copy, Standing, is_current, learnt, standing
 from .core.urls import origin
+from .downloadermiddlewares.private import is_led_to, leads_inside, refusal_of
 from .errands import RobotsFetcher
 from .notes import count
 from .runtime import steady_clock
@@ -85,11 +86,15 @@ class _Shelf(OrderedDict[_Key, _Value]):
 
 
 class _Asking:
-    """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it."""
+    """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
+
+    ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
+    """
 
     def __init__(self, host: str, request: Request) -> None:
         self.host = host
         self.request = request
+        self.is_meant = False
         self.held: set[str] = set()
         self.waiting: list[Deferred[None]] = []
 
@@ -115,6 +120,8 @@ class Gate:
         # Where there is no frontier to keep them.
         self._copies: _Shelf[str, Copy] = _Shelf(lambda copy: len(copy.body))
         self._asking: dict[str, _Asking] = {}
+        # Sites in a private network that only public pages led to, and their addresses: nobody is asked.
+        self._inside: _Shelf[str, str] = _Shelf(len)
         self._queue: deque[str] = deque()
         self._under_way = 0
         self._most = max(AT_ONCE, crawler.settings.getint("CONCURRENT_REQUESTS"))
@@ -145,7 +152,7 @@ class Gate:
 
         A page that its site forbids is let through without a visit of the host: the middleware says no, so
         that its errback is called. So is one that cannot be fetched yet but shares its queue with other
-        sites: the middleware sends it back alone.
+        sites: the middleware sends it back alone. And one in a private network that a public page led to.
         """
         runtime = self._runtime
         authority = None if request.meta.get("dont_obey_robotstxt") else origin(request.url)
@@ -153,6 +160,9 @@ class Gate:
             return True
         frontier, host = runtime.frontier, lease.host
         site = self.site(authority, request)
+        if site is None and self._is_inside(authority, request):
+            frontier.waive(lease.id, now)
+            return True
         if site is None:
             frontier.put_back(lease.id, now)
             frontier.hold(host, now)
@@ -218,11 +228,16 @@ class Gate:
         return self._runtime is not None and self._runtime.lease_of(request) is not None
 
     async def learn(self, authority: str, request: Request) -> Site | None:
-        """What holds for *authority*, fetched if need be; None when the crawl ends first."""
+        """What holds for *authority*, fetched if need be; None when the crawl ends first.
+
+        Raises `IgnoreRequest` where a public page leads into a private network: nobody is asked there.
+        """
         while not self._is_closed:
             site = self.site(authority, request)
             if site is not None:
                 return site
+            if self._is_inside(authority, request):
+                raise refusal_of(self._inside[authority])
             done: Deferred[None] = Deferred()
             slot = request.meta.get("download_slot")
             self._ask(authority, str(slot or host_of(request.url)), request).waiting.append(done)
@@ -283,11 +298,34 @@ class Gate:
 
     def _ask(self, authority: str, host: str, request: Request) -> _Asking:
         asking = self._asking.get(authority)
+        is_new = asking is None
         if asking is None:
             asking = self._asking[authority] = _Asking(host, request)
+        if not asking.is_meant:
+            asking.is_meant = self._settings.redirects.allows_private or not is_led_to(request)
+        if is_new and asking.is_meant:
             self._queue.append(authority)
             compat.call_later(0, self._begin)
+        elif is_new:
+            compat.start(self._look_up(authority, asking))
         return asking
+
+    def _is_inside(self, authority: str, request: Request) -> bool:
+        return authority in self._inside and is_led_to(request)
+
+    async def _look_up(self, authority: str, asking: _Asking) -> None:
+        """Ask a site that public pages led to unless its address is private, and nobody else wants it."""
+        address = None
+        try:
+            address = await leads_inside(asking.request)
+        except Exception:
+            logger.error("address of %s", authority, exc_info=True, extra={"spider": self._crawler.spider})
+        if address is not None and not asking.is_meant and not self._is_closed:
+            self._inside.keep(authority, address)
+            self._let_go(self._asking.pop(authority))
+            return
+        self._queue.append(authority)
+        self._begin()
 
     def _begin(self) -> None:
         """Start what may start: as many errands as there is room for, each by the clock of its host."""
