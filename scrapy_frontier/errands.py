@@ -15,7 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 from . import compat
 from .core.directives import location, retry_after
 from .core.hosts import FOREVER, host_of
-from .core.robots import BODY_LIMIT, MAX_REDIRECTS
+from .core.robots import BODY_LIMIT, MAX_REDIRECTS, Verdict
 from .downloadermiddlewares.redirect import is_from_private
 from .requests import ERRAND, FROM_PUBLIC
 from .runtime import steady_clock
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from .core.frontier import Frontier
+    from .core.robots_copy import Copy
 
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
@@ -43,6 +44,8 @@ class Answer(NamedTuple):
     cache_control: Sequence[str] = ()
     age: float = 0.0
     retry_after: float = 0.0
+    etag: str = ""
+    modified: str = ""
     error: str = ""
 
 
@@ -68,19 +71,23 @@ class RobotsFetcher:
             return 0.0
         return self.frontier.errand(host, self.clock(), despite_hold=True)
 
-    async def fetch(self, url: str, host: str) -> Answer:
+    async def fetch(self, url: str, host: str, before: Copy | None = None) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
+
+        The file kept *before* need not be sent again (RFC 9110 13.1): then the answer is a 304. Only that of
+        *url* itself has validators, for those of a redirect's target say nothing about *url*.
 
         The place of the first request is taken already (`wait`); each further one waits for its own host.
         From a public host none leads into a private network: `PrivateNetworkMiddleware` sees to it.
         """
-        error, from_public = "", False
+        error, from_public, headers = "", False, _conditions(before)
         try:
             for hop in range(MAX_REDIRECTS + 1):
-                response = await self._download(url, host, from_public)
+                response = await self._download(url, host, from_public, headers)
                 target = _target(response, url)
                 if target is None or hop == MAX_REDIRECTS:
-                    return self._answer(response)
+                    return self._answer(response, is_direct=not hop)
+                headers = {}
                 is_elsewhere = host_of(target) != host_of(url)
                 from_public = is_elsewhere and not is_from_private(response.request or Request(url), response)
                 url, host = target, host_of(target) if is_elsewhere else host
@@ -96,12 +103,13 @@ class RobotsFetcher:
                 self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(failure)}")
         return Answer(None, error=error)
 
-    async def _download(self, url: str, host: str, from_public: bool) -> Response:
+    async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
         request = Request(
             url,
             priority=PRIORITY,
             callback=NO_CALLBACK,
             dont_filter=True,
+            headers=headers,
             meta={
                 ERRAND: True,
                 "allow_offsite": True,
@@ -141,7 +149,7 @@ class RobotsFetcher:
         if read + len(data) >= READ:
             raise StopDownload(fail=False)
 
-    def _answer(self, response: Response) -> Answer:
+    def _answer(self, response: Response, is_direct: bool) -> Answer:
         def lines(name: str) -> list[str]:
             return [line.decode("latin-1") for line in response.headers.getlist(name)]
 
@@ -153,7 +161,17 @@ class RobotsFetcher:
             lines("Cache-Control"),
             float(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0.0,
             retry_after(pause, self.clock()) or 0.0,
+            next(iter(lines("ETag")), "") if is_direct else "",
+            next(iter(lines("Last-Modified")), "") if is_direct else "",
         )
+
+
+def _conditions(before: Copy | None) -> dict[str, str]:
+    """Headers with which only a file that differs from the one in the copy is sent."""
+    if before is None or before.verdict is not Verdict.PARSE:
+        return {}
+    given = {"If-None-Match": before.etag, "If-Modified-Since": before.modified}
+    return {name: value for name, value in given.items() if value}
 
 
 def _target(response: Any, url: str) -> str | None:

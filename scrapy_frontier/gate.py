@@ -369,8 +369,8 @@ class Gate:
             self._begin()
 
     async def _fetch(self, authority: str, asking: _Asking, before: Copy | None) -> Copy:
-        answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host)
-        copy = learnt(before, answer.status, self.clock(), *answer[1:5])
+        answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host, before)
+        copy = learnt(before, answer.status, self.clock(), *answer[1:7])
         if self._is_closed:
             return copy
         self._keep(authority, copy)

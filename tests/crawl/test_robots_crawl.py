@@ -268,6 +268,35 @@ def test_the_next_run_asks_nobody_again(web: Web, run: Run) -> None:
     assert "robotstxt/request_count" not in crawl.stats
 
 
+_TOMORROW = _BEGAN + 90_000
+
+
+def tomorrow() -> float:
+    return _TOMORROW + (time.time() - _BEGAN)
+
+
+class TomorrowSpider(LinkSpider):
+    """Comes a day and an hour later."""
+
+    name = "tomorrow"
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.tomorrow"}
+
+
+def test_the_file_of_yesterday_is_only_sent_again_if_it_changed(web: Web, run: Run, pages: Pages) -> None:
+    first = robots("Disallow: /1")
+    validators = {"ETag": '"one"', "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT"}
+    first.headers.update(validators)
+    web.on(ROBOTS, first, Answer(304))
+    run(LinkSpider, OBEY, start_urls=[web.url("/0")])
+    run(TomorrowSpider, OBEY, start_urls=many(web, 3))
+    assert web.paths() == [ROBOTS, "/0", ROBOTS, "/2"]
+    asked = [visit.headers for visit in web.visits if visit.path == ROBOTS]
+    assert "if-none-match" not in asked[0]
+    assert asked[1]["if-none-match"] == '"one"'
+    assert asked[1]["if-modified-since"] == validators["Last-Modified"].lower()
+    assert pages()[web.url("/1")].reason == f"robots.txt of {web.url('')}: Disallow: /1 (line 2)"
+
+
 def test_redirects_are_followed_across_hosts_each_by_its_own_clock(web: Web, run: Run) -> None:
     """Five hops; the file is for the first host, and the hosts on the way keep their own rules and delay."""
     for hop in range(5):
