@@ -137,7 +137,9 @@ def _queues(store: Store) -> Iterator[Record]:
 
 def _hosts(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.HOST):
-        yield {"host": key[1:].decode(errors="replace"), "visited": inspect.host_row(value).visited}
+        row = inspect.host_row(value)
+        name = key[1:].decode(errors="replace")
+        yield {"host": name, "visited": row.visited, "response_time": row.response_time}
     for host, orders in all_orders(store):
         yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
     for key, _ in store.scan(COOLDOWN):
@@ -188,7 +190,7 @@ class Importer:
         self._open = 0
         self._fresh: dict[bytes, int] = {}
         self._tally = Tally()
-        self._visited: dict[str, float] = {}
+        self._visited: dict[str, tuple[float, float]] = {}  # when, and the response time
         self._counts = Counts.none()
         self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
         self._graph = GraphImporter(self._put, self._merged)
@@ -314,7 +316,8 @@ class Importer:
         self._put(key, keys.id_bytes(_number(record, "body")))
 
     def _host(self, record: Record) -> None:
-        self._visited[_text(record, "host")] = float(str(record["visited"]))
+        when, response_time = (float(str(record.get(name, 0.0))) for name in ("visited", "response_time"))
+        self._visited[_text(record, "host")] = when, response_time
 
     def _orders(self, record: Record) -> None:
         delay, blocked = record["delay"], record["blocked"]
@@ -356,7 +359,8 @@ class Importer:
         hosts = self._tally.hosts
         for name in {**hosts, **self._visited}:
             queued, done, failed, deferred, excluded = hosts.get(name, (0,) * 5)
-            row = HostRow(queued, done, failed, self._visited.get(name, 0.0), deferred, excluded)
+            visited, response_time = self._visited.get(name, (0.0, 0.0))
+            row = HostRow(queued, done, failed, visited, deferred, excluded, response_time)
             self._put(keys.host_key(name), records.encode_host(row))
         self._counts.states[:] = self._tally.states
         self._counts.hosts = len({**hosts, **self._visited})

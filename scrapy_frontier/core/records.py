@@ -124,13 +124,14 @@ def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
     return data[offset:end].decode(), end
 
 
-_HOST = struct.Struct(">IIIdII")
+_HOST = struct.Struct(">IIIdIIf")
 pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
 
 
 class HostRow(NamedTuple):
     """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
-    wait for room in a budget, and how many of those done are excluded ones, which nobody fetched."""
+    wait for room in a budget, how many of those done are excluded ones (never fetched), and its smoothed
+    response time (s, single precision; 0: not measured)."""
 
     queued: int = 0
     done: int = 0
@@ -138,6 +139,7 @@ class HostRow(NamedTuple):
     visited: float = 0.0
     deferred: int = 0
     excluded: int = 0
+    response_time: float = 0.0
 
     @property
     def fetched(self) -> int:
