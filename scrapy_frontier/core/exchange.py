@@ -12,7 +12,7 @@ import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect, keys, records, varint
+from . import inspect, keys, records
 from .cooldown import COOLDOWN, Cooldown, cooldown_key, encode_cooldown, read_cooldown
 from .errors import FrontierError, UnreadableRecord
 from .exchange_graph import GRAPH_KINDS, GraphImporter, graph_records
@@ -131,8 +131,10 @@ def _queues(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.DEFERRED):
         deferred = keys.split_deferred_key(key)
         if deferred is not None:
+            depth, bucket = records.decode_deferred(value)
             record: Record = {"deferred": deferred[1], "unit": deferred[0]}
-            yield {**record, "depth": varint.decode(value, 0)[0]} if value else record
+            record |= {"depth": depth} if depth else {}
+            yield record | ({"bucket": bucket} if bucket else {})
 
 
 def _hosts(store: Store) -> Iterator[Record]:
@@ -308,7 +310,8 @@ class Importer:
         page_id = _number(record, "deferred")
         if page_id not in self._merged:
             self._to_place -= 1
-            value = varint.encode(_number(record, "depth")) if "depth" in record else b""
+            depth, bucket = (_number(record, name) if name in record else 0 for name in ("depth", "bucket"))
+            value = records.encode_deferred(depth, bucket)
             self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
 
     def _body(self, record: Record) -> None:

@@ -345,6 +345,10 @@ class Hosts:
     def leased(self, host: Host, now: float) -> None:
         """A page of *host* is handed out."""
 
+    def taken_back(self, host: Host, now: float) -> None:
+        """The page just handed out is none after all; `put` has to follow."""
+        self._turns.take_back(host)
+
     def was_visited(self, name: str, when: float, now: float) -> None:
         """A host, in memory or not, was visited last by an earlier run, at *when*."""
 

@@ -303,13 +303,18 @@ class Known:
 
     # -- hosts, and the open batch ---------------------------------------------------------------------
 
-    def _settle(self, host: Host, returning: tuple[int, int] | None, now: float) -> None:
-        """Queue a page that waited for a budget, id and priority, in its own turn; or go without it."""
+    def _settle(self, host: Host, returning: tuple[int, int, int] | None, now: float) -> None:
+        """Queue a page that waited for a budget in its own turn; or go without it.
+
+        Told are its id, its priority, and the score bucket it had, 0 for none.
+        """
         if returning is None:
             self._forget_if_idle(host, now)
             return
-        page_id, priority = returning
-        place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
+        page_id, priority, bucket = returning
+        place = bucket or NEUTRAL
+        if self.rescoring is not None:
+            place = self.rescoring.opened(page_id, bucket)
         self._queue(host, keys.rank(priority, place, page_id, page_id), now)
 
     def _queue(self, host: Host, rank: bytes, now: float) -> None:

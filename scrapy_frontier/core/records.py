@@ -158,6 +158,23 @@ def decode_host(data: bytes) -> HostRow:
         raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error
 
 
+def encode_deferred(depth: int = 0, bucket: int = 0) -> bytes:
+    """The value of a deferred row: links from a seed, where that is why it waits, and the score bucket that
+    the page had, or would have had, in its queue (0: none of its own)."""
+    if not depth and not bucket:
+        return b""
+    return varint.encode(depth) + (bucket.to_bytes(2, "big") if bucket else b"")
+
+
+def decode_deferred(value: bytes) -> tuple[int, int]:
+    """Depth and bucket; zeros for what cannot be read, which matters little."""
+    try:
+        depth, offset = varint.decode(value) if value else (0, 0)
+        return depth, int.from_bytes(value[offset : offset + 2], "big")
+    except ValueError:
+        return 0, 0
+
+
 _COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQ")
 
 

@@ -69,6 +69,11 @@ class Heat:
         if self.rate:
             self.value, self.since = self.at(now) + 1.0, max(now, self.since)
 
+    def take_back(self, now: float) -> None:
+        """Undo an `add` at *now*."""
+        if self.rate:
+            self.value, self.since = max(self.at(now) - 1.0, 0.0), max(now, self.since)
+
     def assume(self, when: float, now: float) -> None:
         """Hand-outs until *when* are not known: the heat was then that of a steady rate if it is more."""
         if self.rate and _STEADY * exp(-max(now - when, 0.0) * self.rate / BURST) > self.at(now):
@@ -123,6 +128,12 @@ class TemperedHosts(Hosts):
         domain = self._domain(host.name)
         domain.soft.add(now)
         domain.hard.add(now)
+        self._judge(domain, now)
+
+    def taken_back(self, host: Host, now: float) -> None:
+        domain = self._domain(host.name)
+        domain.soft.take_back(now)
+        domain.hard.take_back(now)
         self._judge(domain, now)
 
     def was_visited(self, name: str, when: float, now: float) -> None:
