@@ -21,7 +21,7 @@ from .requests import ERRAND, FROM_PUBLIC
 from .runtime import steady_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -37,7 +37,8 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class Answer(NamedTuple):
-    """The last answer: *status* None where there was none, then *error* says why."""
+    """The last answer: *status* None where there was none, then *error* says why. *host* is the unit of
+    politeness that it came from."""
 
     status: int | None
     body: bytes = b""
@@ -47,6 +48,7 @@ class Answer(NamedTuple):
     etag: str = ""
     modified: str = ""
     error: str = ""
+    host: str = ""
 
 
 class RobotsFetcher:
@@ -59,6 +61,7 @@ class RobotsFetcher:
         self._is_closed = False
         self.frontier: Frontier | None = None
         self.clock = steady_clock()
+        self.unit_of: Callable[[str], Awaitable[str]] = _host_of
         crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def close(self) -> None:
@@ -86,14 +89,16 @@ class RobotsFetcher:
                 response = await self._download(url, host, from_public, headers)
                 target = _target(response, url)
                 if target is None or hop == MAX_REDIRECTS:
-                    return self._answer(response, is_direct=not hop)
+                    return self._answer(response, is_direct=not hop)._replace(host=host)
                 headers = {}
                 is_elsewhere = host_of(target) != host_of(url)
                 from_public = is_elsewhere and not is_from_private(response.request or Request(url), response)
-                url, host = target, host_of(target) if is_elsewhere else host
+                url, host = target, await self.unit_of(target) if is_elsewhere else host
                 while (wait := self.wait(host)) and not self._is_closed:
                     if wait == FOREVER:
                         return Answer(None, error=f"it leads to {host}, which is blocked")
+                    if wait > LONGEST_WAIT and self._rests(host):  # for a day, perhaps
+                        return Answer(None, error=f"it leads to {host}, which rests after trouble")
                     await compat.sleep(min(wait, LONGEST_WAIT))
                 if self._is_closed:
                     break
@@ -102,6 +107,9 @@ class RobotsFetcher:
             if self._crawler.stats is not None and not isinstance(failure, IgnoreRequest):
                 self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(failure)}")
         return Answer(None, error=error)
+
+    def _rests(self, host: str) -> bool:
+        return self.frontier is not None and self.frontier.rests(host, self.clock())
 
     async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
         request = Request(
@@ -164,6 +172,10 @@ class RobotsFetcher:
             next(iter(lines("ETag")), "") if is_direct else "",
             next(iter(lines("Last-Modified")), "") if is_direct else "",
         )
+
+
+async def _host_of(url: str) -> str:
+    return host_of(url)
 
 
 def _conditions(before: Copy | None) -> dict[str, str]:

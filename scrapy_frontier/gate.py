@@ -19,10 +19,14 @@ from twisted.internet.defer import Deferred
 from . import compat
 from .core.explain import span
 from .core.hosts import host_of
+from .core.robots import Verdict
 from .core.robots_copy import Copy, Standing, is_current, learnt, standing
+from .core.troubles import Trouble
 from .core.urls import origin
+from .downloadermiddlewares.cooldown import STATUSES
 from .downloadermiddlewares.private import is_led_to, leads_inside, refusal_of
-from .errands import RobotsFetcher
+from .errands import Answer, RobotsFetcher
+from .grouping import ADDRESS
 from .notes import count
 from .runtime import steady_clock
 
@@ -137,6 +141,7 @@ class Gate:
         self.clock = runtime.clock
         self._fetcher.frontier = runtime.frontier
         self._fetcher.clock = runtime.clock
+        self._fetcher.unit_of = runtime.looked_up_unit_of
         compat.spare_places(self._crawler)
 
     def close(self) -> None:
@@ -240,7 +245,7 @@ class Gate:
                 raise refusal_of(self._inside[authority])
             done: Deferred[None] = Deferred()
             slot = request.meta.get("download_slot")
-            self._ask(authority, str(slot or host_of(request.url)), request).waiting.append(done)
+            self._ask(authority, str(slot or self._unit_of(request.url)), request).waiting.append(done)
             await maybe_deferred_to_future(done)
         return None
 
@@ -303,21 +308,34 @@ class Gate:
             asking = self._asking[authority] = _Asking(host, request)
         if not asking.is_meant:
             asking.is_meant = self._settings.redirects.allows_private or not is_led_to(request)
-        if is_new and asking.is_meant:
+        if is_new and asking.is_meant and not self._is_unresolved(asking):
             self._queue.append(authority)
             compat.call_later(0, self._begin)
         elif is_new:
             compat.start(self._look_up(authority, asking))
         return asking
 
+    def _unit_of(self, url: str) -> str:
+        return host_of(url) if self._runtime is None else self._runtime.unit_of(url)
+
+    def _is_unresolved(self, asking: _Asking) -> bool:
+        """Whether the page waits under a name that stands for an address not known yet."""
+        if self._runtime is None or self._settings.politeness_key != ADDRESS:
+            return False
+        is_by_name = asking.host == host_of(asking.request.url)
+        return is_by_name and not asking.request.meta.get("proxy")
+
     def _is_inside(self, authority: str, request: Request) -> bool:
         return authority in self._inside and is_led_to(request)
 
     async def _look_up(self, authority: str, asking: _Asking) -> None:
-        """Ask a site that public pages led to unless its address is private, and nobody else wants it."""
+        """Ask a site by the clock of its address, unless that is private and only public pages led there."""
         address = None
         try:
-            address = await leads_inside(asking.request)
+            if not asking.is_meant:
+                address = await leads_inside(asking.request)
+            if self._runtime is not None and self._is_unresolved(asking):
+                asking.host = await self._runtime.looked_up_unit_of(asking.request.url)
         except Exception:
             logger.error("address of %s", authority, exc_info=True, extra={"spider": self._crawler.spider})
         if address is not None and not asking.is_meant and not self._is_closed:
@@ -375,6 +393,7 @@ class Gate:
             return copy
         self._keep(authority, copy)
         if copy.failures:
+            self._cool(copy, answer)
             count(self._crawler, "frontier/robots/unreachable")
             logger.warning(
                 "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s",
@@ -387,6 +406,16 @@ class Gate:
         else:
             await self._told(copy, asking.request)
         return copy
+
+    def _cool(self, copy: Copy, answer: Answer) -> None:
+        """Have a host rest that asks for less. Without an old copy its pages wait as it is."""
+        is_asked = (
+            answer.status in STATUSES and copy.verdict is Verdict.PARSE and self._settings.cooldown.first
+        )
+        if self._runtime is not None and is_asked:
+            trouble = Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after or None)
+            if self._runtime.frontier.cool(answer.host, trouble, self.clock()).is_new:
+                count(self._crawler, "frontier/cooldown/strikes")
 
     def _let_go(self, asking: _Asking) -> None:
         for done in asking.waiting:
