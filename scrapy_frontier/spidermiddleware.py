@@ -31,8 +31,8 @@ class FrontierSpiderMiddleware:
     ``FRONTIER_LINKS = "all"`` all anchors of the page as well.
 
     With the downloader full the engine takes seeds without ever returning to the event loop: 100,000 of
-    them froze it for 3.7 s, and every connection with it; giving way brings that to 0.07 s. Of a page's links it
-    takes 200 at a time, so beside a page with 100,000 links everybody waited 80 ms for every turn of the
+    them froze it for 3.7 s, and every connection with it; giving way brings that to 0.07 s. Of a page's links
+    it takes 200 at a time, so beside a page with 100,000 links everybody waited 80 ms for every turn of the
     event loop: other hosts' pages came 6.5 times as late as alone, and twice as late now. A page of 30 links
     does not give way at all.
     """

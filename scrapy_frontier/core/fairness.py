@@ -70,6 +70,7 @@ class Turns(Generic[HostT]):
         self._heap: list[_Entry] = []
         self._resting: list[tuple[int, str]] = []
         self._handed_out = 0
+        self._last: tuple[Domain, int] | None = None  # handed out to, and until when it rested before
         self._active = 0  # domains with a ready host
 
     def update(self, host: HostT) -> None:
@@ -118,7 +119,15 @@ class Turns(Generic[HostT]):
                 self._active -= domain.is_active
                 del self._domains[domain.name]
 
+    def take_back(self, host: HostT) -> None:
+        """The last hand-out, to *host*, was none after all; `update` has to follow."""
+        if self._last is not None and self._last[0] is host.domain:
+            self._handed_out -= 1
+            self._last[0].resting = self._last[1]
+            self._last = None
+
     def _hand_out(self, domain: Domain, count: int) -> None:
+        self._last = domain, domain.resting
         self._handed_out += count
         if not domain.sole:
             domain.resting = max(domain.resting, self._handed_out) + max(self._active - 1, 0) * count

@@ -121,7 +121,8 @@ class Frontier(Sites):
         self._hosts.put(host, now)
 
     def put_back(self, lease_id: int, now: float) -> None:
-        """End a lease just granted as if it had never been: page and clock are as before. Writes nothing."""
+        """End the lease granted last as if it had never been: page, clock and turns are as before. Writes
+        nothing."""
         host = self._unvisit(lease_id, now)
         lease = self._leases.end(lease_id)
         if host is None or lease is None:
@@ -133,8 +134,8 @@ class Frontier(Sites):
         self._budgets.note(host)
 
     def waive(self, lease_id: int, now: float) -> None:
-        """Nothing will be asked of the host under a lease just granted: its clock goes back, the lease goes
-        on."""
+        """Nothing will be asked of the host under the lease granted last: its clock and its turn go back, the
+        lease goes on."""
         host = self._unvisit(lease_id, now)
         if host is not None:
             self._hosts.put(host, now)
@@ -145,6 +146,7 @@ class Frontier(Sites):
             return None
         host = self._host(lease.host)
         host.in_flight -= 1
+        self._hosts.taken_back(host, now)
         if host.visited == lease.leased_at:
             host.visited, host.ready_at = lease.before
             if host.visited and host.delay:  # which may have grown meanwhile

@@ -136,12 +136,12 @@ class Host:
     def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
         self.name = name
         self.prefix = keys.queue_prefix(name)
-        self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded = row
+        self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded = row[:6]
         self.delay, self.concurrency, self.jitter = politeness
         self.usual = self.concurrency
         self.asked: Mapping[str, float] = by_settings(self.delay)
         self.held_until = 0.0
-        self.response_time = 0.0
+        self.response_time = row.response_time
         self.cooldown: Cooldown | None = None
         self.is_doubted = False
         self.suspects: set[int] | frozenset[int] = _NO_PAGES
@@ -169,7 +169,15 @@ class Host:
         return self.place is Place.READY
 
     def row(self) -> HostRow:
-        return HostRow(self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded)
+        return HostRow(
+            self.queued,
+            self.done,
+            self.failed,
+            self.visited,
+            self.deferred,
+            self.excluded,
+            self.response_time,
+        )
 
     @property
     def fetched(self) -> int:
@@ -332,6 +340,13 @@ class Hosts:
 
     def leased(self, host: Host, now: float) -> None:
         """A page of *host* is handed out."""
+
+    def taken_back(self, host: Host, now: float) -> None:
+        """The page just handed out is none after all; `put` has to follow."""
+        self._turns.take_back(host)
+
+    def was_visited(self, name: str, when: float, now: float) -> None:
+        """A host, in memory or not, was visited last by an earlier run, at *when*."""
 
     def best(self, now: float) -> Host | None:
         """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""

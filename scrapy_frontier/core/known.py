@@ -227,6 +227,8 @@ class Known:
                 self._budgets.count(name, row)
                 if row.queued and not is_there:
                     self._hosts.put(self._load_host(name, row), now)
+                elif not is_there:
+                    self._hosts.was_visited(name, min(row.visited, self._opened_at), now)
         if len(rows) == limit:
             self._to_load = rows[-1][0][1:]
             return False
@@ -270,6 +272,8 @@ class Known:
         # After a kill a host may have been visited up to the moment we started without its row saying so;
         # and a clock that was set back must not silence it for longer than its delay.
         is_visit_assumed = not self.was_clean and row != HostRow()
+        if row.visited <= self._opened_at:
+            self._hosts.was_visited(name, row.visited, self._opened_at)
         if row.visited > self._opened_at or is_visit_assumed:
             row = row._replace(visited=self._opened_at)
         politeness = self._politeness.get(name, self._default_politeness)
@@ -278,6 +282,8 @@ class Known:
         self._budgets.enter(host, row)
         if orders.delay is not None:
             host.ask(delays.OPERATOR, orders.delay)
+        if row.response_time and self._pace.factor:
+            host.ask(delays.RESPONSE_TIME, self._pace.delay(row.response_time))
         if row != HostRow():
             self._troubles.recall(host, self._opened_at)
         host.reset_clock()
@@ -307,13 +313,18 @@ class Known:
 
     # -- hosts, and the open batch ---------------------------------------------------------------------
 
-    def _settle(self, host: Host, returning: tuple[int, int] | None, now: float) -> None:
-        """Queue a page that waited for a budget, id and priority, in its own turn; or go without it."""
+    def _settle(self, host: Host, returning: tuple[int, int, int] | None, now: float) -> None:
+        """Queue a page that waited for a budget in its own turn; or go without it.
+
+        Told are its id, its priority, and the score bucket it had, 0 for none.
+        """
         if returning is None:
             self._forget_if_idle(host, now)
             return
-        page_id, priority = returning
-        place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
+        page_id, priority, bucket = returning
+        place = bucket or NEUTRAL
+        if self.rescoring is not None:
+            place = self.rescoring.opened(page_id, bucket)
         self._queue(host, keys.rank(priority, place, page_id, page_id), now)
 
     def _queue(self, host: Host, rank: bytes, now: float) -> None:

@@ -49,6 +49,7 @@ _RECENT = 4000  # pages whose host and priority are kept, in each of two generat
 BLOCK = 4096  # pages in a piece of a column
 _FIRST_RANKING = 30  # pages known or read
 CONTENT = struct.Struct(">f")
+_NO_PAGES = np.zeros(0, np.int64)
 
 
 class Rescoring:
@@ -94,9 +95,15 @@ class Rescoring:
             self._recent, self._recent_before = {}, self._recent
         return place
 
-    def opened(self, page_id: int) -> int:
-        """The bucket of a page about to be queued again, or for the first time after it was only seen."""
-        return _bucket(self.scorer.opened(page_id))
+    def opened(self, page_id: int, kept: int = 0) -> int:
+        """The bucket of a page about to be queued again, or for the first time after it was only seen.
+
+        The one it had before holds unless the scorer thinks more of the page by now.
+        """
+        place = _bucket(self.scorer.opened(page_id))
+        if kept and self.scorer.told(_NO_PAGES) is None:  # it remembers nothing
+            return max(kept, _LEAST)
+        return max(kept, place)
 
     def standing(self, page_id: int | None) -> int:
         """The bucket for one more visit of a page."""

@@ -441,6 +441,26 @@ def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> No
     frontier.close()
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) -> None:
+    pace = delays.Pace(10.0, 30.0)
+    frontier = start(tmp_path, pace=pace)
+    frontier.discover([page(str(number)) for number in range(3)], NOW)
+    lease = take(frontier, NOW)
+    frontier.left(lease.id, NOW + 2, 2.0)
+    frontier.release(lease.id, FETCHED, NOW + 2)
+    if is_clean:
+        frontier.close()
+    else:
+        frontier._store.close()
+    frontier = start(tmp_path, now=NOW + 3, pace=pace)
+    while not frontier.load(NOW + 3):
+        pass
+    assert frontier.lease(NOW + 3) is None
+    assert frontier.wake_at() == pytest.approx((NOW if is_clean else NOW + 3) + 20.0)
+    frontier.close()
+
+
 def test_keys_of_cooldowns_mix_with_no_others() -> None:
     assert cooldown.COOLDOWN not in [
         keys.INDEX,

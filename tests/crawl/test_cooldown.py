@@ -97,6 +97,26 @@ def test_no_request_before_retry_after_has_passed(
     assert crawl.stats["frontier/cooldown/strikes"] == crawl.stats["frontier/cooldown/postponed"] == 1
 
 
+@pytest.mark.parametrize("status", [403, 500, 502])
+def test_retry_after_counts_with_any_error_that_may_pass(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], status: int
+) -> None:
+    """Some say 403 where they mean 429."""
+    web.on("/0", Answer(status, headers={"Retry-After": "2"}), Answer())
+    urls = [web.url(f"/{number}") for number in range(3)]
+    run(LinkSpider, {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, start_urls=urls)
+    assert web.gaps()[0] >= 2 - TOLERANCE
+    assert Counter(web.paths()) == {"/0": 2, "/1": 1, "/2": 1}
+    assert all_done(pages())
+
+
+def test_retry_after_with_a_page_that_is_gone_says_nothing(web: Web, run: Callable[..., Crawl]) -> None:
+    web.on("/0", Answer(404, headers={"Retry-After": "100"}))
+    crawl = run(LinkSpider, SOON, start_urls=[web.url("/0"), web.url("/1")])
+    assert crawl.reason == "finished"
+    assert sorted(web.paths()) == ["/0", "/1"]
+
+
 def test_retry_after_outlives_sigkill(
     web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:

@@ -268,6 +268,97 @@ def test_the_next_run_asks_nobody_again(web: Web, run: Run) -> None:
     assert "robotstxt/request_count" not in crawl.stats
 
 
+_TOMORROW = _BEGAN + 90_000
+
+
+def tomorrow() -> float:
+    return _TOMORROW + (time.time() - _BEGAN)
+
+
+class TomorrowSpider(LinkSpider):
+    """Comes a day and an hour later."""
+
+    name = "tomorrow"
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.tomorrow"}
+
+
+def test_the_file_of_yesterday_is_only_sent_again_if_it_changed(web: Web, run: Run, pages: Pages) -> None:
+    first = robots("Disallow: /1")
+    validators = {"ETag": '"one"', "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT"}
+    first.headers.update(validators)
+    web.on(ROBOTS, first, Answer(304))
+    run(LinkSpider, OBEY, start_urls=[web.url("/0")])
+    run(TomorrowSpider, OBEY, start_urls=many(web, 3))
+    assert web.paths() == [ROBOTS, "/0", ROBOTS, "/2"]
+    asked = [visit.headers for visit in web.visits if visit.path == ROBOTS]
+    assert "if-none-match" not in asked[0]
+    assert asked[1]["if-none-match"] == '"one"'
+    assert asked[1]["if-modified-since"] == validators["Last-Modified"].lower()
+    assert pages()[web.url("/1")].reason == f"robots.txt of {web.url('')}: Disallow: /1 (line 2)"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_host_that_asks_for_less_gets_less_although_an_old_file_is_there(
+    web: Web, run: Run, status: int
+) -> None:
+    busy = Answer(status, headers={"Retry-After": "3"})
+    web.on(ROBOTS, robots("Disallow: /1"), busy)
+    run(LinkSpider, OBEY, start_urls=[web.url("/0")])
+    crawl = run(TomorrowSpider, OBEY, start_urls=many(web, 3))
+    assert crawl.reason == "finished"
+    assert web.paths() == [ROBOTS, "/0", ROBOTS, "/2"]
+    assert web.gaps()[-1] >= 3 - TOLERANCE
+
+
+class NextMonthSpider(LinkSpider):
+    """Comes 31 days later."""
+
+    name = "next month"
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.next_month"}
+
+
+def next_month() -> float:
+    return time.time() + 31 * 86_400
+
+
+def test_a_file_that_could_not_be_read_for_thirty_days_counts_as_none(web: Web, run: Run) -> None:
+    web.on(ROBOTS, status=503)
+    settings = {**OBEY, "FRONTIER_END_WAIT": 0}
+    run(LinkSpider, settings, start_urls=[web.url("/")])
+    run(TomorrowSpider, settings, start_urls=[web.url("/")])
+    assert web.paths() == [ROBOTS, ROBOTS]
+    run(NextMonthSpider, settings, start_urls=[web.url("/")])
+    assert web.paths() == [ROBOTS, ROBOTS, ROBOTS, "/"]
+
+
+class SlowSpider(LinkSpider):
+    """Takes three hours for each page."""
+
+    name = "slow"
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.slow", "FRONTIER_LEASE_TIMEOUT": 1e7}
+
+    def parse(self, response: Response) -> Any:
+        global _slept
+        _slept += 3 * 3600.0
+
+
+_slept = 0.0
+
+
+def slow() -> float:
+    return time.time() + _slept
+
+
+def test_a_long_crawl_asks_again_every_day(web: Web, run: Run, pages: Pages) -> None:
+    web.on(ROBOTS, robots(), robots("Disallow: /11"))
+    settings = {**OBEY, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    run(SlowSpider, settings, start_urls=many(web, 12))
+    assert web.paths()[:9] == [ROBOTS, *(f"/{n}" for n in range(8))]
+    assert web.paths().count(ROBOTS) == 2
+    assert "/11" not in web.paths()
+    assert pages()[web.url("/11")].state is State.EXCLUDED
+
+
 def test_redirects_are_followed_across_hosts_each_by_its_own_clock(web: Web, run: Run) -> None:
     """Five hops; the file is for the first host, and the hosts on the way keep their own rules and delay."""
     for hop in range(5):
