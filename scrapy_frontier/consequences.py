@@ -19,6 +19,7 @@ from .core.chains import is_same_site
 from .core.directives import rel_tokens, shared_rel
 from .core.urls import escaped_fragment
 from .flights import may_be_called_again
+from .heads import is_text
 from .notes import count
 from .requests import DIRECTIVES, NOFOLLOW, NOT_INHERITED, REFUSED, page_key, plain_fingerprint
 from .runtime import flight_of, runtime_of
@@ -58,7 +59,7 @@ class Consequences:
         return PageRules(self, response, said or {}, leads_on, may_add)
 
     def _may_have_rels(self, response: Response) -> bool:
-        if not self._rels or not isinstance(response, HtmlResponse):
+        if not self._rels or not isinstance(response, HtmlResponse) or not is_text(response):
             return False
         body = response.body.lower()
         return any(rel in body for rel in self._rels)
