@@ -23,7 +23,7 @@ def head_of(response: HtmlResponse) -> Head:
 
 
 def is_text(response: HtmlResponse) -> bool:
-    """Whether *response* can be decoded: Python also knows codecs that are no encoding of text, as ``hex``."""
+    """Whether *response* can be decoded: Python also knows codecs; ``hex`` is no encoding of text."""
     try:
         b" ".decode(response.encoding, "replace")
     except (LookupError, UnicodeError):
