@@ -21,6 +21,7 @@ from .core.hosts import host_of
 from .core.urls import escaped_fragment
 from .downloadermiddlewares.redirect import is_from_private
 from .flights import may_be_called_again
+from .heads import is_text
 from .notes import count
 from .requests import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED, page_key, plain_fingerprint
 from .runtime import flight_of, runtime_of
@@ -60,7 +61,7 @@ class Consequences:
         return PageRules(self, response, said or {}, leads_on, may_add)
 
     def _may_have_rels(self, response: Response) -> bool:
-        if not self._rels or not isinstance(response, HtmlResponse):
+        if not self._rels or not isinstance(response, HtmlResponse) or not is_text(response):
             return False
         body = response.body.lower()
         return any(rel in body for rel in self._rels)

@@ -23,6 +23,7 @@ from .core.adjacency import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 from .core.frontier import Link
 from .core.hosts import host_of
 from .core.lifecycle import Event
+from .heads import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +142,7 @@ class Links:
 
     def note_anchors(self, found: PageLinks, response: Response) -> None:
         """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor."""
-        if not self._everything or not isinstance(response, HtmlResponse):
+        if not self._everything or not isinstance(response, HtmlResponse) or not is_text(response):
             return
         base = get_base_url(response)
         for url, flags in _anchors(response, base, self._rels):

@@ -22,7 +22,7 @@ from ..core.leases import Outcome
 from ..core.lifecycle import Event
 from ..core.urls import absolute, is_private
 from ..flights import may_be_called_again
-from ..heads import head_of
+from ..heads import head_of, is_text
 from ..notes import count
 from ..requests import CHAIN, FROM_PUBLIC, START, is_same_page
 from ..runtime import flight_of, runtime_of
@@ -139,6 +139,8 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         return response
 
     def _followed(self, request: Request, response: Response) -> Request | Response:
+        if isinstance(response, HtmlResponse) and not is_text(response):
+            return response
         result = super().process_response(request, response)
         if isinstance(result, Request):
             followed = self.limited(result, request, response)
@@ -153,7 +155,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         found = parse_refresh(header.decode("latin-1")) if header else None
         base = response.url
         if found is None and isinstance(response, HtmlResponse):
-            if self._ignore_tags != ["noscript"]:  # what our own scan cannot do
+            if self._ignore_tags != ["noscript"] and is_text(response):  # what our own scan cannot do
                 seconds, url = get_meta_refresh(response, ignore_tags=self._ignore_tags)
                 return Refresh(int(seconds or 0), url) if url else None
             found, base = head_of(response).refresh, head_of(response).base_url(base)

@@ -149,6 +149,29 @@ def test_encodings_hide_nothing(web: Web, run: Callable[..., Crawl], encoding: s
     assert arrived(crawl) == set()
 
 
+class BodySpider(LinkSpider):
+    """Looks at no text."""
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        yield {"path": "/" + response.url.split("/", 3)[3]}
+
+
+@pytest.mark.parametrize("encoding", ["hex", "undefined", "idna", "zip", "utf-16"])
+def test_a_page_in_no_encoding_of_text_is_obeyed_and_does_no_harm(
+    web: Web, run: Callable[..., Crawl], pages: Any, encoding: str
+) -> None:
+    """Python knows codecs that are no encodings of text, and a page may name one of these."""
+    charset = f'<meta charset="{encoding}">'
+    web.on("/", body=page(charset, anchors("/a nofollow")))
+    web.on("/no", body=page(charset + NOINDEX, anchors("/a nofollow")))
+    settings = {"FRONTIER_LINKS": "all"}
+    crawl = run(BodySpider, settings, start_urls=[web.url("/"), web.url("/no")])
+    assert "Traceback" not in crawl.log, crawl.log
+    assert arrived(crawl) == {"/"}
+    assert "Traceback" not in crawl.log
+    assert {found.state for found in pages().values() if found.attempts} == {State.DONE}
+
+
 # -- nofollow --------------------------------------------------------------------------------------------
 
 
