@@ -169,7 +169,8 @@ class Gate:
             frontier.waive(lease.id, now)
             return True
         if site is None:
-            frontier.put_back(lease.id, now)
+            # The first page has its turn: hosts without end must not have their files fetched all at once.
+            frontier.put_back(lease.id, now, is_replaced=authority not in self._asking)
             frontier.hold(host, now)
             self._ask(authority, host, request).held.add(host)
             return False

@@ -31,6 +31,7 @@ NAMES = {
     "shop.example.com": "127.0.0.3",
     "www.example.org": "127.0.0.4",
     "alias.example.net": "127.0.0.2",
+    **{f"h{number}.trap.example": "127.0.0.5" for number in range(30)},
 }
 
 
@@ -192,3 +193,18 @@ def test_a_domain_is_no_faster_than_its_rate(web: Web, run: Callable[..., Crawl]
         for last in range(first, 24):
             assert last - first + 1 <= 10 + 1.5 + 5 * (domain[last] - domain[first] + TOLERANCE)
     assert max(times(web, 2)) < domain[15]
+
+
+def test_robots_txt_of_hosts_without_end_keeps_the_rate_of_their_domain(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    """Thirty hosts with a page each: the sixty requests come as sixty pages would."""
+    urls = [named(web, f"h{number}.trap.example", f"/{number}") for number in range(30)]
+    settings = {**SETTINGS, "ROBOTSTXT_OBEY": True, "FRONTIER_DOMAIN_RATE_MAX": 10}
+    crawl = run(LinkSpider, settings, start_urls=urls)
+    assert crawl.reason == "finished"
+    trap = times(web, 3)
+    assert len(trap) == 60
+    for first in range(60):
+        for last in range(first, 60):
+            assert last - first + 1 <= 10 + 2.5 + 10 * (trap[last] - trap[first] + 10 * TOLERANCE)
