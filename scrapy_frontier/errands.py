@@ -62,6 +62,7 @@ class RobotsFetcher:
         self.frontier: Frontier | None = None
         self.clock = steady_clock()
         self.unit_of: Callable[[str], Awaitable[str]] = _host_of
+        self.sleep: Callable[[float], Awaitable[None]] = compat.sleep
         crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def close(self) -> None:
@@ -99,7 +100,7 @@ class RobotsFetcher:
                         return Answer(None, error=f"it leads to {host}, which is blocked")
                     if wait > LONGEST_WAIT and self._rests(host):  # for a day, perhaps
                         return Answer(None, error=f"it leads to {host}, which rests after trouble")
-                    await compat.sleep(min(wait, LONGEST_WAIT))
+                    await self.sleep(min(wait, LONGEST_WAIT))
                 if self._is_closed:
                     break
         except Exception as failure:

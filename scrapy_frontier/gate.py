@@ -133,6 +133,7 @@ class Gate:
         self._is_closed = False
         self._alone_since: float | None = None
         self._fetcher = RobotsFetcher(crawler, settings.robots_timeout)
+        self._fetcher.sleep = self._sleep
         self.clock = steady_clock()
 
     def open(self, runtime: Runtime) -> None:
@@ -363,6 +364,15 @@ class Gate:
     def _again(self, authority: str) -> None:
         self._queue.append(authority)
         self._begin()
+
+    async def _sleep(self, seconds: float) -> None:
+        """An errand waits for the host that its file lies on: others have its place meanwhile."""
+        self._under_way -= 1
+        try:
+            self._begin()
+            await compat.sleep(seconds)
+        finally:
+            self._under_way += 1
 
     async def _learn(self, authority: str, asking: _Asking, copy: Copy | None, is_known: bool) -> None:
         """Fetch, keep, parse; whatever happens, let go who waits for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -31,7 +32,7 @@ NAMES = {
     "shop.example.com": "127.0.0.3",
     "www.example.org": "127.0.0.4",
     "alias.example.net": "127.0.0.2",
-    **{f"h{number}.trap.example": "127.0.0.5" for number in range(30)},
+    **{f"h{number}.trap.example": "127.0.0.5" for number in range(80)},
 }
 
 
@@ -208,3 +209,18 @@ def test_robots_txt_of_hosts_without_end_keeps_the_rate_of_their_domain(
     for first in range(60):
         for last in range(first, 60):
             assert last - first + 1 <= 10 + 2.5 + 10 * (trap[last] - trap[first] + 10 * TOLERANCE)
+
+
+def test_files_that_lie_on_one_slow_host_hold_nobody_else_up(web: Web, start: Callable[..., Crawl]) -> None:
+    """More of them than are fetched at once: each waits for that host without a place of its own."""
+    web.on("/robots.txt", status=301, headers={"Location": named(web, "www.example.org", "/rules")}, host=3)
+    urls = [named(web, f"h{number}.trap.example", "/") for number in range(80)]
+    urls.append(named(web, "www.example.com", "/plain"))
+    slow = {"www.example.org": {"delay": 5}}
+    crawl = start(LinkSpider, {**SETTINGS, "ROBOTSTXT_OBEY": True, "DOWNLOAD_SLOTS": slow}, start_urls=urls)
+    deadline = time.monotonic() + 50
+    while "/plain" not in web.paths() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    crawl.kill()
+    assert "/plain" in web.paths()
+    assert web.paths().count("/rules") <= 3
