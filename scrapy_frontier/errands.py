@@ -16,7 +16,7 @@ from . import compat
 from .core.directives import location, retry_after
 from .core.hosts import FOREVER, host_of
 from .core.robots import BODY_LIMIT, MAX_REDIRECTS, Verdict
-from .downloadermiddlewares.redirect import is_from_private
+from .downloadermiddlewares.private import comes_from_inside
 from .requests import ERRAND, FROM_PUBLIC
 from .runtime import steady_clock
 
@@ -93,7 +93,8 @@ class RobotsFetcher:
                     return self._answer(response, is_direct=not hop)._replace(host=host)
                 headers = {}
                 is_elsewhere = host_of(target) != host_of(url)
-                from_public = is_elsewhere and not is_from_private(response.request or Request(url), response)
+                request = response.request or Request(url)
+                from_public = is_elsewhere and not await comes_from_inside(request, response)
                 url, host = target, await self.unit_of(target) if is_elsewhere else host
                 while (wait := self.wait(host)) and not self._is_closed:
                     if wait == FOREVER:

@@ -199,16 +199,14 @@ def test_a_domain_is_no_faster_than_its_rate(web: Web, run: Callable[..., Crawl]
 def test_robots_txt_of_hosts_without_end_keeps_the_rate_of_their_domain(
     web: Web, run: Callable[..., Crawl]
 ) -> None:
-    """Thirty hosts with a page each: the sixty requests come as sixty pages would."""
+    """Thirty hosts with a page each: the sixty requests take as long as sixty pages would."""
     urls = [named(web, f"h{number}.trap.example", f"/{number}") for number in range(30)]
     settings = {**SETTINGS, "ROBOTSTXT_OBEY": True, "FRONTIER_DOMAIN_RATE_MAX": 10}
     crawl = run(LinkSpider, settings, start_urls=urls)
     assert crawl.reason == "finished"
     trap = times(web, 3)
     assert len(trap) == 60
-    for first in range(60):
-        for last in range(first, 60):
-            assert last - first + 1 <= 10 + 2.5 + 10 * (trap[last] - trap[first] + 10 * TOLERANCE)
+    assert trap[-1] - trap[0] >= 4, "ten at once and ten a second; with the files for nothing it takes two"
 
 
 def test_files_that_lie_on_one_slow_host_hold_nobody_else_up(web: Web, start: Callable[..., Crawl]) -> None:
