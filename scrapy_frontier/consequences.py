@@ -19,6 +19,7 @@ from .core.chains import is_same_site
 from .core.directives import rel_tokens, shared_rel
 from .core.hosts import host_of
 from .core.urls import escaped_fragment
+from .downloadermiddlewares.directives import nofollow_reason
 from .downloadermiddlewares.redirect import is_from_private
 from .flights import may_be_called_again
 from .heads import is_text
@@ -138,7 +139,7 @@ class PageRules:
             return request
         if self._is_nofollow:
             count(self._rules.crawler, "frontier/nofollow/links")
-            return self._refused(request, f"linked by {self._response.url[:200]}, which says nofollow")
+            return self._refused(request, nofollow_reason(self._response.url))
         refused = self._only_with_nofollow()
         if refused and page_key(request.url) in refused:
             count(self._rules.crawler, "frontier/nofollow/rel")

@@ -132,6 +132,7 @@ class Gate:
         self._runtime: Runtime | None = None
         self._is_closed = False
         self._fetcher = RobotsFetcher(crawler, settings.robots_timeout)
+        self._fetcher.sleep = self._sleep
         self.clock = steady_clock()
 
     def open(self, runtime: Runtime) -> None:
@@ -168,7 +169,8 @@ class Gate:
             frontier.waive(lease.id, now)
             return True
         if site is None:
-            frontier.put_back(lease.id, now)
+            # The first page has its turn: hosts without end must not have their files fetched all at once.
+            frontier.put_back(lease.id, now, is_replaced=authority not in self._asking)
             frontier.hold(host, now)
             self._ask(authority, host, request).held.add(host)
             return False
@@ -328,6 +330,15 @@ class Gate:
     def _again(self, authority: str) -> None:
         self._queue.append(authority)
         self._begin()
+
+    async def _sleep(self, seconds: float) -> None:
+        """An errand waits for the host that its file lies on: others have its place meanwhile."""
+        self._under_way -= 1
+        try:
+            self._begin()
+            await compat.sleep(seconds)
+        finally:
+            self._under_way += 1
 
     async def _learn(self, authority: str, asking: _Asking, copy: Copy | None, is_known: bool) -> None:
         """Fetch, keep, parse; whatever happens, let go who waits for it."""

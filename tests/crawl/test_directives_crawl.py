@@ -191,6 +191,21 @@ def test_links_of_a_nofollow_page_are_known_and_not_followed(
     assert pages()[web.url("/")].reason == "nofollow: its links were not followed"
 
 
+def test_a_later_refresh_of_a_nofollow_page_is_a_link_like_all_others(
+    web: Web, run: Callable[..., Crawl], pages: Any
+) -> None:
+    head = '<html><head><meta name="robots" content="nofollow">'
+    for path, seconds in (("/later", 5), ("/at-once", 0)):
+        web.on(
+            path, body=f'{head}<meta http-equiv="refresh" content="{seconds};url={path}/on"></head></html>'
+        )
+    run(LinkSpider, start_urls=[web.url("/later"), web.url("/at-once")])
+    assert sorted(web.paths()) == ["/at-once", "/at-once/on", "/later"]
+    page = pages()[web.url("/later/on")]
+    assert page.state is State.SEEN
+    assert page.reason == f"linked by {web.url('/later')}, which says nofollow"
+
+
 @pytest.mark.parametrize("how", ["follow", "extract", "join"])
 def test_a_link_is_followed_if_it_stands_once_without_nofollow(
     web: Web, run: Callable[..., Crawl], pages: Any, how: str
