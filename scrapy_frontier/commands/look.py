@@ -397,7 +397,8 @@ def _unknown(call: Call, store: Store, url: str) -> int:
     if kind is not None:
         _say_why(call, url, None, explain.why_trap(kind, limits))
         return _MISSING
-    similar = next((other for other in _similar(url) if _is_known(call.project, store, other)), "")
+    others = (other for other in _similar(url) if other != url)
+    similar = next((other for other in others if _is_known(call.project, store, other)), "")
     _say_why(call, url, None, explain.why_unknown(similar))
     return _MISSING
 
