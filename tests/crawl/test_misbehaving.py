@@ -77,8 +77,9 @@ def paths(web: Any, name: str) -> list[str]:
 
 @pytest.mark.slow
 def test_beside_all_of_them_it_ends_obeys_and_leaves_nobody_out(start: Callable[..., Crawl]) -> None:
+    budget = {"FRONTIER_HOST_PAGES": 200, "FRONTIER_DOMAIN_PAGES": 200}
     web, crawl = crawl_beside(
-        list(hostile.TRICKS), lambda *given, **more: start(*given, **more).wait(400), FRONTIER_HOST_PAGES=200
+        list(hostile.TRICKS), lambda *given, **more: start(*given, **more).wait(400), **budget
     )
     assert crawl.reason == "finished"
     assert set(paths(web, GOOD)) >= {f"/{number}" for number in range(1, hostile.GOOD_PAGES)}
