@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
 KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
 AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
+BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the event loop
 LARGE = 100_000  # bytes of a file that is parsed in a thread: 90 ms for 500 KiB would stop the event loop
 LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
 
@@ -315,7 +316,9 @@ class Gate:
 
     def _begin(self) -> None:
         """Start what may start: as many errands as there is room for, each by the clock of its host."""
-        while self._queue and self._under_way < self._most and not self._is_closed:
+        for _ in range(BEGUN_AT_ONCE):
+            if not self._queue or self._under_way >= self._most or self._is_closed:
+                return
             authority = self._queue.popleft()
             asking = self._asking[authority]
             copy = self._copy(authority)
@@ -326,6 +329,7 @@ class Gate:
             else:
                 self._under_way += 1
                 compat.start(self._learn(authority, asking, copy, is_known))
+        compat.call_later(0, self._begin)
 
     def _again(self, authority: str) -> None:
         self._queue.append(authority)
