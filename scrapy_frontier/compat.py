@@ -41,7 +41,7 @@ rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(
     )
 )
 
-_INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse", "check", "view")}
+_INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse", "check", "view", "bench")}
 
 
 def engine_of(crawler: Crawler) -> Any:
@@ -275,7 +275,7 @@ def fail(crawler: Crawler) -> None:
 
 
 def is_inspecting(crawler: Crawler) -> bool:
-    """Whether this is one of Scrapy's commands that look at single pages, and must not touch a crawl's store.
+    """Whether this is one of Scrapy's commands that try things out, and must not touch a crawl's store.
 
     No setting tells. Only the shell keeps its engine open when it is idle; the others are on the stack.
     """
