@@ -110,7 +110,9 @@ def pagerank(
     if np.count_nonzero(out) <= pages * _FEW_LINKING:
         linking = np.flatnonzero(out)
         matrix, out = matrix[linking], out[linking]
-    system = _System(matrix.tocsc().T, linking, out, damping, v, exact)
+    turned = matrix.tocsc().T
+    del matrix  # 8 bytes a link
+    system = _System(turned, linking, out, damping, v, exact)
     budget = _Budget(max_iterations, stop)
     factor = damping / (1 - damping)
     scores, change = system.solve(
@@ -151,7 +153,8 @@ class _System:
     def __init__(
         self, into: Any, linking: Ints | slice, out: Floats, damping: float, v: Floats, exact: bool
     ) -> None:
-        self._fine = into.astype(np.float64)
+        fine = into.data.astype(np.float64)
+        self._fine = sparse.csr_array((fine, into.indices, into.indptr), shape=into.shape)
         self._coarse = self._fine if exact else into
         if not isinstance(linking, slice):
             self._coarse = self._coarse[linking]

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Codes = NDArray[np.uint16]
 
+# Pages there is room for at first. Memory that nobody has written to takes none, up to a million pages:
+# from 4 MB on NumPy asks for pages of 2 MB, eleven of which are more than a small crawl needs.
+ROOM = 1_000_000
 _STEPS = 1024  # score buckets from a score to its double: 0.07 % a step, 64 doublings in 16 bits
 _SMALLEST = -40  # binary logarithm of the least score that has a bucket of its own
 # Buckets, 19 %: smaller changes between rankings are not worth writing a queue row anew. 96 costs a page of
@@ -173,7 +176,7 @@ class Cash(Scorer):
     """A page hands *damping* of its score to its outlinks, in equal shares or by their weights.
 
     OPIC (Abiteboul, Preda, Cobena 2003) in its greedy order, each page once; with damping it is RankMass
-    (Cho, Schonfeld 2007). 14 bytes a page.
+    (Cho, Schonfeld 2007). 10 bytes a page, and 4 more once there are content scores.
     """
 
     damping = DAMPING
@@ -181,20 +184,29 @@ class Cash(Scorer):
 
     def __init__(self) -> None:
         self.known = 0
-        self._score = np.zeros(1024, np.float32)
-        self._told = np.zeros(1024, np.float32)  # the score whose bucket the queue has
-        self._content = np.ones(1024, np.float32)
-        self._has_opinions = False  # whether any content score is not 1
-        self._parsed = np.zeros(1024, np.bool_)
-        self._shut = np.zeros(1024, np.bool_)  # not queued: parsed or closed
+        self._score = np.zeros(ROOM, np.float32)
+        self._told = np.zeros(ROOM, np.float32)  # the score whose bucket the queue has
+        self._content: NDArray[np.float32] | None = None  # content scores, once there is one
+        self._parsed = np.zeros(ROOM, np.bool_)
+        self._shut = np.zeros(ROOM, np.bool_)  # not queued: parsed or closed
 
     def _grow_to(self, pages: int) -> None:
         while pages > len(self._score):
             for name, array in vars(self).items():
                 if isinstance(array, np.ndarray):
-                    fresh = np.ones_like(array) if name == "_content" else np.zeros_like(array)
-                    setattr(self, name, np.concatenate((array, fresh)))
+                    fresh = np.ones if array is self._content else np.zeros
+                    longer = fresh(2 * len(array), array.dtype)
+                    longer[: len(array)] = array
+                    setattr(self, name, longer)
         self.known = max(self.known, pages)
+
+    def _opinions(self) -> NDArray[np.float32]:
+        if self._content is None:
+            self._content = np.ones(len(self._score), np.float32)
+        return self._content
+
+    def _opinion(self, node: int) -> float:
+        return 1.0 if self._content is None else float(self._content[node])
 
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
@@ -222,7 +234,7 @@ class Cash(Scorer):
     ) -> list[Change]:
         self._parsed[node] = self._shut[node] = True
         targets = np.asarray(outlinks, np.int64)
-        share = self._share(float(self._score[node] * self._content[node]), len(targets), weights)
+        share = self._share(float(self._score[node]) * self._opinion(node), len(targets), weights)
         self._score[targets] += share
         return self._changes(targets[~self._shut[targets]])
 
@@ -243,8 +255,7 @@ class Cash(Scorer):
     def judged(self, node: int, content_score: float) -> None:
         if node >= self.known:
             self._grow_to(node + 1)
-        self._content[node] = content_score
-        self._has_opinions = True
+        self._opinions()[node] = content_score
 
     def told(self, nodes: Ints) -> Floats | None:
         return self._told[nodes]
@@ -254,6 +265,8 @@ class Cash(Scorer):
         if name == "state":
             state: Codes = (self._parsed[here] + np.uint16(2) * self._shut[here]).astype(np.uint16)
             return state
+        if name == "content" and self._content is None:
+            return np.full(stop - first, bucket(1.0), np.uint16)
         values: NDArray[np.float32] = getattr(self, f"_{name}")[here]
         return buckets(values)
 
@@ -263,12 +276,13 @@ class Cash(Scorer):
         if name == "state":
             self._parsed[first:stop] = codes & 1 > 0
             self._shut[first:stop] = codes & 2 > 0
+        elif name == "content":
+            if (codes != bucket(1.0)).any():
+                self._opinions()[first:stop] = scores_of(codes)
         elif name in self.columns:
             getattr(self, f"_{name}")[first:stop] = scores_of(codes)
         if name == "score":
             self._told[first:stop] = self._score[first:stop]
-        elif name == "content":
-            self._has_opinions |= bool((codes != bucket(1.0)).any())
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
         if len(nodes):
@@ -291,8 +305,9 @@ class PageRank(Cash):
 
     def _preference(self, pages: int) -> NDArray[np.float64]:
         preference = np.ones(pages)
-        known = min(pages, self.known)
-        preference[:known] = self._content[:known]
+        if self._content is not None:
+            known = min(pages, self.known)
+            preference[:known] = self._content[:known]
         return preference
 
     def _start(self, pages: int) -> Floats | None:
@@ -341,7 +356,7 @@ class Hits(PageRank):
         stop: Callable[[], bool] | None = None,
         clock: Callable[[], float] | None = None,
     ) -> Ranking | None:
-        content = self._preference(len(indptr) - 1) if self._has_opinions else None
+        content = self._preference(len(indptr) - 1) if self._content is not None else None
         return hits(
             indptr,
             indices,
