@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .scorer import ROOM, Cash, Fifo, Hits, Lifo, LinkScore, PageRank, Scorer
+from .scorer import Cash, Fifo, Hits, Lifo, LinkScore, PageRank, Scorer, room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,7 @@ class Mixed(PageRank):
     ranking each of the three is paid the rank of the pages it chose, most of it for the page that led
     there, and its part of the choices follows its pay. The rank of a page is seen against that of its host:
     a site that has been read whole keeps its rank to itself, and looks better than it is beside sites hardly
-    begun. 27 bytes a page, and 4 more once there are content scores; more while arrays grow.
+    begun. 27 bytes a page, and 4 more once there are content scores.
     """
 
     columns = ("state", "content", "score", "rank", "cash", "site")
@@ -58,13 +58,13 @@ class Mixed(PageRank):
 
     def __init__(self, chance: random.Random | None = None) -> None:
         super().__init__()
-        self._cash = np.zeros(ROOM, np.float32)
-        self._parent = np.zeros(ROOM, np.uint32)  # plus one; 0: none
-        self._chosen = np.zeros(ROOM, np.uint8)
-        self._round = np.zeros(ROOM, np.uint16)
-        self._site = np.zeros(ROOM, np.uint16)  # hosts by number; that two may share one only blurs them
+        self._cash = room(np.float32)
+        self._parent = room(np.uint32)  # plus one; 0: none
+        self._chosen = room(np.uint8)
+        self._round = room(np.uint16)
+        self._site = room(np.uint16)  # hosts by number; that two may share one only blurs them
         self._rounds = 0
-        self._rank = np.zeros(ROOM, np.float32)  # as the score, before choices were put among it
+        self._rank = room(np.float32)  # as the score, before choices were put among it
         self._parsed_since = self._discovered_since = 0
         self._best: list[float] = []  # scores that chance lifts to
         self._luck = 0.0

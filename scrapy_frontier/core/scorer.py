@@ -13,6 +13,7 @@ worth.
 from __future__ import annotations
 
 import math
+import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from .ranking import DAMPING, Ranking, hits, pagerank
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     Change = tuple[int, float]
     Floats = NDArray[np.floating]
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Codes = NDArray[np.uint16]
 
-# Pages there is room for at first. Memory that nobody has written to takes none, up to a million pages:
-# from 4 MB on NumPy asks for pages of 2 MB, eleven of which are more than a small crawl needs.
-ROOM = 1_000_000
+# Pages there is room for at first: 27 bytes each of addresses, of memory only for those there are. To make
+# room for as many again takes the loop 50 ms and more at two million pages.
+ROOM = 1 << 24
 _STEPS = 1024  # score buckets from a score to its double: 0.07 % a step, 64 doublings in 16 bits
 _SMALLEST = -40  # binary logarithm of the least score that has a bucket of its own
 # Buckets, 19 %: smaller changes between rankings are not worth writing a queue row anew. 96 costs a page of
@@ -60,6 +61,12 @@ def scores_of(codes: Codes) -> NDArray[np.float32]:
     scores: NDArray[np.float32] = np.exp2(codes.astype(np.float64) / _STEPS + _SMALLEST).astype(np.float32)
     scores[codes == 0] = 0
     return scores
+
+
+def room(kind: DTypeLike, pages: int = ROOM) -> NDArray[Any]:
+    """Zeros that take no memory before they are written to; NumPy would take 2 MB at a time."""
+    size = pages * np.dtype(kind).itemsize
+    return np.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), kind)
 
 
 class Scorer:
@@ -184,29 +191,38 @@ class Cash(Scorer):
 
     def __init__(self) -> None:
         self.known = 0
-        self._score = np.zeros(ROOM, np.float32)
-        self._told = np.zeros(ROOM, np.float32)  # the score whose bucket the queue has
-        self._content: NDArray[np.float32] | None = None  # content scores, once there is one
-        self._parsed = np.zeros(ROOM, np.bool_)
-        self._shut = np.zeros(ROOM, np.bool_)  # not queued: parsed or closed
+        self._score = room(np.float32)
+        self._told = room(np.float32)  # the score whose bucket the queue has
+        self._content: NDArray[np.float32] | None = None  # content scores plus one; 0: nobody's opinion
+        self._parsed = room(np.bool_)
+        self._shut = room(np.bool_)  # not queued: parsed or closed
 
     def _grow_to(self, pages: int) -> None:
         while pages > len(self._score):
             for name, array in vars(self).items():
                 if isinstance(array, np.ndarray):
-                    fresh = np.ones if array is self._content else np.zeros
-                    longer = fresh(2 * len(array), array.dtype)
+                    longer = room(array.dtype, 2 * len(array))
                     longer[: len(array)] = array
                     setattr(self, name, longer)
         self.known = max(self.known, pages)
 
-    def _opinions(self) -> NDArray[np.float32]:
+    def _judge(self, here: int | slice, content: float | Floats) -> None:
         if self._content is None:
-            self._content = np.ones(len(self._score), np.float32)
-        return self._content
+            self._content = room(np.float32, len(self._score))
+        self._content[here] = content + 1
+
+    def _opinions(self, here: slice) -> Floats:
+        """The content scores of some pages."""
+        if self._content is None:
+            return np.ones(max(here.stop - here.start, 0), np.float32)
+        stored = self._content[here]
+        return np.where(stored > 0, stored - 1, np.float32(1))
 
     def _opinion(self, node: int) -> float:
-        return 1.0 if self._content is None else float(self._content[node])
+        if self._content is None:
+            return 1.0
+        stored = float(self._content[node])
+        return stored - 1 if stored else 1.0
 
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
@@ -255,7 +271,7 @@ class Cash(Scorer):
     def judged(self, node: int, content_score: float) -> None:
         if node >= self.known:
             self._grow_to(node + 1)
-        self._opinions()[node] = content_score
+        self._judge(node, content_score)
 
     def told(self, nodes: Ints) -> Floats | None:
         return self._told[nodes]
@@ -265,8 +281,8 @@ class Cash(Scorer):
         if name == "state":
             state: Codes = (self._parsed[here] + np.uint16(2) * self._shut[here]).astype(np.uint16)
             return state
-        if name == "content" and self._content is None:
-            return np.full(stop - first, bucket(1.0), np.uint16)
+        if name == "content":
+            return buckets(self._opinions(here))
         values: NDArray[np.float32] = getattr(self, f"_{name}")[here]
         return buckets(values)
 
@@ -278,7 +294,7 @@ class Cash(Scorer):
             self._shut[first:stop] = codes & 2 > 0
         elif name == "content":
             if (codes != bucket(1.0)).any():
-                self._opinions()[first:stop] = scores_of(codes)
+                self._judge(slice(first, stop), scores_of(codes))
         elif name in self.columns:
             getattr(self, f"_{name}")[first:stop] = scores_of(codes)
         if name == "score":
@@ -305,9 +321,8 @@ class PageRank(Cash):
 
     def _preference(self, pages: int) -> NDArray[np.float64]:
         preference = np.ones(pages)
-        if self._content is not None:
-            known = min(pages, self.known)
-            preference[:known] = self._content[:known]
+        known = min(pages, self.known)
+        preference[:known] = self._opinions(slice(0, known))
         return preference
 
     def _start(self, pages: int) -> Floats | None:
