@@ -12,6 +12,7 @@ its own accord: whoever wants ``seconds`` passes one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -228,7 +229,7 @@ def _best_combination(terms: Floats) -> NDArray[np.float64]:
     """The c for which ``x + sum(c[k] terms[k])`` leaves least (L2), if terms[k + 1] = L terms[k]."""
     # One product of two vectors at a time: as a product of flat matrices, threads of BLAS get in the way.
     products = np.zeros((len(terms), len(terms)))
-    for row, column in zip(*np.triu_indices(len(terms)), strict=True):
+    for row, column in combinations_with_replacement(range(len(terms)), 2):
         products[row, column] = products[column, row] = np.dot(terms[row], terms[column])
     against = products[:-1] - products[1:]  # of terms[k] - terms[k + 1] with terms[l]
     gram = against[:, :-1] - against[:, 1:]
