@@ -1,8 +1,8 @@
 """Rankings while the crawl goes on: when, in which thread, and the moving of rows in slices on the loop.
 
 One run at a time: a thread reads the link graph from a snapshot, ranks it and prepares what follows; the
-loop takes that over and moves queue rows, a third of a millisecond at a time; meanwhile the thread packs rows of
-the graph into segments, which the loop puts in place. Every decision is the scorer's and the frontier's.
+loop takes that over and moves queue rows, a third of a millisecond at a time; meanwhile the thread packs rows
+of the graph into segments, which the loop puts in place. Every decision is the scorer's and the frontier's.
 """
 
 from __future__ import annotations
