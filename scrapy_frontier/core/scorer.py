@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Codes = NDArray[np.uint16]
 
-# Pages there is room for at first: 27 bytes each of addresses, of memory only for those there are. To make
-# room for as many again takes the loop 50 ms and more at two million pages.
+# Pages there is room for at first: 24 bytes and more each of addresses, of memory only for those there are.
+# To make room for as many again takes the loop 50 ms and more at two million pages.
 ROOM = 1 << 24
 _STEPS = 1024  # score buckets from a score to its double: 0.07 % a step, 64 doublings in 16 bits
 _SMALLEST = -40  # binary logarithm of the least score that has a bucket of its own
