@@ -343,8 +343,17 @@ class FrontierScheduler(BaseScheduler):
 
     def _say_how_it_begins(self, runtime: Runtime) -> None:
         frontier, left = runtime.frontier, self._left_by_scrapy()
+        other = frontier.used_by(self.spider.name)
         if frontier.pending:
             self._notes.log(logging.INFO, "Resuming crawl (%d requests scheduled)", frontier.pending)
+            if other is not None:
+                self._notes.log(
+                    logging.WARNING,
+                    "These are requests of spider %r. Unless it was renamed to %r, stop and give each spider "
+                    "a directory of its own: pages whose callback is missing here end as failed",
+                    other,
+                    self.spider.name,
+                )
         elif left and not sum(frontier.counts.states):
             self._notes.log(
                 logging.WARNING,

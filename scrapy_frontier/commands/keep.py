@@ -41,7 +41,7 @@ def check(call: Call) -> int:
     found: Counter[str] = Counter()
     mended: Counter[str] = Counter()
     shown: list[Finding] = []
-    with project.open() as store:
+    with project.open(restore=repair) as store:
         scheme = (store.get(keys.SCHEME) or b"").decode(errors="replace")
         fingerprint_of = project.fingerprint_of if project.identifies(scheme) else None
         checking = Check(store, fingerprint_of, project.now, repair)

@@ -74,9 +74,9 @@ class Project:
         return (self.directory / DATABASE).exists()
 
     @contextmanager
-    def open(self, identified: bool = False, create: bool = False) -> Iterator[Store]:
+    def open(self, identified: bool = False, create: bool = False, restore: bool = False) -> Iterator[Store]:
         """The store, ours until the block ends. *identified*: the project must identify pages as the
-        store does. A new one is made only on *create*.
+        store does. A new one is made only on *create*; *restore* writes anew what says that it is one.
 
         Raises `NoFrontier`, `FrontierLocked` and what else `Store` raises.
         """
@@ -84,7 +84,8 @@ class Project:
             raise NoFrontier(
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
             )
-        store = Store(self.directory, self.scheme if identified or create else "")
+        scheme = self.scheme if identified or create else ""
+        store = Store(self.directory, scheme, self.scheme if restore else "")
         try:
             yield store
         finally:

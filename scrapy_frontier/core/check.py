@@ -60,6 +60,8 @@ class Check:
         self.rows = 0  # read so far
 
     def run(self) -> Iterator[Finding]:
+        if self._store.is_restored:
+            yield Finding("lost format", "the frontier", "format or key scheme", is_mended=True)
         for check in (
             self._pages,
             self._queue,

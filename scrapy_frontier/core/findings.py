@@ -28,6 +28,7 @@ KINDS = {
     "missing host row": "it is counted anew",
     "unreadable host row": "it is counted anew",
     "wrong counts": "they are counted anew",
+    "lost format": "the rows that say what the database is are written anew",
     "unreadable orders": "the host counts as blocked",
     "unreadable links": "the bytes are set aside; the pages have no links until they are read again",
     "unreadable scores": "the row is removed; the next ranking has them anew",

@@ -38,12 +38,17 @@ class Journal:
         self.seen = Seen()
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
+        if stored is None and store.ranks(keys.PAGE, b"", 1):  # counting from 0 would write over them
+            raise FrontierUnreadable(
+                f"{store.directory}: there are pages, but the counts are lost: nothing was changed; let "
+                "`scrapy frontier check --repair` count them anew"
+            )
         try:
             self.counts = records.decode_counts(stored) if stored else Counts.none()
         except UnreadableRecord as error:
             raise FrontierUnreadable(
-                f"{store.directory}: the counts cannot be read ({error}): nothing was changed; restore the "
-                "directory from a copy"
+                f"{store.directory}: the counts cannot be read ({error}): nothing was changed; let `scrapy "
+                "frontier check --repair` count anew"
             ) from error
         self.seen.is_complete = not self.counts.next_page
         self.put = self._batch.put

@@ -34,6 +34,7 @@ import struct
 FORMAT = b"mformat"
 SCHEME = b"mscheme"
 COUNTS = b"mcounts"
+SPIDER = b"mspider"
 CLEAN = b"mclean"
 RANKING = b"mranking"
 

@@ -147,6 +147,14 @@ class Known:
         """Whether deferred pages may be about to come back into their queues."""
         return bool(self._budgets.due) or not self.is_loaded
 
+    def used_by(self, spider: str) -> str | None:
+        """Note the name of the spider that uses the frontier from now on; that of another that did before."""
+        stored, name = self._store.get(keys.SPIDER), spider.encode(errors="replace")
+        if stored == name:
+            return None
+        self._journal.add(keys.SPIDER, name)
+        return None if stored is None else stored.decode(errors="replace")
+
     @cached_property
     def graph(self) -> LinkGraph:
         """The links of the pages."""

@@ -37,15 +37,21 @@ class Store:
 
     Raises `FrontierLocked`, `FrontierVersion` or `FrontierUnreadable`; nothing is ever deleted or
     recreated to get going. *scheme* names how fingerprints are made: a database holds those of one
-    scheme only.
+    scheme only. Where the rows that say so are lost, as LevelDB's own repair may lose them, a
+    *restored_scheme* has them written anew.
     """
 
-    def __init__(self, directory: str | os.PathLike[str], scheme: str = "") -> None:
+    def __init__(
+        self, directory: str | os.PathLike[str], scheme: str = "", restored_scheme: str = ""
+    ) -> None:
         self.directory = Path(directory)
+        self.is_restored = False
         self._lock = lock_directory(self.directory)
         self._db: Any = None
         try:
             self._db = _open(self.directory / "leveldb")
+            if restored_scheme:
+                self._restore_format(restored_scheme)
             self._check_format(scheme)
         except BaseException as error:
             self.close()
@@ -59,6 +65,17 @@ class Store:
     def _unreadable(self, error: BaseException) -> FrontierUnreadable:
         return FrontierUnreadable(_why_not(self.directory / "leveldb", error))
 
+    def _restore_format(self, scheme: str) -> None:
+        """Say anew what the database is where that is lost, if pages show that it is a frontier."""
+        lost = [key for key in (keys.FORMAT, keys.SCHEME) if self.get(key) is None]
+        first = next(iter(self.ranks(keys.PAGE, b"", 1)), b"")
+        if lost and len(first) == keys.ID_BYTES:
+            batch = self.batch()
+            for key in lost:
+                batch.put(key, str(FORMAT_VERSION).encode() if key == keys.FORMAT else scheme.encode())
+            self.write(batch, sync=True)
+            self.is_restored = True
+
     def _check_format(self, scheme: str) -> None:
         """Compare format and key scheme with what is stored; store them in a new database."""
         found = self.get(keys.FORMAT)
@@ -66,7 +83,8 @@ class Store:
             if next(self.scan(b"", limit=1), None) is not None:
                 raise FrontierVersion(
                     f"{self.directory} holds a LevelDB database that is not a frontier: use another "
-                    "FRONTIER_DIR"
+                    "FRONTIER_DIR; or if it was one before LevelDB repaired it, let `scrapy frontier check "
+                    "--repair` write anew what is lost"
                 )
             batch = self.batch()
             batch.put(keys.FORMAT, str(FORMAT_VERSION).encode())
@@ -254,7 +272,8 @@ def _not_opened(path: Path, error: BaseException) -> str:
 def _damaged(path: Path, error: BaseException) -> str:
     return (
         f"{path} is damaged ({_cause(error)}): nothing was changed; restore it from a copy, or copy it and "
-        f"let LevelDB save what it can: python -c 'import plyvel; plyvel.repair_db(\"{path}\")'"
+        f"let LevelDB save what it can: python -c 'import plyvel; plyvel.repair_db(\"{path}\")', then "
+        "`scrapy frontier check --repair`"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import plyvel
 import pytest
 from stores import (
     NOW,
@@ -26,7 +27,9 @@ from scrapy_frontier.core import graph, keys, records, segments
 from scrapy_frontier.core.adjacency import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
+from scrapy_frontier.core.errors import FrontierUnreadable
 from scrapy_frontier.core.findings import DAMAGED, KINDS
+from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.ledger import KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.listings import listing_key
@@ -301,7 +304,7 @@ def test_damage_is_found_and_healed_and_no_page_is_lost(tmp_path: Path, damage: 
 def test_every_kind_of_finding_is_one_that_a_damage_shows() -> None:
     shown = {kind for damage in DAMAGES for kind in damage.kinds}
     deferred = {kind for kind in KINDS if kind.startswith("deferred")}  # test_deferred.py shows these
-    assert shown | deferred == set(KINDS)
+    assert shown | deferred | {"lost format"} == set(KINDS)  # the last one a test of its own
 
 
 def test_the_page_that_is_kept_of_two_is_in_the_index(tmp_path: Path) -> None:
@@ -386,6 +389,45 @@ def test_a_future_format_is_refused_with_a_sentence(
         said = Frontiers(tmp_path, capsys)(*command)
         assert said.code == 1
         assert "format 99" in said.err
+
+
+def test_what_a_salvage_lost_of_the_format_is_written_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`plyvel.repair_db` keeps the rows of the tables it can read, and these may be in another."""
+    crawl(tmp_path)
+    before = sorted(order(tmp_path, 100))
+    change(tmp_path, delete=(keys.FORMAT, keys.SCHEME, keys.COUNTS))
+    frontier = Frontiers(tmp_path, capsys)
+    said = frontier("stats")
+    assert said.code == 1
+    assert "check --repair" in said.err
+    said = frontier("check", "--repair")
+    assert (said.code, "lost format: 1" in said.out, "wrong counts: 1" in said.out) == (0, True, True)
+    assert frontier("check").code == 0
+    assert sorted(order(tmp_path, 100)) == before
+
+
+def test_pages_without_counts_are_not_written_over(tmp_path: Path) -> None:
+    crawl(tmp_path)
+    change(tmp_path, delete=(keys.COUNTS,))
+    store = Store(tmp_path)
+    with pytest.raises(FrontierUnreadable, match="check --repair"):
+        Frontier(store, NOW)
+    store.close()
+    assert [finding.kind for finding in check(tmp_path, repair=True)] == ["wrong counts"]
+    start(tmp_path).close()
+
+
+def test_another_database_is_no_frontier_to_repair(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with plyvel.DB(str(tmp_path / "leveldb"), create_if_missing=True) as database:
+        database.put(b"page", b"of somebody else")
+    said = Frontiers(tmp_path, capsys)("check", "--repair")
+    assert (said.code, "not a frontier" in said.err) == (1, True)
+    with plyvel.DB(str(tmp_path / "leveldb")) as database:
+        assert list(database) == [(b"page", b"of somebody else")]
 
 
 def test_a_page_is_found_in_its_place(tmp_path: Path) -> None:

@@ -138,3 +138,19 @@ def test_the_queue_of_scrapys_own_scheduler_is_named(
     second = run(ItemSpider, job, url=url)
     assert "Scrapy's own scheduler" not in second.log
     assert second.reason == "finished"
+
+
+class OtherSpider(RuleSpider):
+    name = "other"
+
+
+def test_a_frontier_of_another_spider_is_named(web: Web, run: Callable[..., Crawl]) -> None:
+    """One FRONTIER_DIR for the whole project, and two spiders."""
+    url = web.link("/", *(f"/{number}" for number in range(10)))
+    brief = {"CLOSESPIDER_PAGECOUNT": 2, "CONCURRENT_REQUESTS": 1}
+    assert "These are requests of spider" not in run(RuleSpider, brief, url=url).log
+    assert "These are requests of spider" not in run(RuleSpider, brief, url=url).log
+    assert (
+        "These are requests of spider 'rules'. Unless it was renamed to 'other'"
+        in run(OtherSpider, brief, url=url).log
+    )
