@@ -1,16 +1,18 @@
-"""What `scrapy frontier` costs on a crawl of a real graph: seconds and peak memory of every command.
+"""What `scrapy frontier` costs on a large crawl: seconds and peak memory of every command.
 
-Builds a store through the frontier (half of the pages read, best first; 500 pages a host, made-up URLs), then
-runs each command in a process of its own, as a user does. Also: text fits 80 columns, `| head -1` and Ctrl-C
-end without a traceback.
+Builds a store (half of the pages read, best first; 500 pages a host, made-up URLs) from a real graph, through
+the frontier, or with `--pages` from a made one of any size (`made.py`). Then runs each command in a process
+of its own, as a user does. Also: text fits 80 columns, `| head -1` and Ctrl-C end without a traceback.
 
     python benchmarks/commands.py [--folder FOLDER] [--graph cnr-2000] [--read 0.5] [--keep DIR] [COMMAND ...]
+    python benchmarks/commands.py --pages 10000000 [--store DIR] [--keep DIR] [COMMAND ...]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -18,8 +20,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import graphs
+import made
 import numpy as np
 from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
@@ -90,23 +94,24 @@ def build(graph, directory, share):
         pass
     store.compact()
     store.close()
-    return hub, pages
+    return url(hub), url(pages[-1]), len(pages)
 
 
-def commands(work, hub, pages):
-    """Names and arguments; {new} is a directory without a frontier."""
+def commands(work, hub, last):
+    """Names and arguments; *hub* and *last* are the URLs of a page that many link to and of a queued one."""
+    host = urlsplit(hub).hostname
     yield "stats", ["stats"]
     yield "hosts", ["hosts"]
     yield "queue", ["queue"]
-    yield "find", ["find", f"p{pages[-1]}$"]
+    yield "find", ["find", f"{re.escape(urlsplit(last).path)}$"]
     for name in ("page", "why"):
-        yield f"{name} (done)", [name, url(hub)]
-        yield f"{name} (queued)", [name, url(pages[-1])]
-    yield "links --out", ["links", url(hub), "--out"]
-    yield "links --in", ["links", url(hub), "--in", "--limit", "20"]
+        yield f"{name} (done)", [name, hub]
+        yield f"{name} (queued)", [name, last]
+    yield "links --out", ["links", hub, "--out"]
+    yield "links --in", ["links", hub, "--in", "--limit", "20"]
     for by in ("score", "cash", "pagerank", "authority", "hub"):
         yield f"top --by {by}", ["top", "--by", by]
-    yield "top --host", ["top", "--by", "pagerank", "--host", host(hub)]
+    yield "top --host", ["top", "--by", "pagerank", "--host", host]
     for what in ("pages", "queue", "links"):
         yield f"dump --what {what}", ["dump", "--what", what]
     for ending in ("graphml", "txt", "csv", "npz"):
@@ -116,9 +121,9 @@ def commands(work, hub, pages):
     yield "check", ["check"]
     yield "export", ["export", str(work / "x.gz")]
     yield "import", ["import", str(work / "x.gz")]
-    yield "requeue --state done --host", ["requeue", "--state", "done", "--host", host(hub)]
-    yield "forget URL", ["forget", url(pages[-1])]
-    yield "forget --host", ["forget", "--host", host(hub)]
+    yield "requeue --state done --host", ["requeue", "--state", "done", "--host", host]
+    yield "forget URL", ["forget", last]
+    yield "forget --host", ["forget", "--host", host]
     yield "compact", ["compact"]
 
 
@@ -142,23 +147,36 @@ def line(arguments, directory):
 
 
 # A process of its own in between: what a child reports as its peak begins with that of the process it left.
+# The system keeps no peak of anonymous memory (that is, without the files that are mapped), so we look often.
 WATCH = """
 import os, sys, time
 began = time.perf_counter()
-_, status, usage = os.wait4(os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ), 0)
+child = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ)
+anonymous = ended = 0
+while not ended:
+    try:
+        with open(f"/proc/{child}/status") as file:
+            now = [int(line.split()[1]) for line in file if line.startswith("RssAnon")]
+            anonymous = max([anonymous, *now])
+    except OSError:  # no Linux, or the child is gone
+        pass
+    time.sleep(0.01)
+    ended, status, usage = os.wait4(child, os.WNOHANG)
+seconds = time.perf_counter() - began
 with open(sys.argv[1], "w") as file:
-    print(time.perf_counter() - began, usage.ru_maxrss / 1e3, os.waitstatus_to_exitcode(status), file=file)
+    print(seconds, usage.ru_maxrss / 1e3, anonymous / 1e3, os.waitstatus_to_exitcode(status), file=file)
 """
 
 
 def run(arguments, directory, out):
-    """Seconds, peak MB, exit code and what was said on standard error; standard output goes to *out*."""
+    """Seconds, peak MB, peak MB of anonymous memory, exit code and what was said on standard error; standard
+    output goes to *out*."""
     figures = out.with_name("figures")
     command = [sys.executable, "-S", "-c", WATCH, str(figures), *line(arguments, directory)]
     with out.open("wb") as file:
         said = subprocess.run(command, stdout=file, stderr=subprocess.PIPE, check=True).stderr
-    seconds, peak, code = figures.read_text().split()
-    return float(seconds), float(peak), int(code), said.decode()
+    seconds, peak, anonymous, code = figures.read_text().split()
+    return float(seconds), float(peak), float(anonymous), int(code), said.decode()
 
 
 def widest(file):
@@ -188,35 +206,47 @@ def main():
     parser.add_argument("--folder", default=graphs.FOLDER)
     parser.add_argument("--graph", default="cnr-2000")
     parser.add_argument("--read", type=float, default=0.5)
+    parser.add_argument("--pages", type=int, help="make a graph of so many pages")
+    parser.add_argument(
+        "--store", type=Path, help="with --pages: where the store is built; left as it is if there"
+    )
     parser.add_argument("--keep", type=Path, help="leave the store here")
     parser.add_argument("only", nargs="*", help="run only commands whose name begins so")
     options = parser.parse_args()
-    work = Path(tempfile.mkdtemp(prefix="commands-"))
+    work = Path(tempfile.mkdtemp(prefix="commands-", dir=options.store and options.store.parent))
     os.environ.update(environment(work))
-    store = work / "frontier"
+    store = options.store or work / "frontier"
     began = time.perf_counter()
-    hub, pages = build(graphs.load(options.graph, options.folder), store, options.read)
-    print(f"{options.graph}: {len(pages):,} pages known, built in {time.perf_counter() - began:.0f} s")
+    if options.pages:
+        web = made.Made(options.pages)
+        name, count, hub, last = "made", web.pages, web.url(0), web.url(web.pages - 1)
+        if not store.exists():
+            made.build(web, store, scheme())
+    else:
+        name = options.graph
+        hub, last, count = build(graphs.load(name, options.folder), store, options.read)
+    print(f"{name}: {count:,} pages known, built in {time.perf_counter() - began:.0f} s")
     wrong = []
     for arguments in (
         ["dump"],
         ["dump", "--what", "links"],
         ["find", "."],
         ["queue", "--limit", "0"],
-        ["links", url(hub), "--in"],
+        ["links", hub, "--in"],
         ["top", "--limit", "0"],
     ):
         wrong += [f"{' '.join(arguments)} {each}" for each in check_ends(store, arguments)]
-    print("\n| command | seconds | MB | widest line |\n| --- | --- | --- | --- |")
-    for name, arguments in commands(work, hub, pages):
+    print("\n| command | seconds | MB | of it anonymous | widest line |\n| --- | --- | --- | --- | --- |")
+    for name, arguments in commands(work, hub, last):
         if options.only and not any(name.startswith(each) for each in options.only):
             continue
         directory = work / "new" if name == "import" else store
         out = work / "out"
-        seconds, peak, code, said = run(arguments, directory, out)
+        seconds, peak, anonymous, code, said = run(arguments, directory, out)
         width = widest(out)
         is_text = arguments[0] != "dump"
-        print(f"| {name} | {seconds:.1f} | {peak:.0f} | {width if is_text else ''} |", flush=True)
+        shown = width if is_text else ""
+        print(f"| {name} | {seconds:.1f} | {peak:.0f} | {anonymous:.0f} | {shown} |", flush=True)
         if code or "Traceback" in said or (is_text and width > 80):
             wrong.append(f"{name}: exit code {code}, {width} columns, {said[-300:]}")
     fine = "Text fits 80 columns; `| head -1` and Ctrl-C end without a traceback."

@@ -1,8 +1,11 @@
 """A ranking while the crawl goes on: gaps between ticks of the event loop, and how long it takes.
 
-Makes a frontier of --pages pages, of which so many are read that there are --links links, then ranks it with
-the extension's own code on an asyncio loop, on which pages are leased and released all the time. At the end
-the frontier is closed and opened again, after a clean stop and after a kill.
+Makes a frontier of --pages pages, of which so many are read that there are --links links, in a process of its
+own; --dir keeps it for the next time. A copy of it is opened and ranked with the extension's own code on an
+asyncio loop, on which pages are leased and released all the time, as they are for a while before and behind
+it: the control. A gap is what the clock says; "computed" is the same without the time in which the loop's
+thread, or the one that ranks, could have run and had no core: the machine's share. At the end the frontier is
+closed and opened again, after a clean stop and after a kill.
 
     python benchmarks/rank_live.py [--pages 1000000] [--links 10000000] [--dir DIR]
 """
@@ -11,12 +14,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import gc
 import hashlib
+import multiprocessing
+import os
 import random
-import resource
+import re
 import shutil
 import tempfile
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,6 +40,8 @@ from scrapy_frontier.core.store import Store
 from scrapy_frontier.extensions import ranking
 
 DEGREE = 50
+LOOK = 0.02  # seconds between two looks at the memory, each 0.1 ms
+ALONE = 5.0  # seconds of the control, before and behind
 FETCHED = Outcome(Event.FETCHED, 200)
 
 
@@ -87,7 +96,33 @@ def build(directory, pages, links):
         f"{frontier.counts.next_page} pages, {visits * DEGREE} links made in "
         f"{time.perf_counter() - begin:.0f} s, a page {np.median(spent) * 1e6:.0f} us (median)"
     )
-    return frontier, web
+    frontier.close()
+
+
+class Clock:
+    """Wall clock, and the time some threads could have run and had no core, in seconds."""
+
+    def __init__(self):
+        self._files = {}
+        self.watch(threading.get_native_id())
+
+    def watch(self, thread):
+        self._files[os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY)] = 0
+
+    def read(self):
+        before = self._waited()
+        while True:
+            now = time.perf_counter()
+            waited = self._waited()
+            if waited == before:  # else one had to wait between the two
+                return now, waited
+            before = waited
+
+    def _waited(self):
+        for file in self._files:
+            with contextlib.suppress(ProcessLookupError):  # it has ended
+                self._files[file] = int(os.pread(file, 64, 0).split()[1])
+        return sum(self._files.values()) * 1e-9
 
 
 async def live(frontier, web):
@@ -98,43 +133,57 @@ async def live(frontier, web):
     stats = SimpleNamespace(inc_value=print, set_value=print)
     signals = SimpleNamespace(connect=lambda *_: None)
     extension = ranking.RankingExtension(SimpleNamespace(signals=signals, stats=stats, spider=None))
-    gaps = {"idle": [], "ranking": []}
+    clock = Clock()
+    memory = [anonymous()]
 
     async def crawl():
         while True:
             web.visit()
             await asyncio.sleep(0.002)
 
-    async def tick(phase, until):
-        last = time.perf_counter()
+    async def ticks(name, until):
+        gaps = []
+        looked = 0.0
+        last = clock.read()
         while not until():
+            if last[0] - looked > LOOK:
+                looked = last[0]
+                memory.append(anonymous())
             await asyncio.sleep(0)
-            now = time.perf_counter()
-            gaps[phase].append(now - last)
+            now = clock.read()
+            gaps.append((now[0] - last[0], now[1] - last[1]))
             last = now
+        wall, waited = np.array(gaps).T * 1e3
+        told = [name, len(wall)]
+        for ms in (np.sort(wall), np.sort(np.maximum(wall - waited, 0))):
+            told += [ms[int(len(ms) * part)] for part in (0.5, 0.99)] + [ms[-1]]
+        print("{:18}{:9} ticks{:9.3f}{:8.2f}{:8.2f}{:12.3f}{:8.2f}{:8.2f}".format(*told))
 
+    async def alone(name):
+        stop = time.perf_counter() + ALONE
+        await ticks(name, lambda: time.perf_counter() > stop)
+
+    print(f"{'':18}{'':15}{'gap, ms':>9}{'p99':>8}{'most':>8}{'computed':>12}{'p99':>8}{'most':>8}")
     crawling = asyncio.create_task(crawl())
-    stop_idle = time.perf_counter() + 3
-    await tick("idle", lambda: time.perf_counter() > stop_idle)
+    await alone("crawl alone")
     began = time.perf_counter()
     run = extension._run = ranking._Run(frontier.graph.snapshot(), frontier.rescoring.scorer)
+    clock.watch(run._thread.native_id)
     extension._work = extension._steps(run, runtime)
     extension._slice()
-    while extension._run is not None and not run.is_ranked.is_set():
-        await tick("ranking", lambda: run.is_ranked.is_set() or extension._run is None)
+    await ticks("thread ranks", lambda: run.is_ranked.is_set() or extension._run is None)
     in_thread = time.perf_counter() - began
-    in_thread_gaps = len(gaps["ranking"])
-    await tick("ranking", lambda: extension._run is None)
-    crawling.cancel()
-    for name, found in (
-        ("crawl alone", gaps["idle"]),
-        ("thread", gaps["ranking"][:in_thread_gaps]),
-        ("rows and packing", gaps["ranking"][in_thread_gaps:]),
-    ):
-        ms = np.sort(np.array(found)) * 1e3
-        p99 = ms[int(len(ms) * 0.99)]
-        print(f"{name:18} gaps ms: p50 {ms[len(ms) // 2]:.3f} p99 {p99:.2f} largest {ms[-1]:.2f}")
+    await ticks("rows and packing", lambda: extension._run is None)
     print(f"ranked in the thread {in_thread:.2f} s, all {time.perf_counter() - began:.2f} s")
+    await alone("crawl alone")
+    crawling.cancel()
+    return memory[0], max(memory), memory[-1]
+
+
+def anonymous():
+    """Resident anonymous memory now, in MB: without the tables that LevelDB maps."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    return int(re.search(r"RssAnon:\s+(\d+)", status)[1]) / 1024
 
 
 def reopened(directory):
@@ -177,20 +226,28 @@ def main():
     parser.add_argument("--dir", type=Path)
     given = parser.parse_args()
     directory = given.dir or Path(tempfile.mkdtemp(prefix="frontier-bench-"))
-    frontier, web = build(directory / "live", given.pages, given.links)
+    made = directory / f"made-{given.pages}-{given.links}"
+    if not made.exists():
+        maker = multiprocessing.get_context("spawn").Process(
+            target=build, args=(made, given.pages, given.links)
+        )
+        maker.start()
+        maker.join()
+    place = Path(tempfile.mkdtemp(prefix="ranked-", dir=directory))
+    shutil.copytree(made, place / "live")
+    frontier = reopened(place / "live")
+    web = Web(frontier, given.pages, -(-given.pages // (given.links // DEGREE)))
     gc.collect()
-    gc.freeze()
-    asyncio.run(live(frontier, web))
-    print(f"peak {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
-    copy(directory / "live", directory / "killed")
+    memory = asyncio.run(live(frontier, web))
+    print("anonymous memory: {:.0f} MB before, {:.0f} MB at most, {:.0f} MB behind".format(*memory))
+    copy(place / "live", place / "killed")
     begin = time.perf_counter()
     frontier.close()
     print(f"close {(time.perf_counter() - begin) * 1e3:.0f} ms\nafter a clean stop:")
-    reopened(directory / "live").close()
+    reopened(place / "live").close()
     print("after a kill:")
-    reopened(directory / "killed").close()
-    if given.dir is None:
-        shutil.rmtree(directory)
+    reopened(place / "killed").close()
+    shutil.rmtree(place if given.dir else directory)
 
 
 if __name__ == "__main__":

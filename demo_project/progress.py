@@ -66,13 +66,14 @@ class Progress:
     def spider_closed(self, spider: Spider, reason: str) -> None:
         if self._loop.running:
             self._loop.stop()
-        if reason == "refused":
-            return  # the spider has said why
+        is_unusable = reason.startswith("frontier_")
+        if reason == "refused" or (is_unusable and not self._figures.pages):
+            return  # the spider or the frontier has said why
         stats = self._crawler.stats.get_stats() if self._crawler.stats is not None else {}
         titles = getattr(getattr(spider, "web", None), "titles", {})
         for line in self._figures.summary(time.monotonic(), reason, stats, titles):
             self._print(line, "\n")
-        for line in ("", *what_next(self._crawler.settings, reason)):
+        for line in () if is_unusable else ("", *what_next(self._crawler.settings, reason)):
             self._print(line, "\n")
 
     def _show(self) -> None:

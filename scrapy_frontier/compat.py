@@ -12,7 +12,7 @@ import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from scrapy import Request
+from scrapy import Request, signals
 from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
@@ -154,6 +154,12 @@ async def sleep(seconds: float) -> None:
     await maybe_deferred_to_future(awake)
 
 
+async def give_way(turns: int) -> None:
+    """Let everything else have so many turns of the event loop, 20 us each where there is nothing to do."""
+    for _ in range(turns):
+        await sleep(0)
+
+
 async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
     """The result of *function*, worked out in a thread."""
     if is_asyncio_available():
@@ -238,10 +244,27 @@ def close_spider(crawler: Crawler, reason: str) -> None:
 
     def close() -> None:
         engine = engine_of(crawler)
-        if engine is not None and engine.spider is not None and not is_closing(crawler):
+        if engine is None or engine.spider is None or is_closing(crawler):
+            return
+        if engine.running:
             deferred_from_coro(engine.close_spider_async(reason=reason))
+        else:  # starting: closed now, the process would end in the middle of it (scrapy issue 6916)
+            call_later(0.01, close)
 
     call_later(0, close)
+
+
+def fail(crawler: Crawler) -> None:
+    """Have ``scrapy crawl`` and ``runspider`` end with exit code 1, whatever this crawl still does.
+
+    They ask the runner whether a spider was missing (``bootstrap_failed``), and nothing leads there from a
+    crawler; but the runner looks for the crawler's spider when all is over.
+    """
+
+    def forget_spider() -> None:
+        crawler.spider = None
+
+    crawler.signals.connect(forget_spider, signals.engine_stopped, weak=False)
 
 
 def is_inspecting(crawler: Crawler) -> bool:

@@ -17,10 +17,12 @@ from w3lib.url import safe_url_string
 
 from .core.chains import is_same_site
 from .core.directives import rel_tokens, shared_rel
+from .core.hosts import host_of
 from .core.urls import escaped_fragment
+from .downloadermiddlewares.redirect import is_from_private
 from .flights import may_be_called_again
 from .notes import count
-from .requests import DIRECTIVES, NOFOLLOW, NOT_INHERITED, REFUSED, page_key, plain_fingerprint
+from .requests import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED, page_key, plain_fingerprint
 from .runtime import flight_of, runtime_of
 from .settings import FrontierSettings
 
@@ -173,6 +175,8 @@ class PageRules:
             return
         if is_same_site(url, self._response.url):
             meta = {key: value for key, value in request.meta.items() if key not in NOT_INHERITED}
+            if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
+                meta[FROM_PUBLIC] = host_of(url)
             yield request.replace(url=url, meta=meta, dont_filter=False)
 
 

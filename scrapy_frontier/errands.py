@@ -15,34 +15,40 @@ from scrapy.http.request import NO_CALLBACK
 from . import compat
 from .core.directives import location, retry_after
 from .core.hosts import FOREVER, host_of
-from .core.robots import BODY_LIMIT, MAX_REDIRECTS
-from .requests import ERRAND
+from .core.robots import BODY_LIMIT, MAX_REDIRECTS, Verdict
+from .downloadermiddlewares.redirect import is_from_private
+from .requests import ERRAND, FROM_PUBLIC
 from .runtime import steady_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from .core.frontier import Frontier
+    from .core.robots_copy import Copy
 
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
 INFLATED = 4 << 20  # bytes that a compressed file may grow to
-LONGEST_WAIT = 60.0  # seconds until the clock of the host of a redirect is looked at again
+LONGEST_WAIT = 60.0  # seconds for the host of a redirect: nobody else's rest of a day keeps a site waiting
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class Answer(NamedTuple):
-    """The last answer: *status* None where there was none, then *error* says why."""
+    """The last answer: *status* None where there was none, then *error* says why. *host* is the unit of
+    politeness that it came from."""
 
     status: int | None
     body: bytes = b""
     cache_control: Sequence[str] = ()
     age: float = 0.0
     retry_after: float = 0.0
+    etag: str = ""
+    modified: str = ""
     error: str = ""
+    host: str = ""
 
 
 class RobotsFetcher:
@@ -55,6 +61,7 @@ class RobotsFetcher:
         self._is_closed = False
         self.frontier: Frontier | None = None
         self.clock = steady_clock()
+        self.unit_of: Callable[[str], Awaitable[str]] = _host_of
         crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def close(self) -> None:
@@ -67,22 +74,31 @@ class RobotsFetcher:
             return 0.0
         return self.frontier.errand(host, self.clock(), despite_hold=True)
 
-    async def fetch(self, url: str, host: str) -> Answer:
+    async def fetch(self, url: str, host: str, before: Copy | None = None) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
 
+        The file kept *before* need not be sent again (RFC 9110 13.1): then the answer is a 304. Only that of
+        *url* itself has validators, for those of a redirect's target say nothing about *url*.
+
         The place of the first request is taken already (`wait`); each further one waits for its own host.
+        From a public host none leads into a private network: `PrivateNetworkMiddleware` sees to it.
         """
-        error = ""
+        error, from_public, headers = "", False, _conditions(before)
         try:
             for hop in range(MAX_REDIRECTS + 1):
-                response = await self._download(url, host)
+                response = await self._download(url, host, from_public, headers)
                 target = _target(response, url)
                 if target is None or hop == MAX_REDIRECTS:
-                    return self._answer(response)
-                url, host = target, host if host_of(target) == host_of(url) else host_of(target)
+                    return self._answer(response, is_direct=not hop)._replace(host=host)
+                headers = {}
+                is_elsewhere = host_of(target) != host_of(url)
+                from_public = is_elsewhere and not is_from_private(response.request or Request(url), response)
+                url, host = target, await self.unit_of(target) if is_elsewhere else host
                 while (wait := self.wait(host)) and not self._is_closed:
                     if wait == FOREVER:
                         return Answer(None, error=f"it leads to {host}, which is blocked")
+                    if wait > LONGEST_WAIT and self._rests(host):  # for a day, perhaps
+                        return Answer(None, error=f"it leads to {host}, which rests after trouble")
                     await compat.sleep(min(wait, LONGEST_WAIT))
                 if self._is_closed:
                     break
@@ -92,12 +108,16 @@ class RobotsFetcher:
                 self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(failure)}")
         return Answer(None, error=error)
 
-    async def _download(self, url: str, host: str) -> Response:
+    def _rests(self, host: str) -> bool:
+        return self.frontier is not None and self.frontier.rests(host, self.clock())
+
+    async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
         request = Request(
             url,
             priority=PRIORITY,
             callback=NO_CALLBACK,
             dont_filter=True,
+            headers=headers,
             meta={
                 ERRAND: True,
                 "allow_offsite": True,
@@ -110,6 +130,8 @@ class RobotsFetcher:
                 "download_timeout": self._timeout,
             },
         )
+        if from_public:
+            request.meta[FROM_PUBLIC] = host_of(url)
         self._read[id(request)] = 0
         engine, stats = compat.engine_of(self._crawler), self._crawler.stats
         try:
@@ -135,7 +157,7 @@ class RobotsFetcher:
         if read + len(data) >= READ:
             raise StopDownload(fail=False)
 
-    def _answer(self, response: Response) -> Answer:
+    def _answer(self, response: Response, is_direct: bool) -> Answer:
         def lines(name: str) -> list[str]:
             return [line.decode("latin-1") for line in response.headers.getlist(name)]
 
@@ -147,7 +169,21 @@ class RobotsFetcher:
             lines("Cache-Control"),
             float(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0.0,
             retry_after(pause, self.clock()) or 0.0,
+            next(iter(lines("ETag")), "") if is_direct else "",
+            next(iter(lines("Last-Modified")), "") if is_direct else "",
         )
+
+
+async def _host_of(url: str) -> str:
+    return host_of(url)
+
+
+def _conditions(before: Copy | None) -> dict[str, str]:
+    """Headers with which only a file that differs from the one in the copy is sent."""
+    if before is None or before.verdict is not Verdict.PARSE:
+        return {}
+    given = {"If-None-Match": before.etag, "If-Modified-Since": before.modified}
+    return {name: value for name, value in given.items() if value}
 
 
 def _target(response: Any, url: str) -> str | None:

@@ -19,9 +19,14 @@ from twisted.internet.defer import Deferred
 from . import compat
 from .core.explain import span
 from .core.hosts import host_of
+from .core.robots import Verdict
 from .core.robots_copy import Copy, Standing, is_current, learnt, standing
+from .core.troubles import Trouble
 from .core.urls import origin
-from .errands import RobotsFetcher
+from .downloadermiddlewares.cooldown import STATUSES
+from .downloadermiddlewares.private import is_led_to, leads_inside, refusal_of
+from .errands import Answer, RobotsFetcher
+from .grouping import ADDRESS
 from .notes import count
 from .runtime import steady_clock
 
@@ -85,11 +90,15 @@ class _Shelf(OrderedDict[_Key, _Value]):
 
 
 class _Asking:
-    """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it."""
+    """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
+
+    ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
+    """
 
     def __init__(self, host: str, request: Request) -> None:
         self.host = host
         self.request = request
+        self.is_meant = False
         self.held: set[str] = set()
         self.waiting: list[Deferred[None]] = []
 
@@ -115,12 +124,13 @@ class Gate:
         # Where there is no frontier to keep them.
         self._copies: _Shelf[str, Copy] = _Shelf(lambda copy: len(copy.body))
         self._asking: dict[str, _Asking] = {}
+        # Sites in a private network that only public pages led to, and their addresses: nobody is asked.
+        self._inside: _Shelf[str, str] = _Shelf(len)
         self._queue: deque[str] = deque()
         self._under_way = 0
         self._most = max(AT_ONCE, crawler.settings.getint("CONCURRENT_REQUESTS"))
         self._runtime: Runtime | None = None
         self._is_closed = False
-        self._alone_since: float | None = None
         self._fetcher = RobotsFetcher(crawler, settings.robots_timeout)
         self.clock = steady_clock()
 
@@ -130,6 +140,7 @@ class Gate:
         self.clock = runtime.clock
         self._fetcher.frontier = runtime.frontier
         self._fetcher.clock = runtime.clock
+        self._fetcher.unit_of = runtime.looked_up_unit_of
         compat.spare_places(self._crawler)
 
     def close(self) -> None:
@@ -145,7 +156,7 @@ class Gate:
 
         A page that its site forbids is let through without a visit of the host: the middleware says no, so
         that its errback is called. So is one that cannot be fetched yet but shares its queue with other
-        sites: the middleware sends it back alone.
+        sites: the middleware sends it back alone. And one in a private network that a public page led to.
         """
         runtime = self._runtime
         authority = None if request.meta.get("dont_obey_robotstxt") else origin(request.url)
@@ -153,6 +164,9 @@ class Gate:
             return True
         frontier, host = runtime.frontier, lease.host
         site = self.site(authority, request)
+        if site is None and self._is_inside(authority, request):
+            frontier.waive(lease.id, now)
+            return True
         if site is None:
             frontier.put_back(lease.id, now)
             frontier.hold(host, now)
@@ -169,40 +183,7 @@ class Gate:
             return False
         if until > now or not site.allows(request.url):
             frontier.waive(lease.id, now)
-        else:
-            self._alone_since = None
         return True
-
-    def gives_up(self, pending: int, now: float) -> bool:
-        """Whether the crawl should end although *pending* requests wait.
-
-        For a while (FRONTIER_ROBOTS_PATIENCE) only hosts were left whose robots.txt cannot be read, or that
-        ask for a later visit.
-        """
-        runtime = self._runtime
-        if runtime is None or self._asking:
-            return False
-        held = runtime.frontier.held(now)
-        if not held or pending > runtime.frontier.pending_of(held):
-            return False
-        if self._alone_since is None:
-            self._alone_since = now
-        if now - self._alone_since < self._settings.robots_patience:
-            return False
-        if self._alone_since >= 0:
-            self._say_goodbye(pending, held)
-            self._alone_since = float("-inf")  # said once
-        return True
-
-    def _say_goodbye(self, pending: int, held: dict[str, float]) -> None:
-        logger.warning(
-            "Only hosts are left (%d: %s) whose robots.txt cannot be read, or asks for a later visit: ending "
-            "with %d requests still queued; run the crawl again later, or raise FRONTIER_ROBOTS_PATIENCE",
-            len(held),
-            ", ".join(sorted(held)[:5]),
-            pending,
-            extra={"spider": self._crawler.spider},
-        )
 
     def report(self) -> None:
         """Bring the stats up to date that say how things are now."""
@@ -218,14 +199,19 @@ class Gate:
         return self._runtime is not None and self._runtime.lease_of(request) is not None
 
     async def learn(self, authority: str, request: Request) -> Site | None:
-        """What holds for *authority*, fetched if need be; None when the crawl ends first."""
+        """What holds for *authority*, fetched if need be; None when the crawl ends first.
+
+        Raises `IgnoreRequest` where a public page leads into a private network: nobody is asked there.
+        """
         while not self._is_closed:
             site = self.site(authority, request)
             if site is not None:
                 return site
+            if self._is_inside(authority, request):
+                raise refusal_of(self._inside[authority])
             done: Deferred[None] = Deferred()
             slot = request.meta.get("download_slot")
-            self._ask(authority, str(slot or host_of(request.url)), request).waiting.append(done)
+            self._ask(authority, str(slot or self._unit_of(request.url)), request).waiting.append(done)
             await maybe_deferred_to_future(done)
         return None
 
@@ -283,11 +269,47 @@ class Gate:
 
     def _ask(self, authority: str, host: str, request: Request) -> _Asking:
         asking = self._asking.get(authority)
+        is_new = asking is None
         if asking is None:
             asking = self._asking[authority] = _Asking(host, request)
+        if not asking.is_meant:
+            asking.is_meant = self._settings.redirects.allows_private or not is_led_to(request)
+        if is_new and asking.is_meant and not self._is_unresolved(asking):
             self._queue.append(authority)
             compat.call_later(0, self._begin)
+        elif is_new:
+            compat.start(self._look_up(authority, asking))
         return asking
+
+    def _unit_of(self, url: str) -> str:
+        return host_of(url) if self._runtime is None else self._runtime.unit_of(url)
+
+    def _is_unresolved(self, asking: _Asking) -> bool:
+        """Whether the page waits under a name that stands for an address not known yet."""
+        if self._runtime is None or self._settings.politeness_key != ADDRESS:
+            return False
+        is_by_name = asking.host == host_of(asking.request.url)
+        return is_by_name and not asking.request.meta.get("proxy")
+
+    def _is_inside(self, authority: str, request: Request) -> bool:
+        return authority in self._inside and is_led_to(request)
+
+    async def _look_up(self, authority: str, asking: _Asking) -> None:
+        """Ask a site by the clock of its address, unless that is private and only public pages led there."""
+        address = None
+        try:
+            if not asking.is_meant:
+                address = await leads_inside(asking.request)
+            if self._runtime is not None and self._is_unresolved(asking):
+                asking.host = await self._runtime.looked_up_unit_of(asking.request.url)
+        except Exception:
+            logger.error("address of %s", authority, exc_info=True, extra={"spider": self._crawler.spider})
+        if address is not None and not asking.is_meant and not self._is_closed:
+            self._inside.keep(authority, address)
+            self._let_go(self._asking.pop(authority))
+            return
+        self._queue.append(authority)
+        self._begin()
 
     def _begin(self) -> None:
         """Start what may start: as many errands as there is room for, each by the clock of its host."""
@@ -331,12 +353,13 @@ class Gate:
             self._begin()
 
     async def _fetch(self, authority: str, asking: _Asking, before: Copy | None) -> Copy:
-        answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host)
-        copy = learnt(before, answer.status, self.clock(), *answer[1:5])
+        answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host, before)
+        copy = learnt(before, answer.status, self.clock(), *answer[1:7])
         if self._is_closed:
             return copy
         self._keep(authority, copy)
         if copy.failures:
+            self._cool(copy, answer)
             count(self._crawler, "frontier/robots/unreachable")
             logger.warning(
                 "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s",
@@ -349,6 +372,16 @@ class Gate:
         else:
             await self._told(copy, asking.request)
         return copy
+
+    def _cool(self, copy: Copy, answer: Answer) -> None:
+        """Have a host rest that asks for less. Without an old copy its pages wait as it is."""
+        is_asked = (
+            answer.status in STATUSES and copy.verdict is Verdict.PARSE and self._settings.cooldown.first
+        )
+        if self._runtime is not None and is_asked:
+            trouble = Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after or None)
+            if self._runtime.frontier.cool(answer.host, trouble, self.clock()).is_new:
+                count(self._crawler, "frontier/cooldown/strikes")
 
     def _let_go(self, asking: _Asking) -> None:
         for done in asking.waiting:

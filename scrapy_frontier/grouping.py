@@ -43,6 +43,8 @@ def registered_domain(host: str) -> str:
     found = _extractor().extract_str(host)
     if found.domain and found.suffix:
         domain = f"{found.domain}.{found.suffix}"
+    elif found.suffix:
+        return host
     else:  # the list's own rule for a suffix it does not have: its last label
         domain = ".".join(host.split(".")[-2:])
         if domain[-1:].isdigit() or ":" in domain:

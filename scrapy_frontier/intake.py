@@ -17,7 +17,18 @@ from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
 from .core.urls import without_session
-from .requests import AUTO_SLOT, MOVED, POSTPONED, POSTPONED_FOR, REFUSED, SLOT, START, Codec, Unstorable
+from .plain import Unstorable
+from .requests import (
+    AUTO_SLOT,
+    EVERY_RUN,
+    MOVED,
+    POSTPONED,
+    POSTPONED_FOR,
+    REFUSED,
+    SLOT,
+    START,
+    Codec,
+)
 
 if TYPE_CHECKING:
     from collections import deque
@@ -122,7 +133,16 @@ class Intake:
 
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page."""
-        return self._enqueue_link(request) if self._is_link(request) else self._enqueue_other(request)
+        if (
+            self._is_usual
+            and not self._flights.by_child
+            and not request.dont_filter
+            and request.method == "GET"
+            and not request.body
+            and _UNUSUAL.isdisjoint(request.meta)
+        ):
+            return self._enqueue_link(request)  # as all but a few are
+        return self._enqueue_other(request)
 
     def _enqueue_other(self, request: Request) -> bool:
         """`enqueue` for seeds, forms, and requests that follow from others."""
@@ -156,8 +176,10 @@ class Intake:
         if again and self._filters and _is_seed(request):
             known = runtime.frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
+        again = again or (EVERY_RUN in request.meta and _is_seed(request)) or _is_answer(request, flight)
         is_seed = flight is None and _is_seed(request)
-        page_id = self._discover(request, fingerprint, again, parent, source, is_seed)
+        host = host_of(request.url)
+        page_id = self._discover(request, fingerprint, host, again, parent, source, is_seed)
         if url != request.url and request.url in self._recent:
             self._remember(url, self._recent[request.url])
         if page_id is None:
@@ -166,29 +188,21 @@ class Intake:
             flight.child_outcome = flight.child_outcome._replace(target=page_id)
         return True
 
-    def _is_link(self, request: Request) -> bool:
-        """Whether *request* is an ordinary link, as all but a few are."""
-        return (
-            self._is_usual
-            and not self._flights.by_child
-            and not request.dont_filter
-            and request.method == "GET"
-            and not request.body
-            and _UNUSUAL.isdisjoint(request.meta)
-        )
-
     def _enqueue_link(self, request: Request) -> bool:
         """`enqueue` for the usual case, an ordinary link: the same in fewer steps."""
         by_link = self._flights.by_link
         source = by_link.get(id(request)) if by_link else None
-        url = request.url
+        url = clean = request.url
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request, source)
-        fingerprint = requests.plain_fingerprint(request.url) or self._runtime.fingerprint(request)
+            clean = request.url
+        identity = requests.plain_identity(clean)
+        if identity is None:
+            identity = self._runtime.fingerprint(request), host_of(clean)
         parent = None if source is None else self.page_of(source)
-        page_id = self._discover(request, fingerprint, False, parent, source, is_seed=False)
-        if request.url != url and request.url in self._recent:
-            self._remember(url, self._recent[request.url])
+        page_id = self._discover(request, *identity, False, parent, source, is_seed=False)
+        if clean is not url and clean in self._recent:
+            self._remember(url, self._recent[clean])
         return page_id is not None
 
     def enqueue_listed(self, wanted: Iterable[Listed], parent: int | None) -> int:
@@ -199,15 +213,16 @@ class Intake:
         runtime = self._runtime
         links = []
         for url, meta, bucket in wanted:
-            fingerprint = requests.plain_fingerprint(url) if runtime.is_default_fingerprinter else None
-            if fingerprint is None or self._dupefilter is not None:
+            identity = requests.plain_identity(url) if runtime.is_default_fingerprinter else None
+            if identity is None or self._dupefilter is not None:
                 request = Request(url, meta=dict(meta))
                 if self._dupefilter is not None and self._dupefilter.request_seen(request):
                     self._tally["dupefilter/filtered"] += 1
                     continue
-                url, fingerprint = request.url, runtime.fingerprint(request)
+                url = request.url
+                identity = runtime.fingerprint(request), host_of(url)
+            fingerprint, host = identity
             payload = requests.meta_record(meta) if meta else b""
-            host = host_of(url)
             link = Link(fingerprint, url, host, 0, payload, parent, bucket, is_placed=True)
             unit = host if runtime.unit_of is host_of else runtime.unit_of(url)
             links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
@@ -279,12 +294,12 @@ class Intake:
         self,
         request: Request,
         fingerprint: bytes,
+        url_host: str,
         again: bool,
         parent: int | None,
         source: Flight | None,
         is_seed: bool,
     ) -> int | None:
-        url_host = host_of(request.url)
         host = self._host_key(request, url_host)
         payload, stored = self._payload(request)
         link = Link(
@@ -303,7 +318,7 @@ class Intake:
             is_seed,
         )
         frontier = self._runtime.frontier
-        page_id = frontier.discover((link,), self._runtime.clock())[0]
+        page_id = frontier.discover_one(link, self._runtime.clock())
         if frontier.refusals:
             self._refused(frontier.refusals, request)
             if page_id is None:
@@ -493,6 +508,19 @@ def _is_seed(request: Request) -> bool:
     What a callback makes of a seed inherits its meta, but has a depth.
     """
     return START in request.meta and "depth" not in request.meta
+
+
+def _is_answer(request: Request, flight: Flight | None) -> bool:
+    """Whether *request* fetches what a form was answered with: its page may be known, the answer is not.
+
+    A login leads to the page one came from, as a rule, which shows another face then.
+    """
+    return (
+        flight is not None
+        and flight.request.method not in ("GET", "HEAD")
+        and request.method == "GET"
+        and _times(request, "redirect_times") > _times(flight.request, "redirect_times")
+    )
 
 
 def _times(request: Request, counter: str) -> int:

@@ -40,19 +40,29 @@ LINK_SCORE = "frontier_link_score"  # meta of a request: the weight of the link 
 CONTENT_SCORE = "frontier_content_score"  # meta of a response, or field of an item
 OUT_OF_SCOPE = "out of scope"
 
-_RELATIONS = ("nofollow", "ugc", "sponsored")  # Google's three kinds of links nobody vouches for
-
 
 class PageLinks:
     """The links of one page whose callback runs: ``edges``, and those whose page is not known yet.
 
-    ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags.
+    ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags. The links of a
+    page that ``is_nofollow`` carry no weight.
     """
 
-    __slots__ = ("anchors", "canonical", "content_score", "count", "edges", "host", "origin", "pending")
+    __slots__ = (
+        "anchors",
+        "canonical",
+        "content_score",
+        "count",
+        "edges",
+        "host",
+        "is_nofollow",
+        "origin",
+        "pending",
+    )
 
-    def __init__(self, url: str, canonical: str | None = None) -> None:
+    def __init__(self, url: str, canonical: str | None = None, is_nofollow: bool = False) -> None:
         self.canonical = canonical
+        self.is_nofollow = is_nofollow
         self.host = host_of(url)
         self.origin = "/".join(url.split("/", 3)[:3]) + "/"
         self.edges: list[Edge] = []
@@ -76,6 +86,9 @@ class Links:
         self._flights = flights
         self._notes = notes
         self._everything = everything
+        settings = runtime.settings
+        self._obeys_nofollow = settings.obeys_nofollow
+        self._rels = settings.nofollow_rels if settings.obeys_rel_nofollow else frozenset[str]()
 
     # -- while the callback runs -----------------------------------------------------------------------
 
@@ -91,7 +104,8 @@ class Links:
             return None
         if flight.links is None:
             said = response.meta.get(requests.DIRECTIVES) or {}
-            flight.links = PageLinks(response.url, said.get("canonical"))
+            is_nofollow = self._obeys_nofollow and bool(said.get("nofollow"))
+            flight.links = PageLinks(response.url, said.get("canonical"), is_nofollow)
         return Recorder(self, flight, flight.links)
 
     def note(self, flight: Flight, found: PageLinks, request: Request) -> None:
@@ -130,15 +144,18 @@ class Links:
         if not self._everything or not isinstance(response, HtmlResponse):
             return
         base = get_base_url(response)
-        for url, flags in _anchors(response, base):
-            if url not in found.anchors:
+        for url, flags in _anchors(response, base, self._rels):
+            known = found.anchors.get(url)
+            if known is None:
                 if found.count >= MOST:
                     self._notes.tally["frontier/links/ignored"] += 1
                     continue
                 found.count += 1
-            elif found.anchors[url] & NOFOLLOW == 0:
-                flags &= ~NOFOLLOW
+            else:  # followed if it is linked once without nofollow
+                flags = (known | flags) & ~NOFOLLOW | known & flags & NOFOLLOW
             found.anchors[url] = flags | found.flags(url)
+        if found.is_nofollow:
+            found.anchors = {url: flags | NOFOLLOW for url, flags in found.anchors.items()}
 
     def _score(self, value: Any, name: str, otherwise: float) -> float:
         try:
@@ -252,14 +269,15 @@ class Recorder:
         self._links.note_anchors(self._found, response)
 
 
-def _anchors(response: HtmlResponse, base: str) -> Iterator[tuple[str, int]]:
-    """Absolute http(s) URLs of all anchors, areas and the canonical link, with their flags."""
+def _anchors(response: HtmlResponse, base: str, rels: frozenset[str]) -> Iterator[tuple[str, int]]:
+    """Absolute http(s) URLs of all anchors, areas and the canonical link, with their flags; one of *rels*
+    makes `NOFOLLOW`."""
     for element in response.selector.root.iter("a", "area", "link"):
         href = element.get("href")
         if href is None:
             continue
         relations = (element.get("rel") or "").lower().split()
-        flags = NOFOLLOW if any(relation in _RELATIONS for relation in relations) else 0
+        flags = 0 if rels.isdisjoint(relations) else NOFOLLOW
         if element.tag == "link":
             if "canonical" not in relations:
                 continue

@@ -1,8 +1,8 @@
 """Requests as compact records and back; fingerprints and hosts of requests.
 
 A record is JSON text holding what differs from a plain ``Request(url)``: never pickle, nothing that
-could run code. Values are limited to plain data (`Unstorable` otherwise); types JSON does not have are
-tagged. The URL and the priority are kept by the frontier beside the record.
+could run code. Values are limited to plain data (`plain`). The URL and the priority are kept by the
+frontier beside the record.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import hashlib
 import inspect
 import json
 import re
-from base64 import b64decode, b64encode
-from datetime import date, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +18,10 @@ from itemadapter import ItemAdapter
 from scrapy import Request
 from scrapy.http.headers import Headers
 from scrapy.utils.misc import load_object
-from scrapy.utils.python import global_object_name
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
 from . import compat
+from .plain import TAGGED, Unstorable, class_path, dict_text, dumps, from_plain, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
 SLOT = "download_slot"  # meta: Scrapy's own
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
+EVERY_RUN = "frontier_every_run"  # meta of a seed: fetch it in every run, though it is known
 DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
 REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
@@ -54,17 +53,9 @@ LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last 
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 _OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE))
 
-_SCALARS = (str, int, float, bool, type(None))
-_TAG = "!"
-_TAGGED = b'"!":'
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _HEADS = 50  # records without meta that are kept
 _quote = json.encoder.encode_basestring
 _BASE_ATTRIBUTES = frozenset(Request.attributes)
-
-
-class Unstorable(ValueError):
-    """A request holds something that is not plain data, or a callback that is no method of the spider."""
 
 
 class Unreadable(ValueError):
@@ -79,85 +70,6 @@ def item_field(item: Any, name: str) -> Any:
         return None
     adapter = ItemAdapter(item)
     return adapter.get(name) if name in adapter.field_names() else None
-
-
-# -- plain data ------------------------------------------------------------------------------------
-
-
-def to_plain(value: Any) -> Any:
-    """*value* as JSON can hold it, types kept by tags; raise `Unstorable` for anything but plain data."""
-    kind = type(value)
-    if kind in _SCALARS:
-        return value
-    if kind is dict:
-        if all(type(key) is str and key != _TAG for key in value):
-            return {key: to_plain(item) for key, item in value.items()}
-        return {_TAG: "dict", "v": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
-    if kind is list:
-        return [to_plain(item) for item in value]
-    if kind is tuple:
-        return {_TAG: "tuple", "v": [to_plain(item) for item in value]}
-    if kind is set or kind is frozenset:
-        return {_TAG: kind.__name__, "v": sorted((to_plain(item) for item in value), key=repr)}
-    if kind is bytes:
-        return {_TAG: "bytes", "v": b64encode(value).decode()}
-    if kind is datetime or kind is date:
-        return {_TAG: kind.__name__, "v": value.isoformat()}
-    raise Unstorable(f"{global_object_name(kind)} is not plain data")
-
-
-def from_plain(value: Any) -> Any:
-    """The inverse of `to_plain`; raise `ValueError` on an unknown tag."""
-    if type(value) is list:
-        return [from_plain(item) for item in value]
-    if type(value) is not dict:
-        return value
-    if _TAG not in value:
-        return {key: from_plain(item) for key, item in value.items()}
-    return _untag(value[_TAG], value.get("v"))
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _untag(tag: str, value: Any) -> Any:
-    match tag:
-        case "dict":
-            return {from_plain(key): from_plain(item) for key, item in value}
-        case "tuple":
-            return tuple(from_plain(item) for item in value)
-        case "set":
-            return {from_plain(item) for item in value}
-        case "frozenset":
-            return frozenset(from_plain(item) for item in value)
-        case "bytes":
-            return b64decode(value, validate=True)
-        case "datetime":
-            return datetime.fromisoformat(value)
-        case "date":
-            return date.fromisoformat(value)
-    raise ValueError(f"unknown tag {tag!r}")
-
-
-def _dict_text(value: dict[Any, Any]) -> str:
-    """``_dumps(to_plain(value))``, with a short way for the usual flat ``meta``."""
-    parts = []
-    for key, item in value.items():
-        kind = type(item)
-        if type(key) is not str or key == _TAG:
-            break
-        if kind is str:
-            parts.append(f"{_quote(key)}:{_quote(item)}")
-        elif kind is int:
-            parts.append(f"{_quote(key)}:{item}")
-        elif kind is bool:
-            parts.append(f"{_quote(key)}:{'true' if item else 'false'}")
-        else:
-            break
-    else:
-        return "{" + ",".join(parts) + "}"
-    return _dumps(to_plain(value))
 
 
 # -- requests --------------------------------------------------------------------------------------
@@ -181,7 +93,7 @@ class Codec:
                 return head
             if not _OURS.isdisjoint(meta):
                 meta = _without_ours(meta)
-            tail = '"meta":' + _dict_text(meta) + "}"
+            tail = '"meta":' + dict_text(meta) + "}"
             return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
         except RecursionError:
             raise Unstorable("it holds data without end, or nested too deeply") from None
@@ -250,7 +162,7 @@ class Codec:
             record = json.loads(payload.decode("utf-8", "surrogatepass"))
             if not isinstance(record, dict):
                 raise ValueError(f"expected an object, found {type(record).__name__}")
-            return self._build(url, priority, record, _TAGGED in payload)
+            return self._build(url, priority, record, TAGGED in payload)
         except Unreadable:
             raise
         except Exception as error:  # bytes of any kind may stand there
@@ -317,6 +229,10 @@ class Codec:
         raise Unstorable(f"callback {callback!r} is not a method of the spider")
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 _VERBATIM = "verbatim_url"
 
 
@@ -335,7 +251,7 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
 
 def meta_record(meta: dict[str, Any]) -> bytes:
     """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes."""
-    return b'{"meta":%b}' % _dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
+    return b'{"meta":%b}' % dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
 
 
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
@@ -347,7 +263,7 @@ def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _dump(record: dict[str, Any]) -> bytes:
-    return _dumps(record).encode("utf-8", "surrogatepass") if record else b""
+    return dumps(record).encode("utf-8", "surrogatepass") if record else b""
 
 
 def _encode_rare(request: Request, record: dict[str, Any]) -> None:
@@ -360,20 +276,9 @@ def _encode_rare(request: Request, record: dict[str, Any]) -> None:
     if request.encoding != "utf-8":
         record["encoding"] = request.encoding
     if type(request) is not Request:
-        record["class"] = _class_path(type(request))
+        record["class"] = class_path(type(request))
         names = [name for name in type(request).attributes if name not in _BASE_ATTRIBUTES]
         record["extra"] = {name: to_plain(getattr(request, name)) for name in names}
-
-
-def _class_path(cls: type) -> str:
-    path = global_object_name(cls)
-    try:
-        found = load_object(path)
-    except (ImportError, NameError, ValueError):
-        found = None
-    if found is not cls:
-        raise Unstorable(f"request class {path} cannot be imported again")
-    return path
 
 
 def _plain_headers(headers: Headers) -> dict[str, str | list[str]]:
@@ -408,32 +313,41 @@ _PLAIN_ORIGIN = re.compile(
 
 
 @lru_cache(maxsize=4096)
-def _is_plain_origin(origin: str) -> bool:
-    return _PLAIN_ORIGIN(origin) is not None
+def _plain_host(origin: str) -> str:
+    """The host of a plain *origin*; empty for any other."""
+    return origin.split("/")[2].partition(":")[0] if _PLAIN_ORIGIN(origin) is not None else ""
 
 
-def _plain_parts(url: str) -> tuple[str, str | None, str | None] | None:
-    """Origin, path and query of a URL that cleaning leaves as it is; None for any other."""
+def _plain_parts(url: str) -> tuple[str, str | None, str | None, str] | None:
+    """Origin, path, query and host of a URL that cleaning leaves as it is; None for any other."""
     match = _PLAIN_URL(url)
     if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
         return None
     origin, path, query = match.groups()
-    return (origin, path, query) if _is_plain_origin(origin) else None
+    host = _plain_host(origin)
+    return (origin, path, query, host) if host else None
 
 
 def plain_fingerprint(url: str) -> bytes | None:
     """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
+    identity = plain_identity(url)
+    return None if identity is None else identity[0]
+
+
+def plain_identity(url: str) -> tuple[bytes, str] | None:
+    """`plain_fingerprint` of *url*, and its host."""
     parts = _plain_parts(url)
     if parts is None:
         return None
-    origin, path, query = parts
+    origin, path, query, host = parts
     canonical = origin + (path or "/")
     if query:
         if "&" in query:
             query = "&".join(map("=".join, sorted([pair.split("=") for pair in query.split("&")])))
         canonical = f"{canonical}?{query}"
     text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{canonical}"}}'
-    return hashlib.sha1(text.encode()).digest()  # noqa: S324 - Scrapy's choice; it names pages, guards nothing
+    # SHA-1 is the choice of Scrapy; it names pages, and guards nothing
+    return hashlib.sha1(text.encode()).digest(), host  # noqa: S324
 
 
 def page_key(url: str) -> bytes:

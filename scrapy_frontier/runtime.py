@@ -15,9 +15,10 @@ from scrapy.utils.request import RequestFingerprinter
 
 from . import compat, requests
 from .core.frontier import Frontier
+from .core.hosts import host_of
 from .core.store import Store
 from .core.temperature import Rates
-from .grouping import Addresses, registered_domain, unit_function
+from .grouping import ADDRESS, Addresses, registered_domain, unit_function
 from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
@@ -142,6 +143,15 @@ class Runtime:
     def lease_of(self, request: Request) -> Lease | None:
         """The lease of a request under way; None for one that the scheduler did not hand out."""
         return self.flights.lease_of(request) if self.flights is not None else None
+
+    async def looked_up_unit_of(self, url: str) -> str:
+        """``unit_of``; where addresses are the units, that of *url* is looked up first."""
+        host = host_of(url)
+        if self.settings.politeness_key == ADDRESS and self.addresses.get(host) is None:
+            address = await compat.first_address(host)
+            if address is not None:
+                self.addresses.learn(host, address)
+        return self.unit_of(url)
 
     def sitemaps_listed(self, authority: str, urls: Iterable[str]) -> None:
         """To be called whenever the robots.txt of *authority* (`urls.origin`) comes into memory, with the

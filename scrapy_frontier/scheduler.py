@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
+    from .core.ending import Left
+
 logger = logging.getLogger(__name__)
 
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
@@ -57,6 +59,7 @@ class FrontierScheduler(BaseScheduler):
         self._intake: Intake | None = None
         self._timer: Any = None
         self._timer_at = float("inf")
+        self._waits_until = 0.0  # as the log said
         self._sweeper: Any = None
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or UNLIMITED
         self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
@@ -105,14 +108,18 @@ class FrontierScheduler(BaseScheduler):
     def has_pending_requests(self) -> bool:
         if self.runtime is None:
             return self._error is not None  # until the spider is closed for it
-        runtime, now = self.runtime, self.runtime.clock()
-        if runtime.frontier.is_refilling:
+        frontier, now = self.runtime.frontier, self.runtime.clock()
+        if frontier.is_refilling:
             return True
-        pending = runtime.frontier.pending
-        return pending > 0 and not (
-            (runtime.gate is not None and runtime.gate.gives_up(pending, now))
-            or runtime.frontier.waits_in_vain(now, runtime.settings.cooldown_wait)
-        )
+        if not frontier.pending:
+            return False
+        end = frontier.ends_at(now, self.runtime.settings.end_wait)
+        if end is not None and end > now and end != self._waits_until:
+            self._waits_until = end
+            self._notes.log(
+                logging.INFO, "Waiting until %s at most: %s", moment(end), _left(frontier.left_over(now))
+            )
+        return end is None or end > now
 
     def close(self, reason: str) -> None:
         """Write what is open and close the frontier; requests under way are fetched by the next run."""
@@ -123,7 +130,7 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None:
             return
         self._report()
-        self._say_what_rests(runtime, reason)
+        self._say_what_is_left(runtime, reason)
         self.runtime = None
         try:
             runtime.close()
@@ -174,11 +181,12 @@ class FrontierScheduler(BaseScheduler):
         )
 
     def _give_up(self, error: FrontierError) -> None:
-        """Close the spider because the frontier cannot be used; said once."""
+        """Close the spider because the frontier cannot be used, with exit code 1; said once."""
         if self._error is not None:
             return
         self._error = error
         logger.error("%s", error, extra={"spider": self.spider})
+        compat.fail(self.crawler)
         engine = compat.engine_of(self.crawler)
         if engine is not None and getattr(engine, "running", False):
             compat.close_spider(self.crawler, error.reason)
@@ -324,25 +332,27 @@ class FrontierScheduler(BaseScheduler):
             self._timer.cancel()
         self._timer, self._timer_at = None, float("inf")
 
-    def _say_what_rests(self, runtime: Runtime, reason: str) -> None:
-        """Where a crawl ended because all that is left are pages of resting hosts, say when to come back."""
-        resting = runtime.frontier.resting(runtime.clock())
-        if reason == "finished" and resting.pages:
-            remedy = "are lost: set JOBDIR or FRONTIER_DIR to keep them"
-            if not runtime.is_temporary:
-                remedy = (
-                    f"stay queued: run the crawl again, the first may be visited at {moment(resting.first)}"
-                )
-            self._notes.log(
-                logging.WARNING,
-                "%d pages of %d hosts that rest after trouble %s",
-                resting.pages,
-                resting.hosts,
-                remedy,
+    def _say_what_is_left(self, runtime: Runtime, reason: str) -> None:
+        """Where a crawl ended because all hosts that are left do not answer, say when to come back."""
+        if reason != "finished" or not runtime.frontier.pending:
+            return
+        left = runtime.frontier.left_over(runtime.clock())
+        remedy = "they are lost: set JOBDIR or FRONTIER_DIR to keep them"
+        if not runtime.is_temporary:
+            remedy = (
+                f"they stay queued: run the crawl again, the first may be visited at {moment(left.first)}, "
+                "or raise FRONTIER_END_WAIT"
             )
+        self._notes.log(logging.WARNING, "%s; %s", _left(left), remedy)
 
     def _report(self) -> None:
         if self.runtime is not None and self.runtime.gate is not None:
             self.runtime.gate.report()
         if self.crawler.stats is not None and self.runtime is not None:
             self._notes.report(self.crawler.stats, self.runtime.frontier)
+
+
+def _left(left: Left) -> str:
+    names = ", ".join(left.names) + (" ..." if left.hosts > len(left.names) else "")
+    what = f"{left.pages} pages of {left.hosts} hosts are left"
+    return f"{what} that do not answer or ask for a later visit ({names})"

@@ -53,11 +53,10 @@ class FrontierSettings:
     retry_delay_max: float  # seconds
     sync_interval: float  # seconds between two syncs to the disk; 0: never
     robots_timeout: float  # seconds
-    robots_patience: float  # seconds
     crawl_delay_max: float  # seconds
     sitemaps: bool  # look for the sitemaps of every host, and queue what they list
     cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
-    cooldown_wait: float  # seconds a crawl waits where only resting hosts are left
+    end_wait: float  # seconds a crawl waits where only hosts are left that do not answer
     pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
     domain_rate: float  # pages a second of a registered domain, beyond which others come first; 0: off
     domain_rate_max: float  # the same, beyond which it waits; 0: off
@@ -91,11 +90,10 @@ class FrontierSettings:
             retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
             sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
             robots_timeout=_number(settings, "FRONTIER_ROBOTS_TIMEOUT", 30.0, float, least=1),
-            robots_patience=_number(settings, "FRONTIER_ROBOTS_PATIENCE", 120.0, float),
             crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
             sitemaps=_switch(settings, "FRONTIER_SITEMAPS", default=False),
             cooldown=_cooldown(settings),
-            cooldown_wait=_number(settings, "FRONTIER_COOLDOWN_WAIT", 300.0, float),
+            end_wait=_number(settings, "FRONTIER_END_WAIT", 300.0, float),
             pace=Pace(
                 _number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
                 _number(settings, "FRONTIER_DELAY_MAX", 60.0, float),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from . import compat
@@ -18,17 +19,22 @@ if TYPE_CHECKING:
     from .links import Links, Recorder
 
 SEEDS_AT_A_TIME = 25
+AT_A_TIME = 0.003  # seconds for the links of a page
+TURNS = 5  # of the event loop for others then: a page takes a handful of them from the socket to its callback
 
 
 class FrontierSpiderMiddleware:
     """Does to a page's items and links what the page asks for, records its links for the link graph, and
-    gives way after every 25 seeds.
+    gives way after every 25 seeds and in a page with very many links.
 
     Links are what callbacks yield, taken down before any filter of Scrapy's sees them, or with
     ``FRONTIER_LINKS = "all"`` all anchors of the page as well.
 
     With the downloader full the engine takes seeds without ever returning to the event loop: 100,000 of
-    them froze it for 3.7 s, and every connection with it; giving way brings that to 0.07 s.
+    them froze it for 3.7 s, and every connection with it; giving way brings that to 0.07 s. Of a page's links
+    it takes 200 at a time, so beside a page with 100,000 links everybody waited 80 ms for every turn of the
+    event loop: other hosts' pages came 6.5 times as late as alone, and twice as late now. A page of 30 links
+    does not give way at all.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -64,10 +70,14 @@ class FrontierSpiderMiddleware:
             result = rules.filter_async(result)
         links = self._links()
         recorder = links.recorder(response) if links is not None else None
+        until = perf_counter() + AT_A_TIME
         async for each in result:
             if recorder is not None:
                 recorder.take(each)
             yield each
+            if perf_counter() >= until:
+                await compat.give_way(TURNS)
+                until = perf_counter() + AT_A_TIME
         if recorder is not None:
             recorder.end(response)
 

@@ -45,13 +45,14 @@ class Run(NamedTuple):
         return Counter(canonicalize_url(str(item["url"])) for item in self.items)
 
 
-def crawl(items: Path, *arguments: str, port: int = 0, sets: tuple[str, ...] = ()) -> Run:
+def crawl(items: Path | None, *arguments: str, port: int = 0, sets: tuple[str, ...] = ()) -> Run:
     port = port or free_port()
-    command = [sys.executable, "-m", "scrapy", "crawl", "demo", "-O", f"{items}:jsonlines", *arguments]
+    command = [sys.executable, "-m", "scrapy", "crawl", "demo", *arguments]
+    command += ["-O", f"{items}:jsonlines"] if items else []
     for assignment in (f"DEMO_PORT={port}", *sets):
         command += ["-s", assignment]
     ended = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
-    lines = items.read_text().splitlines() if items.exists() else []
+    lines = items.read_text().splitlines() if items and items.exists() else []
     web = Web(port, one_address="DEMO_ONE_ADDRESS=1" in sets or not has_loopbacks())
     output = ended.stdout.splitlines()
     return Run(web, ended.returncode, output, ended.stderr, [json.loads(line) for line in lines])
@@ -186,8 +187,16 @@ def test_demo_refuses_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("", port)):
         run = crawl(tmp_path / "items.jsonl", port=port)
     assert f"port {port} is taken (another demo?). Choose another with -s DEMO_PORT=" in run.log
-    assert (run.items, run.output) == ([], [])
+    assert (run.returncode, run.items, run.output) == (1, [], [])
     assert "Traceback" not in run.log
+
+
+def test_demo_that_cannot_use_its_frontier_says_why_and_gives_no_advice(tmp_path: Path) -> None:
+    (tmp_path / "job").write_text("a file")
+    run = crawl(None, sets=(f"FRONTIER_DIR={tmp_path}/job",))
+    assert len(run.log.splitlines()) == 1
+    assert "use another FRONTIER_DIR" in run.log
+    assert (run.returncode, run.items, run.output) == (1, [], [])
 
 
 @pytest.mark.parametrize("seeds", ["example.com", "", "https://example.com/,http://[", "ftp://example.com/"])
@@ -195,7 +204,7 @@ def test_seeds_that_are_no_urls_are_refused_in_one_line(tmp_path: Path, seeds: s
     run = crawl(tmp_path / "items.jsonl", "-a", f"seeds={seeds}")
     assert f"{seeds.rpartition(',')[2]!r} is not a URL. Write -a seeds=https://example.com/[,URL]" in run.log
     assert len(run.log.splitlines()) == 1
-    assert (run.items, run.output) == ([], [])
+    assert (run.returncode, run.items, run.output) == (1, [], [])
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -22,7 +22,7 @@ def read(**settings: Any) -> FrontierSettings:
         ("FRONTIER_COOLDOWN", -1, "a number of at least 0"),
         ("FRONTIER_COOLDOWN", "soon", "a number of at least 0"),
         ("FRONTIER_COOLDOWN_MAX", 30, "less than FRONTIER_COOLDOWN = 60"),
-        ("FRONTIER_COOLDOWN_WAIT", "inf", "a number of at least 0"),
+        ("FRONTIER_END_WAIT", "inf", "a number of at least 0"),
         ("FRONTIER_DELAY_FACTOR", -2, "a number of at least 0"),
         ("FRONTIER_POLITENESS_KEY", "hosts", "'host', 'domain', 'ip' or a function"),
         ("FRONTIER_POLITENESS_KEY", "nowhere.function", "'host', 'domain', 'ip' or a function"),
@@ -47,6 +47,9 @@ def test_a_first_rest_longer_than_a_day_is_the_longest_too() -> None:
         ("a.b.example.co.uk", "example.co.uk"),
         ("example.com", "example.com"),
         ("co.uk", "co.uk"),
+        ("k12.ak.us", "k12.ak.us"),  # a suffix of three labels
+        ("a.b.ide.kyoto.jp", "b.ide.kyoto.jp"),
+        ("www.city.kobe.jp", "city.kobe.jp"),  # an exception of the list
         ("localhost", "localhost"),
         ("127.0.0.2", "127.0.0.2"),
         ("2001:db8::1", "2001:db8::1"),

@@ -12,6 +12,7 @@ from scrapy.utils.defer import deferred_from_coro
 
 from demo_project.server import has_loopbacks
 from demo_project.web import SITES, Web
+from scrapy_frontier.compat import fail
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -58,6 +59,7 @@ class DemoSpider(Spider):
             yield Request(seed, dont_filter=True, errback=self.missed)
         if self.refusal:
             self.logger.error(self.refusal)
+            fail(self.crawler)
             engine = self.crawler.engine
             assert engine is not None
             deferred_from_coro(engine.close_spider_async(reason="refused"))

@@ -61,6 +61,10 @@ def _fail(output: Output, error: Exception) -> int:
     message = str(error)
     if isinstance(error, UnreadableRecord):
         message += ": run `scrapy frontier check`"
+    elif isinstance(error, OSError) and error.filename is not None:
+        message = f"{error.filename}: {error.strerror}"
+        if isinstance(error, PermissionError):
+            message += "; make it readable and writable for this user"
     reason = getattr(error, "reason", "frontier_error")
     try:
         output.failure(reason, message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import heapq
 import re
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .project import Project
 
 LINES = 20
+_MOST_LINKS = 2_000_000  # in all, to count those to a page: some tenths of a second
 _MISSING = 1  # exit code for a page that is not known
 
 _HOST_COLUMNS = [
@@ -264,15 +266,18 @@ def page(call: Call) -> int:
         path = inspect.path_to(store, found)
         redirects = inspect.redirects_of(store, found)
         facts = _facts(project, store, page_id, found)
-        score, links = _weight(store, page_id)
-    answer = inspect.describe(page_id, found)
-    answer |= {"score": score, "links": links}
+        answer = {**inspect.describe(page_id, found), **_weight(store, page_id)}
     answer["request"] = found.payload.decode(errors="backslashreplace") or None
     answer["path"] = [step.page.url if step.page else None for step in path]
     answer["redirects"] = [step.page.url if step.page else None for step in redirects]
-    if facts.place is not None:
-        rank = standing(facts.place.rank)
-        answer["queue"] = {"ahead": facts.place.ahead, "due": facts.place.due, "bucket": rank.bucket}
+    if (place := facts.place) is not None:
+        bucket = None if place.is_far else standing(place.rank).bucket
+        answer["queue"] = {
+            "ahead": place.ahead,
+            "is_far": place.is_far,
+            "due": place.due,
+            "bucket": bucket,
+        }
     answer["why"] = _why(facts, path[-1].page if path else None)
     if output.as_json:
         output.document(answer)
@@ -299,12 +304,14 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
     yield "score", None if score is None else f"{score:.4g} at the last ranking or clean stop"
     if links is None or links or page.status:
         yield "links on it", "unreadable" if links is None else f"{links:,}"
+    links_in = answer["links_in"]
+    yield "links to it", "not counted here: `links URL --in` does" if links_in is None else f"{links_in:,}"
     yield "HTTP", page.status or None
     yield "reason", page.reason or None
     yield "discovered", moment(page.discovered)
     yield "changed", moment(page.changed) if page.changed else None
     place = answer.get("queue")
-    if isinstance(place, dict):
+    if isinstance(place, dict) and place["bucket"] is not None:
         yield "score bucket", f"{place['bucket']} of 65535"
     yield "request", answer["request"]
     path = answer["path"]
@@ -318,16 +325,18 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
             yield ("path" if not number else ""), f"{number}: {url or 'a page that was forgotten'}"
 
 
-def _weight(store: Store, page_id: int) -> tuple[float | None, int | None]:
-    """The score that is kept of a page, and how many links are on it; None where they cannot be read."""
+def _weight(store: Store, page_id: int) -> dict[str, object]:
+    """The score that is kept of a page, and how many links are on it and to it: None where these cannot be
+    read, or there are too many links in all to look at each."""
     from ..core.top import kept_score  # loads NumPy and SciPy
-    from ..core.walk import links_out
+    from ..core.walk import count_links_to, links_out
 
-    try:
+    links: int | None = None
+    links_in: int | None = None
+    with contextlib.suppress(UnreadableRecord):
         links = len(links_out(store, page_id))
-    except UnreadableRecord:
-        links = None
-    return kept_score(store, page_id), links
+        links_in = count_links_to(store, page_id, _MOST_LINKS)
+    return {"score": kept_score(store, page_id), "links": links, "links_in": links_in}
 
 
 def _parent(store: Store, page: Page) -> Page | None:

@@ -5,7 +5,9 @@ What comes from the web is printed with its control characters escaped: a URL mu
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -118,8 +120,17 @@ def wrap(text: str, width: int) -> list[str]:
 
 @contextmanager
 def replacing(target: Path) -> Iterator[Path]:
-    """A file beside *target* that takes its place once the block has ended well."""
+    """A file beside *target* that takes its place once the block has ended well.
+
+    Raises `OSError` at once, and about *target*, where that cannot be.
+    """
     partial = target.with_name(f"{target.name}.part")
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        partial.open("wb").close()
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(target)) from error
     try:
         yield partial
         partial.replace(target)

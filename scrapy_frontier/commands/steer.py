@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
@@ -244,8 +245,12 @@ def _agrees(question: str) -> bool:
 def _remove(directory: Path) -> None:
     """Remove the database; nobody can have it open meanwhile, nor find half of it.
 
-    Not by `Store`: what it cannot open can be removed all the same. Raises `FrontierLocked`.
+    Not by `Store`: what it cannot open can be removed all the same. Raises `FrontierLocked`, and
+    `PermissionError` with nothing removed.
     """
+    for path in (directory, directory / DATABASE):
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
     lock = stores.lock_directory(directory)
     doomed = directory / f"{DATABASE}.removed-{os.getpid()}"
     try:

@@ -189,12 +189,11 @@ def graph(call: Call) -> int:
     if write is None:
         raise UsageError(f"which format is {target.name}? Write FILE with one of {', '.join(WRITERS)}")
     beside = target.with_name(f"{target.name}.urls.gz")
-    with call.project.open() as store:
+    with call.project.open() as store, replacing(target) as partial:
         if write is not write_graphml:
-            with replacing(beside) as partial:
-                write_urls(store, partial)
-        with replacing(target) as partial:
-            done = write(store, partial)
+            with replacing(beside) as urls_partial:
+                write_urls(store, urls_partial)
+        done = write(store, partial)
     written = target.stat().st_size
     if call.output.as_json:
         urls = None if write is write_graphml else str(beside)

@@ -401,7 +401,7 @@ class Check:
 
     def _write_host(self, name: str, expected: _Counted, row: HostRow) -> None:
         queued, done, failed, deferred, excluded = expected
-        row = HostRow(queued, done, failed, row.visited, deferred, excluded)
+        row = HostRow(queued, done, failed, row.visited, deferred, excluded, row.response_time)
         self._put(keys.host_key(name), records.encode_host(row))
 
     def _counts(self) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import keys, records, varint
+from . import keys, records
 from .errors import UnreadableRecord
 from .hosts import host_of
 from .lifecycle import State
@@ -26,8 +26,8 @@ AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
 
 class Deferral:
-    """*host* loads a host by its name; *settle* puts a page (id, priority) into its queue, or is told that
-    there is none."""
+    """*host* loads a host by its name; *settle* puts a page (id, priority, score bucket or 0) into its queue,
+    or is told that there is none."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Deferral:
         journal: Journal,
         budgets: Budgets,
         host: Callable[[str], Host],
-        settle: Callable[[Host, tuple[int, int] | None, float], None],
+        settle: Callable[[Host, tuple[int, int, int] | None, float], None],
     ) -> None:
         self._store = store
         self._journal = journal
@@ -64,16 +64,18 @@ class Deferral:
                 limit -= 1
         return self._to_load is None
 
-    def put(self, page_id: int, page: Page, host: Host, over: Over, now: float, depth: int = 0) -> None:
+    def put(
+        self, page_id: int, page: Page, host: Host, over: Over, now: float, depth: int = 0, bucket: int = 0
+    ) -> None:
         """Have a page that is in no queue wait for room; part of the open batch."""
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
-        self._put_row(page_id, over.unit, depth)
+        self._put_row(page_id, over.unit, depth, bucket)
         self._journal.count_deferred(host, 1)
         self._budgets.note(host)
 
-    def _put_row(self, page_id: int, unit: str, depth: int = 0) -> None:
-        value = varint.encode(depth) if unit == keys.DEPTH_UNIT else b""
+    def _put_row(self, page_id: int, unit: str, depth: int, bucket: int) -> None:
+        value = records.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
         self._journal.put(keys.deferred_key(unit, page_id), value)
         self._budgets.deferred(unit, page_id)
 
@@ -105,7 +107,8 @@ class Deferral:
     def _take(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
         """Queue the page of a deferred row, or have it wait for another budget; false if there is no room."""
         budgets, page_id = self._budgets, keys.rank_id(key)
-        if unit == keys.DEPTH_UNIT and budgets.limits.depth and _depth(value) > budgets.limits.depth:
+        depth, bucket = records.decode_deferred(value)
+        if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
             return True  # it goes on waiting there
         try:
             page = records.decode_page(self._store.get(keys.page_key(page_id)) or b"")
@@ -121,7 +124,7 @@ class Deferral:
         journal = self._journal
         journal.delete(key)
         if over is not None:
-            self._put_row(page_id, over.unit)
+            self._put_row(page_id, over.unit, depth, bucket)
             page = page._replace(changed=int(now), reason=over.reason)
             journal.put(keys.page_key(page_id), records.encode_page(page))
             journal.touch(host)
@@ -130,12 +133,5 @@ class Deferral:
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
         journal.put(keys.page_key(page_id), records.encode_page(page))
         journal.count_deferred(host, -1)
-        self._settle(host, (page_id, page.priority), now)
+        self._settle(host, (page_id, page.priority, bucket), now)
         return True
-
-
-def _depth(value: bytes) -> int:
-    try:
-        return varint.decode(value, 0)[0]
-    except (ValueError, IndexError):
-        return 0

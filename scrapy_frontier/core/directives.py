@@ -242,6 +242,14 @@ _HIDING: dict[str, Callable[[str, str, int], int]] = {
 
 _VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
 _PREVIEWS = ("none", "standard", "large")  # from the strictest
+_WORDS = frozenset(
+    (
+        *("all", "none", "index", "noindex", "follow", "nofollow", "archive", "noarchive", "nocache"),
+        *("snippet", "nosnippet", "noimageindex", "notranslate", "noodp", "noydir", "noai", "noimageai"),
+        *("indexifembedded", "nositelinkssearchbox"),
+    )
+)
+_EVERYBODY = ("", "*", "robots")  # "robots" is everybody in a meta, and written in headers for that
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,12 +288,12 @@ def robots_directives(
     restrictive wins.
 
     Google's specification, with the grammar of Bing and others: ``[agent:] rule, rule, ...`` a line, the
-    agent holds to the end of its line. What is addressed to nobody holds for all; what is addressed to
-    *agent* (a product token or a User-Agent string; None: nobody) is added. ``index``, ``follow`` and
-    ``all`` undo nothing.
+    agent holds to the end of its line. What is addressed to nobody, to ``*`` or to ``robots`` holds for all;
+    what is addressed to *agent* (a product token or a User-Agent string; None: nobody) is added. ``index``,
+    ``follow`` and ``all`` undo nothing. Known words need no comma between them.
     """
     token = product_token(agent) if agent else ""
-    rules = [rule for line in headers for scope, rule in _scoped(line) if scope in ("", token)]
+    rules = [rule for line in headers for scope, rule in _scoped(line) if scope in (*_EVERYBODY, token)]
     for name, content in metas:
         if name and name in ("robots", token):
             rules += (rule for _, rule in _scoped(content, agents=False))
@@ -299,11 +307,15 @@ def _scoped(line: str, agents: bool = True) -> Iterator[tuple[str, tuple[str, st
         head, colon, rest = item.partition(":")
         name, value = head.strip().lower(), rest.strip()
         if colon and agents and name not in _VALUED:
-            scope = name or ":"  # an empty name addresses nobody
+            scope = name.partition("/")[0].strip() or ":"  # an empty name addresses nobody
             head, colon, rest = value.partition(":")
             name, value = head.strip().lower(), rest.strip()
-        if name:
-            yield scope, (name, value if colon else "")
+        if colon and name:
+            yield scope, (name, value)
+        elif name:
+            words = re.findall(r"[^\s;|]+", name)  # lists without commas are common, and clear
+            for word in words if _WORDS.issuperset(words) else (name,):
+                yield scope, (word, "")
 
 
 _AGENT_WITH_DIGITS = re.compile(r"\s*\d+[A-Za-z_][\w-]*\s*:", re.ASCII)

@@ -33,10 +33,18 @@ class Discovery(Known):
         Durable after the next `commit`, which `lease` and `release` bring about, and a hundred new pages.
         O(log hosts) a link.
         """
+        self._make_room()
+        return [self._discover(link, now) for link in links]
+
+    def discover_one(self, link: Link, now: float) -> int | None:
+        """`discover` for a link that comes alone."""
+        self._make_room()
+        return self._discover(link, now)
+
+    def _make_room(self) -> None:
         self._journal.check()
         if len(self._journal.fresh) >= _MOST_FRESH:
             self.commit()
-        return [self._discover(link, now) for link in links]
 
     def _discover(self, link: Link, now: float) -> int | None:
         known = self._find(link.fingerprint)
@@ -191,15 +199,20 @@ class Discovery(Known):
         if not over.is_kept and not link.is_named:
             self._forget_if_idle(host, now)
             return self._refuse(link, "over-budget", over.reason)
+        bucket = link.bucket if link.is_placed else 0
         if seen_id is None:
             page_id = self._journal.new_page(link.fingerprint)
             if self.rescoring is not None:
-                self.rescoring.discovered(page_id, link.parent, link.host, link.priority, link.link_score)
+                place = self.rescoring.discovered(
+                    page_id, link.parent, link.host, link.priority, link.link_score
+                )
                 self.rescoring.closed(page_id)
+                if link.link_score != 1.0:  # of which some scorers keep nothing themselves
+                    bucket = bucket or place
         else:
             page_id = seen_id
             self._journal.admit(link.fingerprint, page_id)
-        self._deferral.put(page_id, page_of_link(link, now), host, over, now, link.depth)
+        self._deferral.put(page_id, page_of_link(link, now), host, over, now, link.depth, bucket)
         self._forget_if_idle(host, now)
         return self._refuse(link, "deferred", over.reason, page_id)
 
@@ -216,7 +229,7 @@ class Discovery(Known):
             self._journal.unqueue(host, rank)
             if self.rescoring is not None:
                 self.rescoring.closed(page_id)
-            self._deferral.put(page_id, page, host, over, now)
+            self._deferral.put(page_id, page, host, over, now, bucket=keys.rank_bucket(rank))
         else:
             self._budgets.freed(host)
         if host.more and host.needs_ranks():

@@ -12,7 +12,7 @@ import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect, keys, records, varint
+from . import inspect, keys, records
 from .cooldown import COOLDOWN, Cooldown, cooldown_key, encode_cooldown, read_cooldown
 from .errors import FrontierError, UnreadableRecord
 from .exchange_graph import GRAPH_KINDS, GraphImporter, graph_records
@@ -131,13 +131,17 @@ def _queues(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.DEFERRED):
         deferred = keys.split_deferred_key(key)
         if deferred is not None:
+            depth, bucket = records.decode_deferred(value)
             record: Record = {"deferred": deferred[1], "unit": deferred[0]}
-            yield {**record, "depth": varint.decode(value, 0)[0]} if value else record
+            record |= {"depth": depth} if depth else {}
+            yield record | ({"bucket": bucket} if bucket else {})
 
 
 def _hosts(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.HOST):
-        yield {"host": key[1:].decode(errors="replace"), "visited": inspect.host_row(value).visited}
+        row = inspect.host_row(value)
+        name = key[1:].decode(errors="replace")
+        yield {"host": name, "visited": row.visited, "response_time": row.response_time}
     for host, orders in all_orders(store):
         yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
     for key, _ in store.scan(COOLDOWN):
@@ -188,7 +192,7 @@ class Importer:
         self._open = 0
         self._fresh: dict[bytes, int] = {}
         self._tally = Tally()
-        self._visited: dict[str, float] = {}
+        self._visited: dict[str, tuple[float, float]] = {}  # when, and the response time
         self._counts = Counts.none()
         self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
         self._graph = GraphImporter(self._put, self._merged)
@@ -306,7 +310,8 @@ class Importer:
         page_id = _number(record, "deferred")
         if page_id not in self._merged:
             self._to_place -= 1
-            value = varint.encode(_number(record, "depth")) if "depth" in record else b""
+            depth, bucket = (_number(record, name) if name in record else 0 for name in ("depth", "bucket"))
+            value = records.encode_deferred(depth, bucket)
             self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
 
     def _body(self, record: Record) -> None:
@@ -314,7 +319,8 @@ class Importer:
         self._put(key, keys.id_bytes(_number(record, "body")))
 
     def _host(self, record: Record) -> None:
-        self._visited[_text(record, "host")] = float(str(record["visited"]))
+        when, response_time = (float(str(record.get(name, 0.0))) for name in ("visited", "response_time"))
+        self._visited[_text(record, "host")] = when, response_time
 
     def _orders(self, record: Record) -> None:
         delay, blocked = record["delay"], record["blocked"]
@@ -356,7 +362,8 @@ class Importer:
         hosts = self._tally.hosts
         for name in {**hosts, **self._visited}:
             queued, done, failed, deferred, excluded = hosts.get(name, (0,) * 5)
-            row = HostRow(queued, done, failed, self._visited.get(name, 0.0), deferred, excluded)
+            visited, response_time = self._visited.get(name, (0.0, 0.0))
+            row = HostRow(queued, done, failed, visited, deferred, excluded, response_time)
             self._put(keys.host_key(name), records.encode_host(row))
         self._counts.states[:] = self._tally.states
         self._counts.hosts = len({**hosts, **self._visited})

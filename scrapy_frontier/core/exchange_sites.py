@@ -48,5 +48,7 @@ def site_row(record: dict[str, Any]) -> tuple[bytes, bytes]:
         since,
         int(record["failures"]),
         b64decode(record["file"], validate=True),
+        str(record.get("etag", "")),
+        str(record.get("modified", "")),
     )
     return copy_key(str(record["robots"])), encode_copy(copy)

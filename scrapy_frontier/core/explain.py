@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .store import Store
     from .urls import TrapLimits
 
+FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
+
 _GIVEN_UP = re.compile(r"(.*) \((\d+) attempts\)", re.DOTALL).fullmatch
 _HTTP = re.compile(r"HTTP (\d+)").fullmatch
 _BUDGET = re.compile(r"over the budget of [\d,]+ |behind others that wait |more than [\d,]+ links? ").match
@@ -56,10 +58,10 @@ class Facts(NamedTuple):
 def gather(
     store: Store, page_id: int, page: Page, delay_of: DelayOf, max_attempts: int, now: float, agent: str = ""
 ) -> Facts:
-    """The facts on a page; for a queued one this walks the queue of its host, 1 us a row. *agent* is who
+    """The facts on a page; for a queued one this walks the queue of its host as far as `FAR`. *agent* is who
     obeys robots.txt, empty for nobody."""
     name = inspect.host_of_page(page)
-    place = find_place(store, page_id, name) if page.state is State.QUEUED else None
+    place = find_place(store, page_id, name, FAR) if page.state is State.QUEUED else None
     host = inspect.find_host(store, name, delay_of)
     redirects = inspect.redirects_of(store, page)
     robots = inspect.robots_copy(store, page.url) if agent else None
@@ -155,6 +157,8 @@ def _turn(facts: Facts) -> str:
         return f"its backoff has passed and it joins the queue of {name} when a crawl runs"
     if not ahead:
         return f"it is the next page of {name}"
+    if facts.place is not None and facts.place.is_far:
+        return f"more than {ahead:,} pages of {name} come before it"
     return f"{ahead:,} page{'s' if ahead > 1 else ''} of {name} come{'s' if ahead == 1 else ''} before it"
 
 

@@ -70,6 +70,7 @@ class Turns(Generic[HostT]):
         self._heap: list[_Entry] = []
         self._resting: list[tuple[int, str]] = []
         self._handed_out = 0
+        self._last: tuple[Domain, int] | None = None  # handed out to, and until when it rested before
         self._active = 0  # domains with a ready host
 
     def update(self, host: HostT) -> None:
@@ -84,9 +85,9 @@ class Turns(Generic[HostT]):
             if change > 0:
                 self._hand_out(domain, change)
         if domain.sole:
-            if not domain.is_active and not self._is_ready(host):
-                return
-        elif self._is_ready(host):
+            self._offer_sole(domain, host)
+            return
+        if self._is_ready(host):
             heapq.heappush(domain.ready, _host_entry(host))
             if len(domain.ready) > 16 + 4 * domain.hosts:
                 domain.ready = [entry for entry in set(domain.ready) if self._holds(entry)]
@@ -118,7 +119,15 @@ class Turns(Generic[HostT]):
                 self._active -= domain.is_active
                 del self._domains[domain.name]
 
+    def take_back(self, host: HostT) -> None:
+        """The last hand-out, to *host*, was none after all; `update` has to follow."""
+        if self._last is not None and self._last[0] is host.domain:
+            self._handed_out -= 1
+            self._last[0].resting = self._last[1]
+            self._last = None
+
     def _hand_out(self, domain: Domain, count: int) -> None:
+        self._last = domain, domain.resting
         self._handed_out += count
         if not domain.sole:
             domain.resting = max(domain.resting, self._handed_out) + max(self._active - 1, 0) * count
@@ -134,13 +143,34 @@ class Turns(Generic[HostT]):
         while heap:
             entry = heap[0]
             domain = self._domains.get(entry[4])
+            if domain is not None and domain.sole:
+                if domain.offered is entry:  # which every change of its host keeps true
+                    return self._by_name[domain.sole]
+                heapq.heappop(heap)
+                continue
             if domain is not None and self._entry(domain) == entry:
-                return self._by_name[domain.sole or domain.ready[0][3]]
+                return self._by_name[domain.ready[0][3]]
             heapq.heappop(heap)
             if domain is not None and domain.offered == entry:
                 domain.offered = None
                 self._offer(domain)
         return None
+
+    def _offer_sole(self, domain: Domain, host: HostT) -> None:
+        """`_offer` for a domain of one host: what it offers is what holds, or nothing."""
+        if not self._is_ready(host):
+            domain.offered = None
+            if domain.is_active:
+                domain.is_active = False
+                self._active -= 1
+            return
+        head, offered = host.heads[0], domain.offered
+        if offered is not None and offered[3] == head and offered[2] == domain.in_flight:
+            return
+        if not domain.is_active:
+            domain.is_active = True
+            self._active += 1
+        self._push(domain, (head[: keys.SCORE_BYTES], False, domain.in_flight, head, domain.name))
 
     def _offer(self, domain: Domain) -> None:
         entry = self._entry(domain)
@@ -149,20 +179,15 @@ class Turns(Generic[HostT]):
             domain.is_active = is_active
             self._active += 1 if is_active else -1
         if entry is not None and entry != domain.offered:
-            domain.offered = entry
-            heapq.heappush(self._heap, entry)
-            if len(self._heap) > 64 + 4 * len(self._domains):
-                self._drop_stale()
+            self._push(domain, entry)
+
+    def _push(self, domain: Domain, entry: _Entry) -> None:
+        domain.offered = entry
+        heapq.heappush(self._heap, entry)
+        if len(self._heap) > 64 + 4 * len(self._domains):
+            self._drop_stale()
 
     def _entry(self, domain: Domain) -> _Entry | None:
-        if domain.sole:
-            host = self._by_name[domain.sole]
-            if not self._is_ready(host):
-                return None
-            head, offered = host.heads[0], domain.offered
-            if offered is not None and offered[3] == head and offered[2] == domain.in_flight:
-                return offered
-            return head[: keys.SCORE_BYTES], False, domain.in_flight, head, domain.name
         ready = domain.ready
         while ready and not self._holds(ready[0]):
             heapq.heappop(ready)
@@ -184,9 +209,10 @@ class Turns(Generic[HostT]):
     def _drop_stale(self) -> None:
         self._heap = []
         for domain in self._domains.values():
-            domain.offered = entry = self._entry(domain)
-            if entry is not None:
-                self._heap.append(entry)
+            if not domain.sole:
+                domain.offered = self._entry(domain)
+            if domain.offered is not None:
+                self._heap.append(domain.offered)
         heapq.heapify(self._heap)
 
 

@@ -121,7 +121,8 @@ class Frontier(Sites):
         self._hosts.put(host, now)
 
     def put_back(self, lease_id: int, now: float) -> None:
-        """End a lease just granted as if it had never been: page and clock are as before. Writes nothing."""
+        """End the lease granted last as if it had never been: page, clock and turns are as before. Writes
+        nothing."""
         host = self._unvisit(lease_id, now)
         lease = self._leases.end(lease_id)
         if host is None or lease is None:
@@ -133,8 +134,8 @@ class Frontier(Sites):
         self._budgets.note(host)
 
     def waive(self, lease_id: int, now: float) -> None:
-        """Nothing will be asked of the host under a lease just granted: its clock goes back, the lease goes
-        on."""
+        """Nothing will be asked of the host under the lease granted last: its clock and its turn go back, the
+        lease goes on."""
         host = self._unvisit(lease_id, now)
         if host is not None:
             self._hosts.put(host, now)
@@ -145,6 +146,7 @@ class Frontier(Sites):
             return None
         host = self._host(lease.host)
         host.in_flight -= 1
+        self._hosts.taken_back(host, now)
         if host.visited == lease.leased_at:
             host.visited, host.ready_at = lease.before
             if host.visited and host.delay:  # which may have grown meanwhile
@@ -209,6 +211,8 @@ class Frontier(Sites):
         self._budgets.freed(host)
         self._forget_if_idle(host, now)
         self.counts.attempts += outcome.event is not Event.RETURNED
+        if page.state is not State.QUEUED:
+            self._alone_since = None
         self.commit()
         self._place_moved(now)
         return page.state
@@ -242,6 +246,10 @@ class Frontier(Sites):
         self.commit()
         self._place_moved(now)
         return is_done
+
+    def lags(self) -> bool:
+        """Whether the database is behind with its own work: what can wait should wait a little; 2 us."""
+        return self._store.lags()
 
     def _after(self, page: Page, outcome: Outcome, now: float) -> Page:
         event, reason = outcome.event, outcome.reason

@@ -136,12 +136,12 @@ class Host:
     def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
         self.name = name
         self.prefix = keys.queue_prefix(name)
-        self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded = row
+        self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded = row[:6]
         self.delay, self.concurrency, self.jitter = politeness
         self.usual = self.concurrency
         self.asked: Mapping[str, float] = by_settings(self.delay)
         self.held_until = 0.0
-        self.response_time = 0.0
+        self.response_time = row.response_time
         self.cooldown: Cooldown | None = None
         self.is_doubted = False
         self.suspects: set[int] | frozenset[int] = _NO_PAGES
@@ -169,7 +169,15 @@ class Host:
         return self.place is Place.READY
 
     def row(self) -> HostRow:
-        return HostRow(self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded)
+        return HostRow(
+            self.queued,
+            self.done,
+            self.failed,
+            self.visited,
+            self.deferred,
+            self.excluded,
+            self.response_time,
+        )
 
     @property
     def fetched(self) -> int:
@@ -204,10 +212,6 @@ class Host:
         self.delay = deciding(asked).seconds
         self.concurrency = self.usual if UNASKED.issuperset(asked) else 1
         return (self.delay, self.concurrency) != before
-
-    def rests(self, until: float) -> bool:
-        """Whether the host rests after trouble, and longer than *until*."""
-        return self.cooldown is not None and self.cooldown.until > until
 
     def suspect(self, page_id: int) -> None:
         """Remember a page whose trouble may be its own."""
@@ -337,6 +341,13 @@ class Hosts:
     def leased(self, host: Host, now: float) -> None:
         """A page of *host* is handed out."""
 
+    def taken_back(self, host: Host, now: float) -> None:
+        """The page just handed out is none after all; `put` has to follow."""
+        self._turns.take_back(host)
+
+    def was_visited(self, name: str, when: float, now: float) -> None:
+        """A host, in memory or not, was visited last by an earlier run, at *when*."""
+
     def best(self, now: float) -> Host | None:
         """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
         self._warm_up(now)
@@ -361,17 +372,6 @@ class Hosts:
         while cooling and not self._waits(cooling[0][1]):
             heapq.heappop(cooling)
         return cooling[0][0] if cooling else None
-
-    def only_rest(self, until: float) -> bool:
-        """Whether every host with pages that may be visited rests after trouble, and longer than *until*."""
-        does_any = False
-        for host in self.by_name.values():
-            if host.heads or host.in_flight:
-                rests = host.rests(until)
-                if not (rests or host.is_blocked or until < host.held_until < FOREVER):
-                    return False
-                does_any |= rests
-        return does_any
 
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)

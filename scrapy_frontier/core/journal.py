@@ -168,7 +168,13 @@ class Journal:
         for host in self._touched:
             self._count_host(host)
             row = records.pack_host(
-                host.queued, host.done, host.failed, host.visited, host.deferred, host.excluded
+                host.queued,
+                host.done,
+                host.failed,
+                host.visited,
+                host.deferred,
+                host.excluded,
+                host.response_time,
             )
             put(keys.HOST + host.prefix[1:-1], row)
         put(keys.COUNTS, records.encode_counts(self.counts))

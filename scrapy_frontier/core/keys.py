@@ -154,6 +154,11 @@ def rank_id(rank_bytes: bytes) -> int:
     return int.from_bytes(rank_bytes[-ID_BYTES:], "big")
 
 
+def rank_bucket(rank_bytes: bytes) -> int:
+    """The score bucket in a rank."""
+    return 0xFFFF - int.from_bytes(rank_bytes[4:SCORE_BYTES], "big")
+
+
 def pack_rank(rank_bytes: bytes, host: str) -> bytes:
     """A rank and its host as the value of a waiting row."""
     return bytes((len(rank_bytes),)) + rank_bytes + host.encode()

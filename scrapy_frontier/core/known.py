@@ -8,14 +8,15 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from . import delays, keys, records
 from .budgets import NO_LIMITS, Budgets, Limits
 from .cooldown import Rule
 from .deferral import Deferral
+from .ending import Left, first_to_open, left_behind
 from .errors import UnreadableRecord
-from .hosts import HEADS, Host, Hosts, Place, Politeness
+from .hosts import FOREVER, HEADS, Host, Hosts, Place, Politeness
 from .journal import Journal
 from .leases import Leases
 from .lifecycle import State
@@ -41,12 +42,6 @@ _COOLDOWN = Rule()
 _PACE = delays.Pace()
 _LEARN_LIMIT = 400  # fingerprints of earlier runs that one lease looks up, 0.3 ms
 _MOST_REFUSALS = 100
-
-
-class Resting(NamedTuple):
-    hosts: int
-    pages: int
-    first: float  # POSIX seconds
 
 
 def _itself(host: str) -> str:
@@ -108,6 +103,7 @@ class Known:
         self._opened_at = now
         self._to_load: bytes | None = b""
         self._is_spilling = False
+        self._alone_since: float | None = None  # only hosts that are shut are left; see `ends_at`
         first = next(store.scan(keys.WAITING, limit=1), None)
         self._next_waiting = keys.waiting_time(first[0]) if first else None
         self._waiting_cursor = b""
@@ -158,17 +154,31 @@ class Known:
 
         return LinkGraph(self._store, self._journal)
 
-    def waits_in_vain(self, now: float, patience: float) -> bool:
-        """Whether nothing can be had for *patience* seconds because all hosts with queued pages rest after
-        trouble for longer. O(1) while a host does not, else O(hosts)."""
-        is_quiet = not self._leases and not self.is_refilling and self._next_waiting is None
-        return is_quiet and not self._unstored_waiting and self._hosts.only_rest(now + patience)
+    def ends_at(self, now: float, patience: float) -> float | None:
+        """When the crawl should end although pages are left; None while there is something to do.
 
-    def resting(self, now: float) -> Resting:
-        """How many hosts rest after trouble, with how many queued pages, and when the first is ready."""
-        hosts = [host for host in self._hosts.by_name.values() if host.rests(now) and host.queued]
-        first = min((host.ready_at for host in hosts), default=now)
-        return Resting(len(hosts), sum(host.queued for host in hosts), first)
+        It waits for hosts that do not answer, or want to be asked later (`ending`), *patience* seconds in all
+        since a page last came to an end; and ends at once where none of them opens by then. To be asked when
+        nothing is under way. O(hosts) while all are shut.
+        """
+        if self._leases or self.is_refilling:
+            return None
+        first = first_to_open(self._hosts.by_name.values(), now)
+        if first is None or (first := min(first, self._first_waiting())) <= now or first == FOREVER:
+            return None
+        if self._alone_since is None:
+            self._alone_since = now
+        end = self._alone_since + patience
+        return end if first <= end else now
+
+    def left_over(self, now: float) -> Left:
+        """The pages that stay queued when the crawl ends now."""
+        return left_behind(self._hosts.by_name.values(), now, self._first_waiting())
+
+    def _first_waiting(self) -> float:
+        """When the first backoff is over."""
+        stored = FOREVER if self._next_waiting is None else self._next_waiting
+        return min(stored, self._unstored_waiting[0][0]) if self._unstored_waiting else stored
 
     def find(self, fingerprint: bytes) -> int | None:
         """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
@@ -217,6 +227,8 @@ class Known:
                 self._budgets.count(name, row)
                 if row.queued and not is_there:
                     self._hosts.put(self._load_host(name, row), now)
+                elif not is_there:
+                    self._hosts.was_visited(name, min(row.visited, self._opened_at), now)
         if len(rows) == limit:
             self._to_load = rows[-1][0][1:]
             return False
@@ -260,6 +272,8 @@ class Known:
         # After a kill a host may have been visited up to the moment we started without its row saying so;
         # and a clock that was set back must not silence it for longer than its delay.
         is_visit_assumed = not self.was_clean and row != HostRow()
+        if row.visited <= self._opened_at:
+            self._hosts.was_visited(name, row.visited, self._opened_at)
         if row.visited > self._opened_at or is_visit_assumed:
             row = row._replace(visited=self._opened_at)
         politeness = self._politeness.get(name, self._default_politeness)
@@ -268,6 +282,8 @@ class Known:
         self._budgets.enter(host, row)
         if orders.delay is not None:
             host.ask(delays.OPERATOR, orders.delay)
+        if row.response_time and self._pace.factor:
+            host.ask(delays.RESPONSE_TIME, self._pace.delay(row.response_time))
         if row != HostRow():
             self._troubles.recall(host, self._opened_at)
         host.reset_clock()
@@ -297,13 +313,18 @@ class Known:
 
     # -- hosts, and the open batch ---------------------------------------------------------------------
 
-    def _settle(self, host: Host, returning: tuple[int, int] | None, now: float) -> None:
-        """Queue a page that waited for a budget, id and priority, in its own turn; or go without it."""
+    def _settle(self, host: Host, returning: tuple[int, int, int] | None, now: float) -> None:
+        """Queue a page that waited for a budget in its own turn; or go without it.
+
+        Told are its id, its priority, and the score bucket it had, 0 for none.
+        """
         if returning is None:
             self._forget_if_idle(host, now)
             return
-        page_id, priority = returning
-        place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
+        page_id, priority, bucket = returning
+        place = bucket or NEUTRAL
+        if self.rescoring is not None:
+            place = self.rescoring.opened(page_id, bucket)
         self._queue(host, keys.rank(priority, place, page_id, page_id), now)
 
     def _queue(self, host: Host, rank: bytes, now: float) -> None:

@@ -18,9 +18,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .ranking import Ranking
-    from .scorer import Change, Codes, Floats, Ints
+    from .scorer import Bools, Change, Codes, Floats, Ints
 
 RANK, CASH, CHANCE = 0, 1, 2
+
+# The column "state" has room for more than what `Cash` keeps there: who chose the page (2 bits) and the three
+# above it (6), and how many rankings ago it was read (6).
+_CHOSEN, _LINEAGE, _AGE = 2, 4, 10
+_OLDEST = 63  # rankings; a choice that old counts for nothing
 
 
 class Choices(NamedTuple):
@@ -43,7 +48,7 @@ class Mixed(PageRank):
     ranking each of the three is paid the rank of the pages it chose, most of it for the page that led
     there, and its part of the choices follows its pay. The rank of a page is seen against that of its host:
     a site that has been read whole keeps its rank to itself, and looks better than it is beside sites hardly
-    begun. 37 bytes a page, twice that at most while arrays grow.
+    begun. 30 bytes a page, twice that at most while arrays grow.
     """
 
     columns = ("state", "content", "score", "rank", "cash", "site")
@@ -52,7 +57,6 @@ class Mixed(PageRank):
     lineage = 0.7  # of a page's worth, what goes to the page it was found on, and on from there
     forget = 0.7  # what a choice still counts a ranking later
     keenness = 3  # exponent with which parts follow pay
-    generations = 4
     growth = 1.1  # chosen pages get stale
     against_host = 0.5  # exponent of the mean rank of a host by which the rank of its pages is divided
     doubt = 20  # pages of average rank that every host is thought to have besides
@@ -60,11 +64,12 @@ class Mixed(PageRank):
     def __init__(self, chance: random.Random | None = None) -> None:
         super().__init__()
         self._cash = np.zeros(1024, np.float32)
-        self._parent = np.zeros(1024, np.int64)  # plus one; 0: none
+        # Who chose the three pages above, two bits each, the parent lowest; plus one, and 0 for none.
+        self._lineage = np.zeros(1024, np.uint8)
         self._chosen = np.zeros(1024, np.uint8)
         self._round = np.zeros(1024, np.uint32)
         self._site = np.zeros(1024, np.uint16)  # hosts by number; that two may share one only blurs them
-        self._rounds = 0
+        self._rounds = _OLDEST
         self._rank = np.zeros(1024, np.float32)  # as the score, before choices were put among it
         self._parsed_since = self._discovered_since = 0
         self._best: list[float] = []  # scores that chance lifts to
@@ -79,7 +84,9 @@ class Mixed(PageRank):
         if parent is None:
             self._cash[node] = self._rank[node] = 1.0
         else:
-            self._parent[node] = parent + 1
+            if parent < self.known:
+                above = int(self._chosen[parent]) + 1 | int(self._lineage[parent]) << 2
+                self._lineage[node] = above & 0x3F
             self._discovered_since += 1
             if self._chance.random() < self._luck:
                 self._score[node] = self._told[node] = self._chance.choice(self._best)
@@ -181,12 +188,43 @@ class Mixed(PageRank):
         return np.asarray(seen * (len(seen) / max(seen.sum(), 1e-30)), np.float64)
 
     def column(self, name: str, first: int, stop: int) -> Codes:
-        return self._site[first:stop] if name == "site" else super().column(name, first, stop)
+        here = slice(first, stop)
+        if name == "site":
+            return self._site[here]
+        column = super().column(name, first, stop)
+        if name == "state":
+            age = np.minimum(self._rounds - self._round[here].astype(np.int64), _OLDEST)
+            for values, place in (
+                (self._chosen[here], _CHOSEN),
+                (self._lineage[here], _LINEAGE),
+                (age, _AGE),
+            ):
+                column |= values.astype(np.uint16) << np.uint16(place)
+        return column
 
     def restore(self, name: str, first: int, codes: Codes) -> None:
         super().restore(name, first, codes)
+        here = slice(first, first + len(codes))
         if name == "site":
-            self._site[first : first + len(codes)] = codes
+            self._site[here] = codes
+        elif name == "state":
+            self._chosen[here] = np.minimum(codes >> _CHOSEN & 3, CHANCE)
+            self._lineage[here] = codes >> _LINEAGE & 0x3F
+            self._round[here] = self._rounds - (codes >> _AGE)
+
+    def reopened(self, is_queued: Bools) -> None:
+        """Go on as after the last ranking, whose choices came back with the columns, until the next."""
+        super().reopened(is_queued)
+        queued = np.flatnonzero(~self._shut[: self.known])
+        read = np.flatnonzero(self._parsed[: self.known])
+        if not len(queued) or not len(read):
+            return
+        each = self.known / len(read)  # pages found a page that is read, over all
+        self._parsed_since += np.count_nonzero(self._round[read] == self._rounds)
+        self._discovered_since += round(self._parsed_since * each)
+        served = min(len(queued), 64 + round(len(read) * (self.growth - 1)))
+        self._best = (-np.sort(-_largest(self._rank[queued], served)[1])).tolist()
+        self._luck = self.parts[CHANCE] / each
 
     def _lift(
         self,
@@ -229,12 +267,13 @@ class Mixed(PageRank):
         picks = np.bincount(self._chosen[pages], count, 3)
         worth = rank[pages] * count
         pay = np.zeros(3)
-        for generation in range(self.generations):
-            above = self._parent[pages].astype(np.int64) - 1
-            keeps = np.where((above < 0) | (generation == self.generations - 1), 1.0, 1 - self.lineage)
-            pay += np.bincount(self._chosen[pages], worth * keeps, 3)
-            on = above >= 0
-            pages, worth = above[on], worth[on] * self.lineage
+        choosers: NDArray[Any] = self._chosen[pages]
+        lineage: NDArray[Any] = self._lineage[pages]
+        while len(choosers):
+            above = lineage & 3
+            pay += np.bincount(choosers, worth * np.where(above, 1 - self.lineage, 1.0), 3)
+            on = above > 0
+            choosers, lineage, worth = above[on] - 1, lineage[on] >> 2, worth[on] * self.lineage
         mean = (pay.sum() + 1e-9) / (picks.sum() + 1e-9)
         paid = (pay + 20 * mean) / (picks + 20) / mean  # 20 picks of average worth as a prior
         parts = np.array(self.parts) * np.clip(paid, 0.1, 10) ** self.keenness

@@ -1,6 +1,6 @@
 """Where a queued page stands: its row in the queue of its host, or among those that wait for a backoff.
 
-A page row does not say it, so finding one page's place walks the queue of its host: about 1 us a row.
+A page row does not say it, so finding one page's place walks the queue of its host: some us a row.
 """
 
 from __future__ import annotations
@@ -19,13 +19,17 @@ _HEAD = 11  # priority, score bucket and turn
 
 class Place(NamedTuple):
     """The row of a queued page: its ``key``, its ``rank`` in the queue of ``host``, the pages ``ahead``
-    of it there, and when it is ``due`` (POSIX seconds) if it waits for the end of a backoff."""
+    of it there, and when it is ``due`` (POSIX seconds) if it waits for the end of a backoff.
+
+    ``is_far``: more than ``ahead`` pages are, so many that its row was not looked for any more.
+    """
 
     key: bytes
     rank: bytes
     host: str
     ahead: int = 0
     due: float | None = None
+    is_far: bool = False
 
 
 class Standing(NamedTuple):
@@ -86,10 +90,19 @@ def waiting_places(store: Store) -> Iterator[Place]:
             yield place
 
 
-def find_place(store: Store, page_id: int, host: str) -> Place | None:
-    """The place of a page; None if no row leads to it. O(queue of the host + waiting pages)."""
-    for places in (queued_places(store, host), waiting_places(store)):
-        for place in places:
-            if keys.rank_id(place.rank) == page_id:
-                return place
-    return None
+def find_place(store: Store, page_id: int, host: str, most: int | None = None) -> Place | None:
+    """The place of a page; None if no row leads to it. O(queue of the host + waiting pages).
+
+    With *most* no more than so many rows of the queue are looked at, and behind them the place ``is_far``.
+    """
+    far: Place | None = None
+    for place in queued_places(store, host):
+        if keys.rank_id(place.rank) == page_id:
+            return place
+        if place.ahead + 1 == most:
+            far = Place(b"", b"", host, most, is_far=True)
+            break
+    for place in waiting_places(store):
+        if keys.rank_id(place.rank) == page_id:
+            return place
+    return far

@@ -124,13 +124,14 @@ def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
     return data[offset:end].decode(), end
 
 
-_HOST = struct.Struct(">IIIdII")
+_HOST = struct.Struct(">IIIdIIf")
 pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
 
 
 class HostRow(NamedTuple):
     """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
-    wait for room in a budget, and how many of those done are excluded ones, which nobody fetched."""
+    wait for room in a budget, how many of those done are excluded ones (never fetched), and its smoothed
+    response time (s, single precision; 0: not measured)."""
 
     queued: int = 0
     done: int = 0
@@ -138,6 +139,7 @@ class HostRow(NamedTuple):
     visited: float = 0.0
     deferred: int = 0
     excluded: int = 0
+    response_time: float = 0.0
 
     @property
     def fetched(self) -> int:
@@ -154,6 +156,23 @@ def decode_host(data: bytes) -> HostRow:
         return HostRow(*_HOST.unpack_from(data))
     except struct.error as error:
         raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error
+
+
+def encode_deferred(depth: int = 0, bucket: int = 0) -> bytes:
+    """The value of a deferred row: links from a seed, where that is why it waits, and the score bucket that
+    the page had, or would have had, in its queue (0: none of its own)."""
+    if not depth and not bucket:
+        return b""
+    return varint.encode(depth) + (bucket.to_bytes(2, "big") if bucket else b"")
+
+
+def decode_deferred(value: bytes) -> tuple[int, int]:
+    """Depth and bucket; zeros for what cannot be read, which matters little."""
+    try:
+        depth, offset = varint.decode(value) if value else (0, 0)
+        return depth, int.from_bytes(value[offset : offset + 2], "big")
+    except ValueError:
+        return 0, 0
 
 
 _COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQ")

@@ -49,6 +49,7 @@ _RECENT = 4000  # pages whose host and priority are kept, in each of two generat
 BLOCK = 4096  # pages in a piece of a column
 _FIRST_RANKING = 30  # pages known or read
 CONTENT = struct.Struct(">f")
+_NO_PAGES = np.zeros(0, np.int64)
 
 
 class Rescoring:
@@ -94,9 +95,15 @@ class Rescoring:
             self._recent, self._recent_before = {}, self._recent
         return place
 
-    def opened(self, page_id: int) -> int:
-        """The bucket of a page about to be queued again, or for the first time after it was only seen."""
-        return _bucket(self.scorer.opened(page_id))
+    def opened(self, page_id: int, kept: int = 0) -> int:
+        """The bucket of a page about to be queued again, or for the first time after it was only seen.
+
+        The one it had before holds unless the scorer thinks more of the page by now.
+        """
+        place = _bucket(self.scorer.opened(page_id))
+        if kept and self.scorer.told(_NO_PAGES) is None:  # it remembers nothing
+            return max(kept, _LEAST)
+        return max(kept, place)
 
     def standing(self, page_id: int | None) -> int:
         """The bucket for one more visit of a page."""
@@ -156,7 +163,7 @@ class Rescoring:
             if found is not None:
                 name, priority = found
                 before, after = (keys.rank(priority, place, page_id, page_id) for place in (old, new))
-                self._move(name, before, after)
+                self._move(page_id, name, before, after)
 
     def _look_up(self, page_id: int) -> tuple[str, int] | None:
         try:
@@ -165,7 +172,7 @@ class Rescoring:
             return None
         return page.host or host_of(page.url), page.priority
 
-    def _move(self, name: str, before: bytes, after: bytes) -> bool:
+    def _move(self, page_id: int, name: str, before: bytes, after: bytes) -> bool:
         host = self._hosts.by_name.get(name)
         if host is not None:
             if before in host.leased:
@@ -176,7 +183,8 @@ class Rescoring:
         self._journal.delete(prefix + before)
         self._journal.put(prefix + after, b"")
         self._journal.is_open = True
-        self.queued(after)
+        if len(after) == _OWN_TURN and page_id < keys.FIRST_VISIT:
+            self._buckets[page_id] = _rank_bucket(after)
         return True
 
     # -- all rows at once ------------------------------------------------------------------------------
@@ -224,40 +232,39 @@ class Rescoring:
         self._late.clear()
 
     def _walk_queue(self, after: bytes, limit: int) -> bytes | None:
-        rows = [
-            (name.decode(), rank)
-            for name, _, rank in (row.partition(b"\0") for row in self._store.ranks(keys.QUEUE, after, limit))
-        ]
-        for (name, before), rank in zip(rows, self._ranks([rank for _, rank in rows]), strict=True):
-            if rank is not before and self._move(name, before, rank):
-                self.rows_moved += 1
-        return _last(rows, limit)
+        rows = self._store.ranks(keys.QUEUE, after, limit)
+        split = [row.partition(b"\0") for row in rows]
+        for index, page_id, rank in self._misplaced([rank for _, _, rank in split]):
+            name, _, before = split[index]
+            self.rows_moved += self._move(page_id, name.decode(), before, rank)
+        return rows[-1] if len(rows) == limit else None
 
     def _walk_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._store.scan(keys.WAITING, after, limit))
         kept = [keys.unpack_rank(value) for _, value in rows]
-        for (key, _), (before, name), rank in zip(
-            rows, kept, self._ranks([rank for rank, _ in kept]), strict=True
-        ):
-            if rank is not before:
-                self._journal.put(key, keys.pack_rank(rank, name))
-                self._journal.is_open = True
-                self.rows_moved += 1
+        for index, _, rank in self._misplaced([rank for rank, _ in kept]):
+            self._journal.put(rows[index][0], keys.pack_rank(rank, kept[index][1]))
+            self._journal.is_open = True
+            self.rows_moved += 1
         return rows[-1][0][1:] if len(rows) == limit else None
 
-    def _ranks(self, ranks: list[bytes]) -> list[bytes]:
-        """The ranks as they should be: the same objects where they are near enough."""
+    def _misplaced(self, ranks: list[bytes]) -> list[tuple[int, int, bytes]]:
+        """Index, page and right rank of those of *ranks* that are too far from where they should be."""
         ids = np.array([keys.rank_id(rank) for rank in ranks], np.int64)
         known = np.flatnonzero(ids < len(self._buckets))
         told = self.scorer.told(ids[known]) if len(known) else None
         if told is None:
-            return ranks
-        found = list(ranks)
-        for index, wanted in zip(known.tolist(), buckets(told).tolist(), strict=True):
-            rank, place = ranks[index], max(wanted, _LEAST)
-            if abs(place - _rank_bucket(rank)) > WORTH_MOVING:
-                found[index] = rank[:4] + (0xFFFF - place).to_bytes(2, "big") + rank[6:]
-        return found
+            return []
+        places = 0xFFFF - np.frombuffer(b"".join([rank[4:6] for rank in ranks]), ">u2").astype(np.int64)
+        wanted = np.maximum(buckets(told).astype(np.int64), _LEAST)
+        far = np.flatnonzero(abs(np.maximum(places[known], _LEAST) - wanted) > WORTH_MOVING)
+        moved = known[far]
+        return [
+            (index, page_id, ranks[index][:4] + (0xFFFF - place).to_bytes(2, "big") + ranks[index][6:])
+            for index, page_id, place in zip(
+                moved.tolist(), ids[moved].tolist(), wanted[far].tolist(), strict=True
+            )
+        ]
 
     # -- what comes back, and what is kept -------------------------------------------------------------
 
@@ -393,10 +400,6 @@ def _bucket(score: float) -> int:
 
 def _rank_bucket(rank: bytes) -> int:
     return max(0xFFFF - (rank[4] << 8 | rank[5]), _LEAST)
-
-
-def _last(rows: list[tuple[str, bytes]], limit: int) -> bytes | None:
-    return rows[-1][0].encode() + b"\0" + rows[-1][1] if len(rows) == limit else None
 
 
 def _paid(edges: Iterable[Edge]) -> tuple[list[int], list[float] | None]:

@@ -478,7 +478,9 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
 _T = TypeVar("_T")
 _DECIMAL = re.compile(r"\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}", re.ASCII)
 _RATE = re.compile(r"(\d{1,9})\s*/\s*(\d{1,9})\s*([smhd]?)(?:\s+(\S.*))?", re.ASCII | re.IGNORECASE)
-_HOURS = re.compile(r"(\d{1,2}):?(\d\d)\s*[- ]\s*(\d{1,2}):?(\d\d)", re.ASCII)
+_HOURS = re.compile(
+    r"(\d{1,2})[:.]?(\d\d)\s*[- ]\s*(\d{1,2})[:.]?(\d\d)(?:\s*(?:UTC|GMT|Z))?", re.ASCII | re.IGNORECASE
+)
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": _DAY}
 
 
@@ -518,5 +520,7 @@ def _moment(hours: str, minutes: str) -> int | None:
 
 
 def _located(sitemap: str, url: str) -> str:
-    """Make a Sitemap value absolute; the protocol asks for that already, some sites do not do it."""
+    """Make a Sitemap value absolute; the protocol asks for that already, not all do so, and some quote it."""
+    if sitemap[:1] + sitemap[-1:] in ('""', "''", "<>"):
+        sitemap = sitemap[1:-1]
     return absolute(sitemap, url or None) or sitemap

@@ -11,6 +11,7 @@ import struct
 import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import varint
 from .errors import UnreadableRecord
 from .robots import BODY_LIMIT, FRESH_LIMIT, Rules, Verdict, fresh_for, parse, unreachable, verdict
 
@@ -20,13 +21,15 @@ if TYPE_CHECKING:
 ROBOTS = b"r"
 FIRST_PAUSE = 60.0  # seconds before an unreachable file is asked for again; doubles with each failure
 LONGEST_PAUSE = 86_400.0  # seconds
+LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; who sends more gets plain requests
 _ROW = struct.Struct(">BHdddB")
 
 
 class Copy(NamedTuple):
     """``verdict`` is what the last answer that said something means (`Verdict.POSTPONE`: there was none),
     ``fetched`` when it came, ``body`` the file. ``status`` is that of the last answer of all, 0 for none.
-    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds."""
+    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds.
+    ``etag`` and ``modified`` are the validators of the file, as the site wrote them."""
 
     verdict: Verdict = Verdict.POSTPONE
     status: int = 0
@@ -35,6 +38,8 @@ class Copy(NamedTuple):
     failing_since: float = 0.0
     failures: int = 0
     body: bytes = b""
+    etag: str = ""
+    modified: str = ""
 
 
 def copy_key(authority: str) -> bytes:
@@ -44,20 +49,32 @@ def copy_key(authority: str) -> bytes:
 def encode_copy(copy: Copy) -> bytes:
     failures = min(copy.failures, 255)
     head = _ROW.pack(copy.verdict, copy.status, copy.fetched, copy.ask_at, copy.failing_since, failures)
-    return head + (zlib.compress(copy.body) if copy.body else b"")
+    validators = b"".join(map(_with_length, (copy.etag, copy.modified)))
+    return head + validators + (zlib.compress(copy.body) if copy.body else b"")
+
+
+def _with_length(text: str) -> bytes:
+    raw = text.encode()
+    return varint.encode(len(raw)) + raw
 
 
 def decode_copy(data: bytes) -> Copy:
     """Raises `UnreadableRecord`; a body that grows beyond all limits is none of ours."""
     try:
         number, status, fetched, ask_at, failing_since, failures = _ROW.unpack_from(data)
-        body = b""
-        if len(data) > _ROW.size:
+        validators, body, offset = [], b"", _ROW.size
+        for _ in range(2):
+            size, offset = varint.decode(data, offset)
+            validators.append(data[offset : offset + size].decode())
+            offset += size
+        if offset > len(data):
+            raise ValueError("a validator ends early")
+        if len(data) > offset:
             inflating = zlib.decompressobj()
-            body = inflating.decompress(data[_ROW.size :], 4 * BODY_LIMIT)
+            body = inflating.decompress(data[offset:], 4 * BODY_LIMIT)
             if not inflating.eof:
                 raise ValueError("the body ends early, or never")
-        return Copy(Verdict(number), status, fetched, ask_at, failing_since, failures, body)
+        return Copy(Verdict(number), status, fetched, ask_at, failing_since, failures, body, *validators)
     except (struct.error, ValueError, zlib.error) as error:
         raise UnreadableRecord(f"robots row of {len(data)} bytes: {error}") from error
 
@@ -73,16 +90,33 @@ def learnt(
     cache_control: Sequence[str] = (),
     age: float = 0.0,
     retry_after: float = 0.0,
+    etag: str = "",
+    modified: str = "",
 ) -> Copy:
     """What is known after an answer (*status* None: there was none), given what was known *before*.
+
+    A 304 says that the file is the one we have (RFC 9110 15.4.5), and its age starts anew.
 
     An answer that says nothing leaves the old copy as it is, and the pause until the next request doubles;
     a *retry_after* that is longer wins, up to a day.
     """
     meaning = verdict(status)
+    etag, modified = (text if len(text) <= LONGEST_VALIDATOR else "" for text in (etag, modified))
+    if status == 304 and before is not None and before.verdict is Verdict.PARSE:
+        return before._replace(
+            status=304,
+            fetched=now,
+            ask_at=now + fresh_for(cache_control, age),
+            failing_since=0.0,
+            failures=0,
+            etag=etag or before.etag,
+            modified=modified or before.modified,
+        )
+    if meaning is Verdict.PARSE:
+        ask_at = now + fresh_for(cache_control, age)
+        return Copy(meaning, status or 0, now, ask_at, 0.0, 0, whole_lines(body), etag, modified)
     if meaning is not Verdict.POSTPONE:
-        kept = whole_lines(body) if meaning is Verdict.PARSE else b""
-        return Copy(meaning, status or 0, now, now + fresh_for(cache_control, age), body=kept)
+        return Copy(meaning, status or 0, now, now + fresh_for(cache_control, age))
     before = before or Copy()
     pause = min(FIRST_PAUSE * 2 ** min(before.failures, 30), LONGEST_PAUSE)
     return before._replace(

@@ -16,6 +16,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from email.utils import parsedate_tz
 from enum import Enum
+from html.entities import html5
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import urlsplit
@@ -154,8 +155,11 @@ def _chunks(body: bytes | Iterable[bytes]) -> Iterator[bytes]:
 
 # --- what kind of file ------------------------------------------------------------------------------------
 
+# Written by programs that count their characters in UTF-16 and send UTF-8; the bytes know better.
+_SAYS_WIDE = re.compile(rb"""(?i)<\?xml[^>]{1,64}encoding\s*=\s*["'](?:utf-?16|utf-?32|ucs-?2|ucs-?4)""")
 _XML_START = re.compile(rb"(?i)<(?:\?xml|!--|!doctype|[a-z0-9]*:?(?:urlset|sitemapindex|rss|feed|rdf)\b)")
 _SNIFFED = 1_024  # bytes in which XML must begin; servers print warnings before it
+_BLANK_LIMIT = 65_536  # bytes of blanks before these; templates print empty lines
 _WIDE = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -169,16 +173,22 @@ def _reader(inflated: Iterable[bytes], url: str) -> _XmlReader | _TextReader:
     encoding = next((encoding for mark, encoding in _WIDE if head.startswith(mark)), None)
     if encoding is not None:
         head, rest = _sniff(_recoded(chain((head,), rest), encoding))
+    head = head.lstrip()
     start = _XML_START.search(head, 0, _SNIFFED)
     if start is None:
         return _TextReader(chain((head,), rest), url)
-    return _XmlReader(head[start.start() :], rest, url, "utf-8" if encoding else None)
+    head = head[start.start() :]
+    return _XmlReader(head, rest, url, "utf-8" if encoding or _SAYS_WIDE.match(head) else None)
 
 
 def _sniff(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
     head = b""
+    blank = 0
     while len(head) < _SNIFFED and (chunk := next(chunks, b"")):
         head += chunk
+        if head.isspace() and blank < _BLANK_LIMIT:
+            blank += len(head)
+            head = b""
     return head, chunks
 
 
@@ -191,7 +201,7 @@ def _recoded(source: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 
 class _TextReader:
-    """One URL a line; what is no http(s) URL is no entry."""
+    """One URL a line, what follows a tab is none of it; what is no http(s) URL is no entry."""
 
     def __init__(self, source: Iterable[bytes], url: str) -> None:
         self._source = source
@@ -212,7 +222,7 @@ class _TextReader:
             self.problem = "no sitemap"
 
     def _entries(self, lines: Iterable[bytes]) -> list[Entry]:
-        texts = (line.decode("utf-8", "replace").strip().strip("\ufeff") for line in lines)
+        texts = (line.decode("utf-8", "replace").strip("\ufeff").strip().split("\t")[0] for line in lines)
         entries = [Entry(url) for text in texts if (url := _location(text, None))]
         if entries:
             self.kind = Kind.TEXT
@@ -343,11 +353,17 @@ def _sitemap_entries(record: Iterable[_Element], url: str) -> Iterator[Entry]:
     fields: dict[str, str] = {}
     for child in record:
         name = _local_name(child)
+        if name == "loc" and _OF_AN_EXTENSION(str(child.tag)):
+            continue
         if name == "loc" and name in fields:
             yield _sitemap_entry(fields, url)
             fields = {}
         fields.setdefault(name, _text(child))
     yield _sitemap_entry(fields, url)
+
+
+# Google's; an image has a loc too, and may stand beside that of the page instead of inside image:image.
+_OF_AN_EXTENSION = re.compile(r"\{[^}]*/sitemap-[a-z]+/|(?:image|video|news):").match
 
 
 def _sitemap_entry(fields: dict[str, str], url: str) -> Entry:
@@ -363,6 +379,9 @@ def _sitemap_entry(fields: dict[str, str], url: str) -> Entry:
 def _feed_entry(record: Iterable[_Element], url: str) -> Entry:
     """Read an RSS item (link, else guid; pubDate or dc:date) or an Atom entry (alternate link; updated,
     published).
+
+    A guid that looks like a URL is taken for one even where it says that it is no permalink: the blogs that
+    write such answer at it. The id of an Atom entry is a name (RFC 4287 4.2.6).
     """
     links: list[str] = []
     dates: dict[str, float] = {}
@@ -370,13 +389,30 @@ def _feed_entry(record: Iterable[_Element], url: str) -> Entry:
     for child in record:
         name = _local_name(child)
         if name == "link" and child.get("rel") in (None, "", "alternate"):
-            links.append(_text(child) or (child.get("href") or "").strip())
+            link = _text(child) or (child.get("href") or "").strip()
+            links.append(link if not link or _ABSOLUTE(link) else absolute(link, _base(child, url)) or "")
         elif name == "guid":
             guid = _text(child)
         elif name in _FEED_DATES and (date := timestamp(_text(child))) is not None:
             dates.setdefault(name, date)
     location = next(filter(None, links), guid if guid.startswith(("http://", "https://")) else "")
     return Entry(_location(location, url), next((dates[name] for name in _FEED_DATES if name in dates), None))
+
+
+_ABSOLUTE = re.compile(r"(?i)https?:").match
+_XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
+
+
+def _base(element: _Element, url: str) -> str:
+    """Return what a relative reference in *element* starts from: xml:base of it and around it (XML Base)."""
+    bases = []
+    at: _Element | None = element
+    while at is not None:
+        bases.append(at.get(_XML_BASE))
+        at = at.getparent()
+    for base in filter(None, reversed(bases)):
+        url = absolute(base, url or None) or url
+    return url
 
 
 _FEED_DATES = (
@@ -401,13 +437,7 @@ def _priority(text: str) -> float | None:
 
 _PIECE_LIMIT = 262_144  # bytes without a ">": no sitemap has such a text or tag
 _CDATA_OPENS, _CDATA_CLOSES = b"<![CDATA[", b"]]>"
-_PREDEFINED = (
-    (b"&amp;", b"&#38;"),
-    (b"&lt;", b"&#60;"),
-    (b"&gt;", b"&#62;"),
-    (b"&quot;", b"&#34;"),
-    (b"&apos;", b"&#39;"),
-)
+_NAMED = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _STRAY_AMPERSAND = re.compile(rb"&(?!#\d{1,7};|#x[0-9A-Fa-f]{1,6};|[A-Za-z_][\w.-]{0,31};)")
 
 
@@ -437,10 +467,12 @@ def _with_numbered_ampersands(source: Iterable[bytes]) -> Iterator[bytes]:
 def _with_numbers(text: bytes) -> bytes:
     if b"&" not in text:
         return text
-    text = _STRAY_AMPERSAND.sub(b"&#38;", text)
-    for name, number in _PREDEFINED:
-        text = text.replace(name, number)
-    return text
+    return _NAMED.sub(_number, _STRAY_AMPERSAND.sub(b"&#38;", text.replace(b"&amp;", b"&#38;")))
+
+
+def _number(match: re.Match[bytes]) -> bytes:
+    characters = html5.get(match[1].decode(), "")
+    return b"".join(b"&#%d;" % ord(character) for character in characters) or match[0]
 
 
 def _numbered(piece: bytes, in_cdata: bool) -> tuple[bytes, bool]:
@@ -463,17 +495,20 @@ def _numbered(piece: bytes, in_cdata: bool) -> tuple[bytes, bool]:
 
 _EPOCH = datetime(1970, 1, 1)
 _W3C = re.compile(
-    r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[Tt ]\s*(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?"
-    r"\s*(?:[Zz]|UTC|GMT|([+-])(\d\d):?(\d\d)?)?)?)?)?",
+    r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[Tt ]\s*(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?)?"
+    r"\s*(?:[Zz]|UTC|GMT|([+-])(\d\d):?(\d\d)?)?)?)?",
     re.ASCII,
 )
+_LARGEST_OFFSET = 14 * 3_600  # seconds (XML Schema 3.2.7.3); no zone of the world is farther away
 
 
 def timestamp(text: str) -> float | None:
     """Return the POSIX seconds of a date as sitemaps and feeds write it; None when it is none.
 
-    W3C date and time (a profile of ISO 8601, from the year alone to fractions of a second), or RFC 822 with
-    a year of two or four digits. What is not said is the earliest it could be; without a zone it is UTC.
+    W3C date and time (a profile of ISO 8601, from the year alone to fractions of a second; the sitemap
+    schema allows a zone behind a day, too), or RFC 822 with a year of two or four digits, with the zones and
+    12-hour clocks that scripts write. What is not said is the earliest it could be; without a zone, or with
+    the name of one that RFC 822 does not know, it is UTC.
     """
     text = text.strip()
     match = _W3C.fullmatch(text)
@@ -483,21 +518,36 @@ def timestamp(text: str) -> float | None:
 def _w3c(match: re.Match[str]) -> float | None:
     year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes = match.groups()
     offset = int(zone_hours or 0) * 3_600 + int(zone_minutes or 0) * 60
-    whole = posix(
-        int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0)
-    )
-    if whole is None:
+    clock = int(hour or 0), int(minute or 0), int(second or 0)
+    ends_day = clock == (24, 0, 0)
+    whole = posix(int(year), int(month or 1), int(day or 1), *((0, 0, 0) if ends_day else clock))
+    if whole is None or offset > _LARGEST_OFFSET:
         return None
-    return whole + float(f"0.{fraction or 0}") - (-offset if sign == "-" else offset)
+    return whole + ends_day * 86_400 + float(f"0.{fraction or 0}") - (-offset if sign == "-" else offset)
+
+
+_CLOCK_OF_12 = re.compile(r"(?i)\b(0?[1-9]|1[0-2])(:\d\d(?::\d\d)?) ?([ap])\.?m\b\.?")
+_CLOCK_AND_ZONE = re.compile(r"(:\d\d) ?(?:GMT|UTC?|Z)? ?([+-]\d\d):?(\d\d)\b(?: ?\(.*)?")
 
 
 def _rfc822(text: str) -> float | None:
-    parsed = parsedate_tz(text) if len(text) < 100 else None
+    if len(text) >= 100:
+        return None
+    if ":" not in text:
+        text += " 00:00:00"
+    # email.utils reads over "PM", and takes "GMT+0100" and "+01:00" for names of zones it does not know.
+    text = _CLOCK_OF_12.sub(_clock_of_24, text)
+    parsed = parsedate_tz(_CLOCK_AND_ZONE.sub(r"\1 \2\3", text))
     if parsed is None:
         return None
     year, month, day, hour, minute, second = parsed[:6]
     whole = posix(year, month, day, hour, minute, second)
-    return None if whole is None else whole - (parsed[9] or 0)
+    offset = parsed[9] or 0
+    return None if whole is None or abs(offset) > _LARGEST_OFFSET else whole - offset
+
+
+def _clock_of_24(match: re.Match[str]) -> str:
+    return f"{int(match[1]) % 12 + 12 * (match[3] in 'pP'):02}{match[2]}"
 
 
 def posix(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:

@@ -11,8 +11,6 @@ from .hosts import FOREVER
 from .robots_copy import copy_key, decode_copy, encode_copy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from .robots_copy import Copy
     from .troubles import Rest, Trouble
 
@@ -85,11 +83,6 @@ class Sites(Discovery):
         found = {name: until for name, until in found.items() if now < until < FOREVER}
         self._held.intersection_update(found)
         return found
-
-    def pending_of(self, names: Iterable[str]) -> int:
-        """Requests of hosts in memory that wait to be leased or are leased."""
-        hosts = filter(None, map(self._hosts.by_name.get, names))
-        return sum(host.queued + len(host.unstored) for host in hosts)
 
     def errand(self, name: str, now: float, despite_hold: bool = False) -> float:
         """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then

@@ -7,6 +7,7 @@ process opens and closes its ``LOCK`` file, so a ``flock`` on a file of our own 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 from itertools import islice
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 WRITE_BUFFER = 28 << 20
 CACHE = 24 << 20
 BLOOM_BITS = 10
+_MANY_TABLES = 6  # to be merged; from 8 on LevelDB holds each write up for a millisecond, from 12 on for good
 MAX_OPEN_FILES = 1000  # tables; they are mapped, and hold no descriptor
 
 
@@ -55,7 +57,7 @@ class Store:
         return f"<Store {self.directory}{' closed' if self._db is None or self._db.closed else ''}>"
 
     def _unreadable(self, error: BaseException) -> FrontierUnreadable:
-        return FrontierUnreadable(_damaged(self.directory / "leveldb", error))
+        return FrontierUnreadable(_why_not(self.directory / "leveldb", error))
 
     def _check_format(self, scheme: str) -> None:
         """Compare format and key scheme with what is stored; store them in a new database."""
@@ -97,23 +99,24 @@ class Store:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows under *prefix* whose rest is greater than *after*, in byte order."""
         source = self._db if snapshot is None else snapshot
-        for count, row in enumerate(self._seek(source, prefix, after)):
+        for count, (key, row) in enumerate(self._seek(source, prefix, after)):
             if count == limit:
                 return
-            yield row.key(), row.value()
+            yield key, row.value()
 
-    def _seek(self, source: Any, prefix: bytes, after: bytes) -> Iterator[Any]:
-        """The raw iterator of *source*, on one row under *prefix* after the other.
+    def _seek(self, source: Any, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, Any]]:
+        """One key under *prefix* after the other, each with the raw iterator of *source* that stands on it.
 
         The convenient iterators of plyvel take damaged blocks for the end of the rows; raw ones raise.
         """
+        first = prefix + after
         try:
             with contextlib.closing(source.raw_iterator(verify_checksums=True)) as rows:
-                rows.seek(prefix + after)
-                if after and rows.valid() and rows.key() == prefix + after:
+                rows.seek(first)
+                if after and rows.valid() and rows.key() == first:
                     rows.next()
-                while rows.valid() and rows.key().startswith(prefix):
-                    yield rows
+                while rows.valid() and (key := rows.key()).startswith(prefix):
+                    yield key, rows
                     rows.next()
         except plyvel.Error as error:
             raise self._unreadable(error) from error
@@ -125,7 +128,7 @@ class Store:
         (2.5 us against 608 us after 20,000 pages).
         """
         cut = len(prefix)
-        return [row.key()[cut:] for row in islice(self._seek(self._db, prefix, after), limit)]
+        return [key[cut:] for key, _ in islice(self._seek(self._db, prefix, after), limit)]
 
     def batch(self) -> Any:
         """An empty write batch; nothing is written before `write`."""
@@ -148,6 +151,15 @@ class Store:
                 f"cannot write to {self.directory} ({_cause(error)}): free some space or fix the disk, then "
                 "start the same crawl again; nothing that was stored is lost"
             ) from error
+
+    def lags(self) -> bool:
+        """Whether LevelDB is behind with its own work, so that many more writes now would have to wait; 2 us.
+
+        Either a full buffer is not on disk yet while the next one fills, or many tables wait for merging.
+        """
+        tables = self._db.get_property(b"leveldb.num-files-at-level0")
+        used = self._db.get_property(b"leveldb.approximate-memory-usage")  # by cache and buffers
+        return int(tables or 0) >= _MANY_TABLES or int(used or 0) > CACHE + WRITE_BUFFER
 
     def snapshot(self) -> Any:
         """A consistent view of now, readable from any thread; close it soon."""
@@ -227,6 +239,18 @@ def lock_directory(directory: Path) -> IO[str]:
     return file
 
 
+def _why_not(path: Path, error: BaseException) -> str:
+    """LevelDB opens its tables late: what it may not read then is not damaged."""
+    return (_not_opened if os.strerror(errno.EACCES) in str(error) else _damaged)(path, error)
+
+
+def _not_opened(path: Path, error: BaseException) -> str:
+    return (
+        f"cannot open {path} ({_cause(error)}): check that the disk has space, that the files are "
+        "readable and writable for this user, and that none is missing; nothing was changed"
+    )
+
+
 def _damaged(path: Path, error: BaseException) -> str:
     return (
         f"{path} is damaged ({_cause(error)}): nothing was changed; restore it from a copy, or copy it and "
@@ -251,7 +275,4 @@ def _open(path: Path) -> Any:
     except plyvel.CorruptionError as error:
         raise FrontierUnreadable(_damaged(path, error)) from error
     except (plyvel.Error, OSError) as error:
-        raise FrontierUnreadable(
-            f"cannot open {path} ({_cause(error)}): check that the disk has space, that the files are "
-            "readable and writable for this user, and that none is missing; nothing was changed"
-        ) from error
+        raise FrontierUnreadable(_not_opened(path, error)) from error

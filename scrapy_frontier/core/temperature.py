@@ -6,7 +6,9 @@ constant of `BURST` / rate, so that at exactly that rate it stays at `BURST`. Ab
 domain's pages come after those of all cooler ones, above the hard rate nothing of it is leased until it
 has cooled.
 
-Heat is counted at hand-out, in double precision, and in memory only: a crawl that starts finds all cold.
+Heat is counted at hand-out, in double precision, and in memory only. Of earlier runs it is known when each
+host was visited last: then its domain is taken to have been as hot as it is at exactly the rate. So a crawl
+that starts has no second burst for it, and no run in a row is faster than one.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ BURST = 10  # pages that may come at once before the rate holds
 # Between two hand-outs at exactly the rate the heat swings half a page around BURST: what waits until it is
 # half a page below comes at the rate, 0.1 % slower at most.
 _LIMIT = BURST - 0.5
+_STEADY = _LIMIT + 1  # right after a hand-out
 _COLD = 0.5  # a domain this cool is as good as unknown
 _MOMENT = 1e-3  # seconds; the clock's own grain at 1.7e9 would let a domain cool for ever
 
@@ -65,6 +68,16 @@ class Heat:
     def add(self, now: float) -> None:
         if self.rate:
             self.value, self.since = self.at(now) + 1.0, max(now, self.since)
+
+    def take_back(self, now: float) -> None:
+        """Undo an `add` at *now*."""
+        if self.rate:
+            self.value, self.since = max(self.at(now) - 1.0, 0.0), max(now, self.since)
+
+    def assume(self, when: float, now: float) -> None:
+        """Hand-outs until *when* are not known: the heat was then that of a steady rate if it is more."""
+        if self.rate and _STEADY * exp(-max(now - when, 0.0) * self.rate / BURST) > self.at(now):
+            self.value, self.since = _STEADY, when
 
     def wait(self, now: float) -> float:
         """Seconds until the rate is no longer exceeded; 0 where it is not."""
@@ -113,9 +126,27 @@ class TemperedHosts(Hosts):
 
     def leased(self, host: Host, now: float) -> None:
         domain = self._domain(host.name)
-        before = domain.level
         domain.soft.add(now)
         domain.hard.add(now)
+        self._judge(domain, now)
+
+    def taken_back(self, host: Host, now: float) -> None:
+        domain = self._domain(host.name)
+        domain.soft.take_back(now)
+        domain.hard.take_back(now)
+        self._judge(domain, now)
+
+    def was_visited(self, name: str, when: float, now: float) -> None:
+        slowest = min(filter(None, (self._rates.soft, self._rates.hard)), default=0.0)
+        if not when or _STEADY * exp(-max(now - when, 0.0) * slowest / BURST) < _COLD:
+            return
+        domain = self._domain(name)
+        domain.soft.assume(when, now)
+        domain.hard.assume(when, now)
+        self._judge(domain, now)
+
+    def _judge(self, domain: Domain, now: float) -> None:
+        before = domain.level
         wait = domain.judge(now)
         if domain.level != before:
             if before == COOL:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, unquote_to_bytes
@@ -66,7 +67,8 @@ def _split(url: str) -> tuple[str | None, str | None, str, str | None, str | Non
     assert match is not None  # every part is optional
     scheme, authority, path, query, fragment = match.groups()
     if scheme is not None and not _SCHEME.fullmatch(scheme):
-        return None, None, f"{scheme}:{path}", query, fragment  # ":23" is a path, there is no empty scheme
+        # "1:23" is a path: a scheme begins with a letter
+        return None, None, f"{scheme}:{'' if authority is None else '//' + authority}{path}", query, fragment
     return scheme, authority, path, query, fragment
 
 
@@ -82,6 +84,7 @@ def _without_dots(path: str) -> str:
     kept: list[str] = []
     for segment in segments:
         if segment == "..":
+            rooted = rooted or len(kept) == 1  # the RFC's own reading: of "a/../b" stays "/b"
             del kept[-1:]
         elif segment != ".":
             kept.append(segment)
@@ -218,8 +221,15 @@ def _escape(text: str, must: frozenset[str]) -> str:
     if text.isascii() and text.isprintable() and must.isdisjoint(text):
         return text
     octets = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode()
-    return "".join(
-        chr(octet) if 0x20 <= octet < 0x7F and chr(octet) not in must else f"%{octet:02X}" for octet in octets
+    return "".join(map(_spelling(must).__getitem__, octets))
+
+
+@cache
+def _spelling(must: frozenset[str]) -> tuple[str, ...]:
+    """Return how each of the 256 octets is written; to ask for each octet anew takes four times as long."""
+    return tuple(
+        chr(octet) if 0x20 <= octet < 0x7F and chr(octet) not in must else f"%{octet:02X}"
+        for octet in range(256)
     )
 
 
@@ -285,18 +295,28 @@ def _punycode(text: str) -> str | None:
     try:
         labels = idna.uts46_remap(text, std3_rules=False).split(".")
         return ".".join(map(_ascii_label, labels))
-    except (idna.IDNAError, UnicodeError):
+    except ValueError:  # what idna and the codecs raise
         return None
 
 
 def _ascii_label(label: str) -> str:
-    if label.startswith("xn--"):
-        label.removeprefix("xn--").encode("ascii").decode("punycode")  # raises when it is none
-    if label.isascii():
-        return label
+    """Check one mapped *label* (UTS #46 4.1) and write it in ASCII; raises ValueError when it is none."""
+    if not label.startswith("xn--"):
+        return label if label.isascii() else "xn--" + _checked(label).encode("punycode").decode("ascii")
+    plain = label.removeprefix("xn--").encode("ascii").decode("punycode")
+    if plain.isascii() or idna.uts46_remap(plain, std3_rules=False) != plain:
+        raise ValueError("punycode of what needs none, or of what no browser writes")
+    _checked(plain)
+    return label
+
+
+def _checked(label: str) -> str:
     idna.check_initial_combiner(label)
     idna.check_bidi(label)
-    return "xn--" + label.encode("punycode").decode("ascii")
+    for place, character in enumerate(label):
+        if character in "\u200c\u200d" and not idna.valid_contextj(label, place):
+            raise ValueError("a joiner where nothing joins")
+    return label
 
 
 def _ends_in_number(name: str) -> bool:

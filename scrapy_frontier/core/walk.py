@@ -57,6 +57,17 @@ def links_to(store: Store, page_id: int) -> Iterator[Edge]:
             yield Edge(source, flags, weight)
 
 
+def count_links_to(store: Store, page_id: int, most: int) -> int | None:
+    """How many pages link to a page; None in a graph of more than *most* links. Raises `UnreadableRecord`."""
+    count = walked = 0
+    for links in every_link(store):
+        walked += len(links.targets)
+        if walked > most:
+            return None
+        count += int(np.count_nonzero(links.targets == page_id))
+    return count
+
+
 def whole_graph(store: Store) -> Graph:
     """All links as arrays, 13 bytes a link and 8 a page. Raises `UnreadableRecord`."""
     snapshot = Snapshot(store, inspect.read_counts(store).next_page)

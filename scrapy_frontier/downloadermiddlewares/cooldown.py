@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 STATUSES = (429, 503)
+# With Retry-After others say the same (RFC 9110 15.5.14, 15.6; GitHub's 403), not with a page that is gone.
+MAY_ASK = frozenset((403, 413, *range(500, 600)))
 
 
 # By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
@@ -60,6 +62,8 @@ _NAMES = {
 class CooldownMiddleware:
     """Below Redirect (600) and Retry (550): what comes from the network passes here first.
 
+    An error with Retry-After is trouble whatever its status, but for those that say it will stay.
+
     Not what errands meet: who sent them (robots.txt) knows what that means.
     """
 
@@ -83,16 +87,21 @@ class CooldownMiddleware:
         return self._sent_back(request, f"{lease.host} rests")
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        if response.status not in STATUSES or "cached" in response.flags or ERRAND in request.meta:
+        status = response.status
+        if status not in STATUSES and not (status in MAY_ASK and b"Retry-After" in response.headers):
+            return response
+        if "cached" in response.flags or ERRAND in request.meta:
             return response
         runtime = runtime_of(self.crawler)
         if runtime is None:
             return response
         headers = response.headers.getlist(b"Retry-After")
         seconds = retry_after(headers[0].decode("latin-1"), runtime.clock()) if headers else None
-        bare = response.status == 503 and not seconds
-        sent_back = self._cool(runtime, request, Trouble(f"HTTP {response.status}", seconds, bare))
-        if sent_back is None or request.meta.get("dont_retry") or self._wants(request, response.status):
+        if status not in STATUSES and not seconds:
+            return response
+        bare = status == 503 and not seconds
+        sent_back = self._cool(runtime, request, Trouble(f"HTTP {status}", seconds, bare))
+        if sent_back is None or request.meta.get("dont_retry") or self._wants(request, status):
             return response
         return sent_back
 

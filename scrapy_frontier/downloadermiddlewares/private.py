@@ -9,9 +9,10 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from .. import compat
 from ..core.chains import PRIVATE
 from ..core.hosts import host_of
+from ..core.listings import Errand
 from ..core.urls import is_private
 from ..notes import count
-from ..requests import FROM_PUBLIC
+from ..requests import FROM_PUBLIC, SITEMAP
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -30,8 +31,9 @@ class PrivateNetworkMiddleware:
     """Looks up the host of a redirect's target before the page is asked for.
 
     Only where a public page led to another host by its name; addresses and local names are refused at the
-    page itself. The response's own address is checked again: a name may resolve to one thing and then to
-    another. Nothing can be told of requests that go through a proxy.
+    page itself. So it is with a sitemap that the robots.txt of another host names. The response's own
+    address is checked again: a name may resolve to one thing and then to another. Nothing can be told of
+    requests that go through a proxy.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -44,15 +46,16 @@ class PrivateNetworkMiddleware:
         return cls(crawler)
 
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        return self._look_up(host_of(request.url)) if _is_led_to(request) else None
+        return self._look_up(request) if is_led_to(request) and not request.meta.get("proxy") else None
 
-    async def _look_up(self, host: str) -> None:
-        for address in await compat.addresses_of(host):
-            if is_private(address):
-                raise self._refused(address)
+    async def _look_up(self, request: Request) -> None:
+        address = await leads_inside(request)
+        if address is not None:
+            raise self._refused(address)
 
     def process_response(self, request: Request, response: Response) -> Response:
-        if _is_led_to(request) and response.ip_address is not None:
+        led_to = is_led_to(request) and FROM_PUBLIC in request.meta and not request.meta.get("proxy")
+        if led_to and response.ip_address is not None:
             address = str(response.ip_address)
             if is_private(address):
                 raise self._refused(address)
@@ -61,9 +64,40 @@ class PrivateNetworkMiddleware:
     def _refused(self, address: str) -> IgnoreRequest:
         count(self._crawler, "frontier/redirects/refused")
         count(self._crawler, f"frontier/redirects/refused/{PRIVATE.name}")
-        return IgnoreRequest(f"{REFUSED} ({address})")
+        return refusal_of(address)
 
 
-def _is_led_to(request: Request) -> bool:
+def refusal_of(address: str) -> IgnoreRequest:
+    return IgnoreRequest(f"{REFUSED} ({address})")
+
+
+def is_led_to(request: Request) -> bool:
+    """Whether another host led to *request*, which may be public; 0.3 us for a request that none led to."""
     meta = request.meta
-    return FROM_PUBLIC in meta and meta[FROM_PUBLIC] == host_of(request.url) and not meta.get("proxy")
+    if FROM_PUBLIC not in meta and SITEMAP not in meta:
+        return False
+    host = host_of(request.url)
+    return meta.get(FROM_PUBLIC) == host or _named_by(request) not in ("", host)
+
+
+async def leads_inside(request: Request) -> str | None:
+    """The private address to which somebody public leads by *request* (`is_led_to`); None if it does not.
+
+    Looks up names by the resolver and the cache of the connections.
+    """
+    host = host_of(request.url)
+    address = await _private_address(host)
+    if address is None or request.meta.get(FROM_PUBLIC) == host:
+        return address
+    return None if await _private_address(_named_by(request)) is not None else address
+
+
+async def _private_address(host: str) -> str | None:
+    return next(filter(is_private, await compat.addresses_of(host)), None)
+
+
+def _named_by(request: Request) -> str:
+    """The host whose robots.txt names a sitemap; empty for other requests."""
+    if SITEMAP not in request.meta:
+        return ""
+    return host_of(Errand.from_meta(request.meta[SITEMAP], request.url).speaks_for)

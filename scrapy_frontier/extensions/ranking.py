@@ -1,12 +1,13 @@
 """Rankings while the crawl goes on: when, in which thread, and the moving of rows in slices on the loop.
 
 One run at a time: a thread reads the link graph from a snapshot, ranks it and prepares what follows; the
-loop takes that over and moves queue rows, two milliseconds at a time; meanwhile the thread packs rows of
+loop takes that over and moves queue rows, half a millisecond at a time; meanwhile the thread packs rows of
 the graph into segments, which the loop puts in place. Every decision is the scorer's and the frontier's.
 """
 
 from __future__ import annotations
 
+import gc
 import logging
 import sys
 import time
@@ -34,10 +35,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK = 0.05  # seconds between two looks at whether a ranking is due
-SLICE = 0.001  # seconds the loop is held up at a time on an idle loop; a slice may take one step longer
+SLICE = 0.0005  # seconds the loop is held up at a time on an idle loop; a slice may take one step longer
+BREATH = 0.001  # seconds between two slices, for all else the loop has to do
 SHARE = 0.1  # of the loop's time, where its turns are long
-LONGEST_SLICE = 0.005  # seconds
-ROWS = 50  # queue rows a step
+LONGEST_SLICE = 0.0015  # seconds
+ROWS = 20  # queue rows a step, 0.2 ms
+PATIENCE = 0.1  # seconds between two slices while the database lags; a write would wait for as long
 REST = 10  # times what a run took is the pause behind it, so that rankings take a tenth at most
 AFTER_FAILURE = 600.0  # seconds
 PACK_AFTER = 4096  # rows of the graph written since they were packed last, where nothing is ranked
@@ -107,7 +110,7 @@ class RankingExtension:
         self._slice()
 
     def _slice(self) -> None:
-        """Go on with the run for a millisecond, and come back."""
+        """Go on with the run for half a millisecond, and come back."""
         run = self._run
         if run is None:
             return
@@ -118,6 +121,8 @@ class RankingExtension:
                 run.left_at = time.perf_counter()
                 if pause or run.left_at >= until:
                     run.spent += run.left_at - began
+                    pause = max(pause, BREATH)
+                    run.left_at += pause
                     compat.call_later(pause, self._slice)
                     return
             pause = REST * (run.spent + run.spent_in_thread)
@@ -149,14 +154,14 @@ class RankingExtension:
             frontier.rescoring.begin_walk(run.about(runtime.clock()))
             yield 0.0
             while not frontier.rescore(runtime.clock(), ROWS):
-                yield 0.0
+                yield PATIENCE if frontier.lags() else 0.0
             self._report(run, frontier.rescoring.rows_moved)
         while (packed := run.next_packed()) is not None:
             if isinstance(packed, float):
                 yield packed
                 continue
             for _ in frontier.graph.put_in_place(packed):
-                yield 0.0
+                yield PATIENCE if frontier.lags() else 0.0
         if run.error is not None:
             raise run.error
 
@@ -185,6 +190,36 @@ class RankingExtension:
         stats.set_value("frontier/rank/seconds", round(seconds, 3))
 
 
+class _Brisk:
+    """What holds for the whole process while any crawl in it ranks."""
+
+    runs = 0
+    interval = 0.0
+    froze = False
+
+    @classmethod
+    def begin(cls) -> None:
+        cls.runs += 1
+        if cls.runs > 1:
+            return
+        cls.interval = sys.getswitchinterval()
+        sys.setswitchinterval(min(SWITCH_INTERVAL, cls.interval))
+        # A ranking makes many short-lived objects, and a full garbage collection on their account visits all
+        # that Scrapy has loaded (60 ms); nothing of that is garbage.
+        cls.froze = not gc.get_freeze_count()
+        if cls.froze:
+            gc.freeze()
+
+    @classmethod
+    def end(cls) -> None:
+        cls.runs -= 1
+        if cls.runs:
+            return
+        sys.setswitchinterval(cls.interval)
+        if cls.froze:
+            gc.unfreeze()
+
+
 class _Run:
     """One ranking and one packing, in a thread. *scorer* is None where only packing is due."""
 
@@ -200,8 +235,7 @@ class _Run:
         self.pages = self.links = 0
         self.began = self.left_at = time.perf_counter()
         self.spent = self.spent_in_thread = 0.0  # seconds of the loop, and of the processor
-        self._interval = sys.getswitchinterval()
-        sys.setswitchinterval(min(SWITCH_INTERVAL, self._interval))
+        _Brisk.begin()
         self._thread = Thread(target=self._go, name="frontier-ranking", daemon=True)
         self._thread.start()
 
@@ -210,7 +244,7 @@ class _Run:
         self._stopped.set()
         self._thread.join()
         self._snapshot.close()
-        sys.setswitchinterval(self._interval)
+        _Brisk.end()
 
     def about(self, now: float) -> dict[str, Any]:
         """What is kept of the ranking."""

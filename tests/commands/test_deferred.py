@@ -132,7 +132,7 @@ def test_a_page_whose_row_is_missing_gets_one_and_comes_back(frontier: Frontiers
 
 def test_a_wrong_count_of_what_waits_is_counted_anew(frontier: Frontiers) -> None:
     key = keys.host_key("deep.example")
-    change(frontier.directory, {key: bytes(28)})
+    change(frontier.directory, {key: bytes(32)})
     (finding,) = check(frontier.directory)
     assert (finding.kind, finding.detail) == ("wrong host row", "deferred 0, in truth 1")
     check(frontier.directory, repair=True)

@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
+from humble import humbly
 from scrapy.exceptions import UsageError
-from stores import Frontiers, crawl, environment, link, run_scrapy, scrapy_command, start
+from stores import Frontiers, crawl, environment, link, rows, run_scrapy, scrapy_command, start
 
 from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
 from scrapy_frontier.core.findings import KINDS
@@ -130,11 +131,38 @@ def test_ctrl_c_ends_quietly_and_leaves_the_store_sound(tmp_path: Path) -> None:
     Store(tmp_path / "frontier").close()
 
 
-def test_a_sentence_for_every_error_of_the_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    crawl(tmp_path)
-    said = Frontiers(tmp_path, capsys)("export", tmp_path / "no" / "such" / "place.gz")
+@pytest.mark.parametrize(("path", "mode"), [("store", 0), ("store/leveldb", 0o500)])
+@pytest.mark.parametrize("command", [["stats"], ["reset", "--yes"]])
+def test_a_store_one_has_no_right_to_is_named_and_left_alone(
+    tmp_path: Path, path: str, mode: int, command: list[str]
+) -> None:
+    crawl(tmp_path / "store")
+    before = rows(tmp_path / "store")
+    (tmp_path / path).chmod(mode)
+    line = humbly(*scrapy_command("frontier", *command, "--dir", tmp_path / "store"))
+    done = subprocess.run(
+        line, capture_output=True, text=True, env=environment(tmp_path), cwd=tmp_path, timeout=60
+    )
+    (tmp_path / path).chmod(0o700)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("scrapy frontier: ")
+    assert str(tmp_path / "store") in done.stderr
+    assert "writable for this user" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert rows(tmp_path / "store") == before
+
+
+@pytest.mark.parametrize("command", ["graph", "export"])
+@pytest.mark.parametrize("name", ["nowhere/web.txt", "directory.txt"])
+def test_a_file_that_cannot_be_written_is_named_as_it_was_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str, name: str
+) -> None:
+    crawl(tmp_path / "store")
+    (tmp_path / "directory.txt").mkdir()
+    said = Frontiers(tmp_path / "store", capsys)(command, tmp_path / name)
     assert said.code == 1
-    assert "place.gz" in said.err
+    assert said.err.startswith(f"scrapy frontier: {tmp_path / name}: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["directory.txt", "store"]
 
 
 def test_each_command_has_a_function_of_its_name() -> None:

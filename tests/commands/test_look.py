@@ -13,8 +13,9 @@ from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, crawl, fetch, link, order, pages, rows, start
 
 from scrapy_frontier.commands import output
-from scrapy_frontier.core import keys, records
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core import explain, keys, records
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.records import Page
 
 if TYPE_CHECKING:
@@ -157,12 +158,34 @@ def test_page_tells_the_path_from_its_seed(tmp_path: Path, capsys: pytest.Captur
     frontier.close()
     told = Frontiers(tmp_path, capsys)("page", "http://a.example/3", "--json").json
     assert told["path"] == [f"http://a.example/{number}" for number in range(3)]
-    assert told["queue"] == {"ahead": 2, "due": None, "bucket": 0x8000}
+    assert told["queue"] == {"ahead": 2, "is_far": False, "due": None, "bucket": 0x8000}
     text = Frontiers(tmp_path, capsys)("page", "http://a.example/3").out
     assert "linked by     http://a.example/2\n" in text
     seed = Frontiers(tmp_path, capsys)("page", "http://a.example/0").out
     assert "nobody: a seed, or added by hand" in seed
     assert "HTTP          200" in seed
+
+
+def test_a_page_far_back_in_its_queue_is_not_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([link(f"http://a.example/{number}") for number in range(5)], NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.release(lease.id, Outcome(Event.RETRIED, 503, "HTTP 503", delay=60.0), NOW)
+    frontier.close()
+    monkeypatch.setattr(explain, "FAR", 2)
+    command = Frontiers(tmp_path, capsys)
+    far, near = "http://a.example/3", "http://a.example/2"
+    assert "It is queued: more than 2 pages of a.example come before it" in " ".join(
+        command("why", far).out.split()
+    )
+    told = command("page", far, "--json").json["queue"]
+    assert told == {"ahead": 2, "is_far": True, "due": None, "bucket": None}
+    assert "score bucket" not in command("page", far).out
+    assert command("page", near, "--json").json["queue"]["ahead"] == 1
+    assert "It waits until" in command("why", "http://a.example/0").out  # is found behind them
 
 
 def test_parents_that_go_round_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,12 +15,13 @@ from scipy import sparse
 from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
+from scrapy_frontier.commands import look
 from scrapy_frontier.core import graph, keys, reranking
-from scrapy_frontier.core.adjacency import NOFOLLOW, Edge
+from scrapy_frontier.core.adjacency import NOFOLLOW, Edge, encode_row
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
-from scrapy_frontier.core.records import encode_page
+from scrapy_frontier.core.records import decode_counts, encode_counts, encode_page
 from scrapy_frontier.core.scorer import bucket
 from scrapy_frontier.core.store import Store
 from scrapy_frontier.core.walk import flag_names
@@ -133,6 +134,18 @@ def test_looking_at_links_changes_nothing(frontier: Frontiers) -> None:
     frontier("links", web_url(0))
     frontier("dump", "--what", "links")
     assert rows(frontier.directory) == before
+
+
+def test_page_counts_the_links_to_it_where_they_are_not_too_many(
+    frontier: Frontiers, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page_id = most_linked(written)
+    url, count = url_of(frontier, page_id), len(sources_of(written, page_id))
+    assert frontier("page", url, "--json").json["links_in"] == count > 5
+    assert f"links to it   {count}\n" in frontier("page", url).out
+    monkeypatch.setattr(look, "_MOST_LINKS", sum(map(len, written.values())) - 1)
+    assert frontier("page", url, "--json").json["links_in"] is None
+    assert "`links URL --in`" in frontier("page", url).out
 
 
 # -- what matters most -------------------------------------------------------------------------------------
@@ -394,6 +407,24 @@ def test_npz_is_a_matrix(frontier: Frontiers, written: Written, tmp_path: Path) 
         assert arrays["flags"].tolist() == [flags for *_, flags, _ in every(written)]
         assert arrays["indices"].dtype == arrays["indptr"].dtype == np.int32
     assert urls_beside(tmp_path / "web.npz")[5] == kept[5].url
+
+
+def test_npz_of_pages_mostly_without_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole stretches of ids without a link, at the beginning, in between and at the end."""
+    start(tmp_path / "store").close()
+    links = {5000: [1, 2], 5001: [0], 13_000: [12_999], 20_000: [20_001, 4]}
+    counts = decode_counts(rows(tmp_path / "store")[keys.COUNTS])
+    counts.next_page = 25_000
+    kept = {graph.row_key(page): encode_row(page, map(Edge, targets)) for page, targets in links.items()}
+    change(tmp_path / "store", {keys.COUNTS: encode_counts(counts), **kept})
+    Frontiers(tmp_path / "store", capsys)("graph", tmp_path / "web.npz")
+    matrix = sparse.load_npz(tmp_path / "web.npz")
+    assert matrix.shape == (25_000, 25_000)
+    found = {
+        row: sorted(matrix[[row]].tocoo().col.tolist()) for row in np.flatnonzero(np.diff(matrix.indptr))
+    }
+    assert found == {page: sorted(targets) for page, targets in links.items()}
+    assert {path.name for path in tmp_path.iterdir()} == {"store", "web.npz", "web.npz.urls.gz"}
 
 
 def test_a_file_appears_whole_or_not_at_all(frontier: Frontiers, tmp_path: Path) -> None:

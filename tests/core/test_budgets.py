@@ -13,6 +13,7 @@ from scrapy_frontier.core.deferral import AT_A_TIME
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.store import Store
 from scrapy_frontier.core.urls import TrapLimits
 
@@ -513,3 +514,63 @@ def test_refusals_nobody_looks_at_do_not_pile_up(tmp_path: Path) -> None:
     assert frontier.refused == {"depth": 300}
     assert len(frontier.refusals) == 100
     frontier.close()
+
+
+# -- their place in the order ------------------------------------------------------------------------------
+
+
+def scores(directory: Path, name: str, **limits: int) -> Frontier:
+    store = Store(directory)
+    opened.append(store)
+    scorer = None if name == "fifo" else make(name)
+    frontier = Frontier(store, NOW, scorer=scorer, limits=Limits(**limits), domain_of=domain_of)
+    while not frontier.load(NOW):
+        pass
+    return frontier
+
+
+@pytest.mark.parametrize("scorer", ["fifo", "mixed"])
+def test_what_a_sitemap_said_of_a_page_holds_when_it_comes_back(tmp_path: Path, scorer: str) -> None:
+    frontier = scores(tmp_path, scorer, host_pages=1)
+    frontier.discover([page(0)], NOW)
+    places = {number: 0x8000 - 100 * (5 - number) for number in range(1, 6)}
+    listed = [page(number, bucket=place, is_placed=True, parent=0) for number, place in places.items()]
+    frontier.discover(listed, NOW)
+    assert drain(frontier) == [0]
+    frontier.close()
+    frontier = scores(tmp_path, scorer, host_pages=9)
+    assert drain(frontier) == [5, 4, 3, 2, 1]
+    frontier.close()
+
+
+def test_pages_put_aside_from_their_queue_keep_their_place(tmp_path: Path) -> None:
+    """The budget shrinks, and grows again."""
+    frontier = scores(tmp_path, "fifo")
+    frontier.discover([page(number, bucket=0x7000 + number, is_placed=True) for number in range(5)], NOW)
+    frontier.close()
+    frontier = scores(tmp_path, "fifo", host_pages=1)
+    assert drain(frontier) == [4]
+    frontier.close()
+    frontier = scores(tmp_path, "fifo", host_pages=9)
+    assert drain(frontier) == [3, 2, 1, 0]
+    frontier.close()
+
+
+def test_a_link_score_outlives_the_wait_for_a_budget(tmp_path: Path) -> None:
+    frontier = scores(tmp_path, "link", host_pages=1)
+    frontier.discover([page(0, link_score=9.0)], NOW)
+    frontier.discover(
+        [page(number, link_score=score) for number, score in enumerate((0.5, 4.0, 1.0, 2.0), 1)], NOW
+    )
+    assert drain(frontier) == [0]
+    frontier.close()
+    frontier = scores(tmp_path, "link", host_pages=9)
+    assert drain(frontier) == [2, 4, 3, 1]
+    frontier.close()
+
+
+def test_golden_bytes_of_deferred_rows() -> None:
+    for depth, bucket, golden in ((0, 0, ""), (300, 0, "ac02"), (0, 0x8001, "008001"), (2, 1, "020001")):
+        assert records.encode_deferred(depth, bucket).hex() == golden
+        assert records.decode_deferred(bytes.fromhex(golden)) == (depth, bucket)
+    assert records.decode_deferred(b"\xff") == (0, 0)

@@ -266,6 +266,18 @@ def test_a_line_may_address_several_agents_one_after_the_other() -> None:
     assert said(line, agent=None) == {"noarchive"}
 
 
+@pytest.mark.parametrize("agent", ["*", "robots", "MyBot/1.2", "mybot "])
+def test_everybody_and_the_crawler_can_be_addressed_by_other_names(agent: str) -> None:
+    assert said(f"{agent}: noindex, otherbot: nofollow") == {"noindex"}
+    assert said(f"not{agent}: noindex") == set()
+
+
+@pytest.mark.parametrize("written", ["noindex nofollow", "noindex;nofollow;", "NOINDEX | NOFOLLOW"])
+def test_a_list_without_commas_is_still_a_list(written: str) -> None:
+    assert said(written) == said(metas=(("robots", written),)) == {"noindex", "nofollow"}
+    assert said("noindex this page, nosnippet") == {"noindex this page", "nosnippet"}
+
+
 def test_lines_are_not_joined() -> None:
     assert said("otherbot: noarchive", "noindex") == {"noindex"}
     assert said("otherbot: noarchive, noindex") == set()

@@ -17,6 +17,7 @@ from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.records import HostRow
 from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.temperature import Rates, TemperedHosts
 from scrapy_frontier.grouping import registered_domain
 
 if TYPE_CHECKING:
@@ -93,6 +94,44 @@ def test_requests_under_way_count_for_the_whole_domain() -> None:
         add(hosts, f"www.site{number}.org", *range(1000 + 100 * number, 1008 + 100 * number))
     under_way = Counter(domain_of(visit(hosts, is_over=False)) for _ in range(16))
     assert under_way == dict.fromkeys(under_way, 4)
+
+
+@pytest.mark.parametrize("is_tempered", [False, True])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_is_taken_back_leaves_everybody_his_turn(is_tempered: bool, data: st.DataObject) -> None:
+    """Two crawls of the same hosts; in one of them some pages are handed out and taken back first."""
+    chosen = st.sampled_from(["a.x.x", "b.x.x", "c.x.x", "a.y.x", "b.y.x", "a.z.x"])
+    pages = data.draw(st.lists(st.tuples(chosen, st.integers(0, 1)), max_size=30))
+    seen = []
+    for is_disturbed in (False, True):
+        hosts = TemperedHosts(Rates(1.0, 3.0, domain_of)) if is_tempered else Hosts(domain_of)
+        for number, (name, priority) in enumerate(pages):
+            add(hosts, name, number, priority=priority)
+        order = []
+        while (found := hosts.best(NOW)) is not None:
+            if is_disturbed and data.draw(st.booleans()):
+                rank = found.take()
+                start_visit(hosts, found)
+                found.in_flight -= 1
+                hosts.taken_back(found, NOW)
+                found.put_back(rank, stored=True)
+                hosts.put(found, NOW)
+                continue
+            found.take()
+            start_visit(hosts, found)
+            order.append(found.name)
+            if len(order) % 3:
+                found.in_flight -= 1
+                hosts.put(found, NOW)
+        seen.append(order)
+    assert seen[0] == seen[1]
+
+
+def start_visit(hosts: Hosts, host: Host) -> None:
+    host.in_flight += 1
+    hosts.put(host, NOW)
+    hosts.leased(host, NOW)
 
 
 names = st.sampled_from([f"{host}.{domain}" for domain in ("d1.x", "d2.x", "d3.x") for host in "abc"])

@@ -89,7 +89,6 @@ def test_the_hosts_that_wait_for_a_known_time_are_told(frontier: Frontier) -> No
     frontier.hold(A, NOW, NOW + 60)
     frontier.hold(B, NOW)
     assert frontier.held(NOW) == {A: NOW + 60}
-    assert frontier.pending_of([A]) == 2
     assert frontier.held(NOW + 60) == {}
     frontier.hold(A, NOW + 61, NOW + 90)
     frontier.let_go(A, NOW + 62)

@@ -692,7 +692,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
-            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(28))
+            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(32))
             assert row[:3] == model.host_counts(host)
             assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
         found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]

@@ -84,8 +84,8 @@ def test_golden_bytes_of_pages(page: Page, golden: str) -> None:
 
 
 def test_golden_bytes_of_hosts() -> None:
-    row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 1)
-    golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000001"
+    row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 1, 0.5)
+    golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000001 3f000000"
     assert records.encode_host(row).hex() == golden.replace(" ", "")
     assert records.decode_host(bytes.fromhex(golden)) == row
 
@@ -151,7 +151,7 @@ def test_a_reason_with_half_a_character_is_kept_without_it() -> None:
     assert records.decode_page(records.encode_page(page)).reason == "bad ? byte"
 
 
-@given(st.builds(HostRow, U32, U32, U32, st.floats(allow_nan=False), U32, U32))
+@given(st.builds(HostRow, U32, U32, U32, st.floats(allow_nan=False), U32, U32, st.floats(0, 1e6, width=32)))
 def test_a_host_row_comes_back_whole(row: HostRow) -> None:
     assert records.decode_host(records.encode_host(row)) == row
 

@@ -396,6 +396,22 @@ def test_visit_time_tells_how_long_to_wait() -> None:
     assert Rules().opens_in(0.0) == 0.0
 
 
+@pytest.mark.parametrize(
+    "hours", ["0900-1530", "9:00-15:30", "09.00 - 15.30", "0900-1530 UTC", "09:00-15:30gmt"]
+)
+def test_hours_are_written_in_many_ways(hours: str) -> None:
+    rules = parse(f"User-agent: *\nRequest-rate: 1/9 {hours}\nVisit-time: {hours}".encode(), "mybot")
+    assert rules.visit_time == (Hours(9 * 3_600, 15 * 3_600 + 1_800),)
+    assert rules.request_rate == (Rate(1, 9, rules.visit_time[0]),)
+
+
+@pytest.mark.parametrize("written", ["<https://h/s.xml>", '"https://h/s.xml"', "'/s.xml'"])
+def test_a_sitemap_in_quotes_is_the_url_in_them(written: str) -> None:
+    assert parse(f"Sitemap: {written}".encode(), "mybot", "https://h/robots.txt").sitemaps == (
+        "https://h/s.xml",
+    )
+
+
 def test_sitemaps_are_everybodys_absolute_and_listed_once() -> None:
     text = (
         b"Sitemap: /s.xml\nUser-agent: other\nSitemap: https://x/t.xml\nDisallow: /\nSITEMAP:https://h/s.xml"

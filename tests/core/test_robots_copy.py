@@ -34,6 +34,8 @@ COPIES = st.builds(
     st.floats(0, 1e11),
     st.integers(0, 255),
     st.binary(max_size=300),
+    st.text(st.characters(max_codepoint=255), max_size=40),
+    st.text(st.characters(max_codepoint=255), max_size=40),
 )
 
 
@@ -56,6 +58,24 @@ def test_a_file_is_obeyed_for_a_day_and_then_asked_for_again() -> None:
     assert not found.rules.allowed("http://a.example/private/x")
     assert found.held_until(NOW) == 0.0
     assert found.delay(NOW, DAY) == 2.0
+
+
+def test_a_304_renews_the_copy_and_its_age() -> None:
+    copy = learnt(None, 200, NOW, FILE, etag='"one"', modified="then")
+    later = NOW + 2 * DAY
+    renewed = learnt(failing(3, copy), 304, later)
+    assert renewed == copy._replace(status=304, fetched=later, ask_at=later + FRESH_LIMIT)
+    assert learnt(copy, 304, later, etag='"two"').etag == '"two"'
+    assert learnt(copy, 200, later, b"").etag == ""
+
+
+@pytest.mark.parametrize("before", [None, learnt(None, 404, NOW), failing(2)])
+def test_a_304_that_nobody_asked_for_is_no_file(before: Copy | None) -> None:
+    assert learnt(before, 304, NOW).verdict is Verdict.ALLOW_ALL
+
+
+def test_a_validator_without_end_is_not_kept() -> None:
+    assert learnt(None, 200, NOW, FILE, etag="x" * 100_000) == learnt(None, 200, NOW, FILE)
 
 
 def test_cache_control_shortens_the_day_to_an_hour_at_least() -> None:
@@ -161,8 +181,10 @@ def test_golden_bytes() -> None:
     assert copy_key("https://a.example:8443") == b"rhttps://a.example:8443"
     copy = Copy(Verdict.POSTPONE, 503, 1.0, NOW, 2.5, 3)
     golden = "02 01f7 3ff0000000000000 41d954fc40000000 4004000000000000 03"
-    assert encode_copy(copy).hex() == golden.replace(" ", "")
-    assert encode_copy(copy._replace(body=b"x"))[28:] == zlib.compress(b"x")
+    assert encode_copy(copy).hex() == golden.replace(" ", "") + "0000"
+    assert encode_copy(copy._replace(body=b"x"))[30:] == zlib.compress(b"x")
+    validated = copy._replace(etag='W/"1"', modified="now", body=b"x")
+    assert encode_copy(validated)[28:] == b'\x05W/"1"\x03now' + zlib.compress(b"x")
     assert [(verdict.name, int(verdict)) for verdict in Verdict] == [
         ("ALLOW_ALL", 0),
         ("PARSE", 1),

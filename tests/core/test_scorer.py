@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -283,7 +284,7 @@ def test_who_chooses_better_pages_chooses_more():
     pages = np.argsort(-ranking.scores[:1000])
     scorer._chosen[pages[:100]] = CHANCE
     scorer._chosen[pages[-100:]] = CASH
-    scorer._parent[:] = 0
+    scorer._lineage[:] = 0
     after = scorer.shares()
     assert after[CHANCE] > 2 * before[CHANCE]
     assert after[CASH] < before[CASH]
@@ -294,11 +295,55 @@ def test_a_page_shares_its_worth_with_the_pages_that_led_there():
     scorer = Mixed()
     take_over(scorer, big_crawl(scorer))
     scorer._chosen[:1000] = RANK
-    scorer._parent[:1000] = 0
+    scorer._lineage[:1000] = 0
     scorer._chosen[0] = CHANCE
     alone = scorer.shares()[CHANCE]
-    scorer._parent[1:1000] = 1
+    scorer._lineage[1:1000] = CHANCE + 1
     assert scorer.shares()[CHANCE] > alone
+
+
+def test_who_chose_a_page_and_those_above_it_outlives_the_crawl():
+    """A crawl with rankings in between, one that stops and goes on: the three are worth what they were."""
+    chance = np.random.default_rng(5)
+    links = {page: np.unique(chance.integers(0, min(6000, 8 * page + 9), 7)).tolist() for page in range(3000)}
+    one = Mixed()
+    one.discovered(0)
+    for first, stop in pairwise((0, 300, 900, 1600, 2000)):
+        crawl(one, links, range(first, stop))
+        take_over(one, rank(one, links, range(stop), one.known)[1])
+    crawl(one, links, range(2000, 2100))
+    other = Mixed()
+    for column in one.columns:
+        for first in range(0, one.known, 1024):
+            other.restore(column, first, one.column(column, first, min(first + 1024, one.known)))
+    other.reopened(~one._shut[: one.known])
+    assert one.shares().tolist() != pytest.approx(Mixed.parts, abs=0.02)
+    assert other.shares() == pytest.approx(one.shares(), rel=1e-3)
+    assert other._luck > 0
+    assert other._best[:50] == pytest.approx(one._best[:50], rel=0.2)
+    for scorer in (one, other):
+        crawl(scorer, links, range(2100, 2500))
+        take_over(scorer, rank(scorer, links, range(2500), scorer.known)[1])
+    assert other.shares() == pytest.approx(one.shares(), abs=0.03), "the dice fall in another way"
+
+
+def test_the_state_of_pages_has_golden_numbers():
+    scorer = Mixed()
+    scorer.discovered(0)
+    scorer._chosen[0] = CASH
+    scorer.discovered(1, 0)
+    scorer._chosen[1] = CHANCE
+    scorer.discovered(2, 1)
+    scorer.parsed(0, [1])
+    scorer._rounds += 2
+    scorer.closed(3)
+    state = [
+        2 << 10 | CASH << 2 | 3,
+        63 << 10 | 2 << 4 | CHANCE << 2,
+        63 << 10 | (3 | 2 << 2) << 4,
+        63 << 10 | 2,
+    ]
+    assert scorer.column("state", 0, 4).tolist() == state
 
 
 def test_the_same_seed_makes_the_same_choices():

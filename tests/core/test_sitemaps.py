@@ -143,6 +143,26 @@ def test_feeds_list_pages_with_their_dates() -> None:
     assert found(atom) == (Kind.ATOM, expected[:1], "")
 
 
+def test_the_id_of_an_atom_entry_is_a_name_however_it_looks() -> None:
+    assert urls_of("<feed><entry><id>https://example.org/name</id></entry></feed>") == []
+
+
+def test_a_relative_link_of_a_feed_starts_from_the_nearest_base() -> None:
+    atom = """<feed xmlns="http://www.w3.org/2005/Atom" xml:base="https://other.example/x/">
+        <entry><link href="a"/></entry>
+        <entry xml:base="y/"><link href="b"/></entry>
+        <entry><link xml:base="/z/" href="c"/></entry>
+        <entry xml:base="mailto:me"><link href="d"/></entry>
+        <entry xml:base="y/"><link href="https://example.org/e"/></entry></feed>"""
+    assert urls_of(atom) == [
+        "https://other.example/x/a",
+        "https://other.example/x/y/b",
+        "https://other.example/z/c",
+        "https://other.example/x/d",
+        "https://example.org/e",
+    ]
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_a_text_file_lists_a_url_a_line(end: str) -> None:
     body = end.join(
@@ -228,6 +248,44 @@ def test_a_record_that_was_not_closed_still_gives_its_locations() -> None:
 
 
 # --- what they may not do ---------------------------------------------------------------------------------
+
+
+def test_the_location_of_an_image_is_no_page() -> None:
+    space = "http://www.google.com/schemas/sitemap-image/1.1"
+    image = "<image:loc>https://example.org/i.png</image:loc>"
+    for start in (f'<urlset xmlns:image="{space}">', "<urlset>"):
+        body = (
+            f"{start}<url>{image}<loc>https://example.org/a</loc></url>"
+            f"<url><loc>https://example.org/b</loc><image:image>{image}</image:image></url></urlset>"
+        )
+        assert urls_of(body) == ["https://example.org/a", "https://example.org/b"]
+
+
+def test_names_of_html_are_the_characters_they_name() -> None:
+    body = (
+        "<urlset><url><loc>https://example.org/caf&eacute;?a=1&amp;b&lt;&copy=2&nosuch;</loc></url></urlset>"
+    )
+    assert urls_of(body) == ["https://example.org/caf%C3%A9?a=1&b%3C&copy=2"]
+    assert urls_of(body.replace("<loc>", "<loc><![CDATA[").replace("</loc>", "]]></loc>")) == [
+        "https://example.org/caf&eacute;?a=1&amp;b&lt;&copy=2&nosuch;"
+    ]
+
+
+@pytest.mark.parametrize("name", ["utf-16", "UTF-16", "utf-16le", "ucs-2"])
+def test_a_file_that_says_it_is_utf_16_and_is_not_is_read_as_utf_8(name: str) -> None:
+    body = f"<?xml version='1.0' encoding='{name}'?><urlset><url><loc>https://example.org/\u00fc</loc></url></urlset>"
+    assert urls_of(body) == ["https://example.org/%C3%BC"]
+
+
+def test_empty_lines_before_a_file_are_nothing() -> None:
+    xml = "<urlset><url><loc>https://example.org/a</loc></url></urlset>"
+    for body in (xml, "https://example.org/a"):
+        assert urls_of("\r\n" * 5_000 + body) == ["https://example.org/a"]
+    assert urls_of("x" * 5_000 + xml) == []
+
+
+def test_what_follows_a_tab_in_a_text_file_is_no_part_of_the_url() -> None:
+    assert urls_of("https://example.org/a\t0.5\n") == ["https://example.org/a"]
 
 
 def test_entities_are_never_expanded(tmp_path: Path) -> None:
@@ -339,6 +397,38 @@ def test_a_date_is_what_it_was_before_it_was_written(second: int, micro: int, zo
     date = datetime.fromtimestamp(second, timezone(timedelta(minutes=zone))).replace(microsecond=micro)
     assert timestamp(date.isoformat()) == pytest.approx(second + micro / 1e6, abs=1e-6)
     assert timestamp(date.strftime("%a, %d %b %Y %H:%M:%S %z")) == second
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("2024-05-06Z", "2024-05-06T00:00"),  # a date of the sitemap schema (xsd:date) may have a zone
+        ("2024-05-06+02:00", "2024-05-05T22:00"),
+        ("2024-05-06T24:00:00Z", "2024-05-07T00:00"),  # the end of a day (xsd:dateTime)
+        ("Mon, 06 May 2024 07:08:00 +02:00", "2024-05-06T05:08"),
+        ("Mon May 06 2024 07:08:00 GMT+0200 (Central European Summer Time)", "2024-05-06T05:08"),
+        ("Mon May  6 07:08:00 +0200 2024", "2024-05-06T05:08"),
+        ("Mon, 06 May 2024 07:08:00 PDT", "2024-05-06T14:08"),
+        ("Mon, 06 May 2024 07:08:00 CEST", "2024-05-06T07:08"),  # no zone of RFC 822: nobody knows
+        ("May 6, 2024 7:08:00 PM", "2024-05-06T19:08"),
+        ("6 May 2024 12:08 a.m. GMT", "2024-05-06T00:08"),
+        ("Mon, 06 May 2024", "2024-05-06T00:00"),
+        ("May 6, 2024", "2024-05-06T00:00"),
+    ],
+)
+def test_dates_are_read_as_they_are_written_in_the_wild(text: str, iso: str) -> None:
+    assert timestamp(text) == datetime.fromisoformat(iso + "+00:00").timestamp()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2024-01-01T24:00:01Z", "2024-01-01T00:00+25:00", "Mon, 01 Jan 2024 00:00:00 +9999"),
+        *("2024-01-01T24:30", "12:30", "May", "Mon, 06 May", "1714979280", "06/05/2024"),
+    ],
+)
+def test_what_could_be_any_moment_is_no_date(text: str) -> None:
+    assert timestamp(text) is None
 
 
 @pytest.mark.parametrize(

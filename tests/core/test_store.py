@@ -9,6 +9,7 @@ from pathlib import Path
 
 import plyvel
 import pytest
+from humble import humbly
 
 from scrapy_frontier.core import keys
 from scrapy_frontier.core.errors import (
@@ -221,18 +222,22 @@ def test_a_file_in_place_of_the_database_is_refused_with_a_remedy(tmp_path: Path
     assert (tmp_path / "leveldb").read_text() == "theirs"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-@pytest.mark.parametrize("name", [".", "leveldb"])
-def test_a_directory_without_write_permission_is_refused_with_a_remedy(tmp_path: Path, name: str) -> None:
-    write_pages(tmp_path)
-    (tmp_path / "frontier.lock").unlink()
-    (tmp_path / name).chmod(0o500)
-    try:
-        with pytest.raises(FrontierUnreadable, match="writable for this user"):
-            Store(tmp_path)
-    finally:
-        (tmp_path / name).chmod(0o700)
-    Store(tmp_path).close()
+@pytest.mark.parametrize("name", ["frontier", "frontier/leveldb", "frontier/leveldb/*.ldb"])
+def test_what_may_not_be_read_or_written_is_refused_with_a_remedy(tmp_path: Path, name: str) -> None:
+    directory = tmp_path / "frontier"
+    write_pages(directory)
+    (directory / "frontier.lock").unlink()
+    [path] = tmp_path.glob(name)
+    path.chmod(0o500 if path.is_dir() else 0)
+    code = "import sys; from scrapy_frontier.core.store import Store; Store(sys.argv[1])"
+    command = humbly(sys.executable, "-c", code, directory)
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+    path.chmod(0o700)
+    assert "FrontierUnreadable: cannot open" in said
+    assert "writable for this user" in said
+    store = Store(directory)
+    assert sum(1 for _ in store.scan(keys.PAGE)) == PAGES
+    store.close()
 
 
 # -- damaged files ---------------------------------------------------------------------------------------

@@ -200,3 +200,48 @@ def test_a_crawl_over_virtual_time_keeps_the_rate_of_a_domain(tmp_path: Path) ->
     assert (NOW, "x/one") in found
     assert (50 - BURST) / 2.0 - 1 <= now - NOW <= (50 - BURST) / 2.0 + 1
     frontier.close()
+
+
+def crawl(frontier: Frontier, begin: float, end: float, times: list[float]) -> None:
+    """Hand out all that may be until *end*, over virtual time."""
+    now = begin
+    while not frontier.load(now):
+        pass
+    while now < end:
+        lease = frontier.lease(now)
+        if lease is not None:
+            times.append(now)
+            frontier.release(lease.id, FETCHED, now)
+            continue
+        now = frontier.wake_at() or end
+
+
+@pytest.mark.parametrize("every", [0.4, 3.0, 11.0])
+def test_no_crawl_that_is_started_again_is_faster_than_one_that_goes_on(tmp_path: Path, every: float) -> None:
+    """Two pages a second: hosts with pages, hosts without, and runs that last shorter than a burst."""
+    times: list[float] = []
+    names = [f"{n % 40}/many" for n in range(60)]
+    links = [
+        Link(str(n).encode().rjust(20), f"http://{n}/", name, kept_host=name) for n, name in enumerate(names)
+    ]
+    for run in range(int(22 / every)):
+        begin = NOW + run * every
+        frontier = Frontier(Store(tmp_path), begin, rates=Rates(0.0, 2.0, domain_of))
+        frontier.discover(links, begin)
+        crawl(frontier, begin, begin + every, times)
+        frontier.close()
+    assert len(times) > 35
+    for first in range(len(times)):
+        for last in range(first, len(times)):
+            assert last - first + 1 <= BURST + 2.0 * (times[last] - times[first]) + 1.5
+
+
+def test_a_domain_visited_long_ago_may_come_at_once_again(tmp_path: Path) -> None:
+    links = [Link(str(n).encode().rjust(20), f"http://{n}/", "0/one", kept_host="0/one") for n in range(40)]
+    for begin in (NOW, NOW + 60):
+        frontier = Frontier(Store(tmp_path), begin, rates=Rates(0.0, 2.0, domain_of))
+        frontier.discover(links, begin)
+        times: list[float] = []
+        crawl(frontier, begin, begin + 0.1, times)
+        assert len(times) == BURST
+        frontier.close()

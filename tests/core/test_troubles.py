@@ -414,24 +414,6 @@ def test_a_delay_set_meanwhile_does_not_end_a_rest(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_a_crawl_waits_in_vain_only_for_hosts_that_rest_long(tmp_path: Path) -> None:
-    slow = {"slow.example": Politeness(5000.0, 1)}
-    frontier = start(tmp_path, politeness=slow)
-    frontier.discover([page("1"), page("2", "slow.example"), page("3", "slow.example")], NOW)
-    meet(frontier, take(frontier), NOW, seconds=1000)
-    assert not frontier.waits_in_vain(NOW, 300)
-    fetch(frontier, NOW)
-    assert not frontier.waits_in_vain(NOW, 300)  # a slow host is waited for
-    assert {fetch(frontier, NOW + 6000), fetch(frontier, NOW + 6000)} == {"1", "3"}
-    frontier.discover([page("4")], NOW + 6000)
-    assert not frontier.waits_in_vain(NOW + 6000, 300)
-    meet(frontier, take(frontier, NOW + 6000), NOW + 6000, seconds=1000)
-    assert frontier.waits_in_vain(NOW + 6000, 300)
-    assert not frontier.waits_in_vain(NOW + 6000, 2000)
-    assert frontier.resting(NOW + 6000) == (1, 1, NOW + 7000)
-    frontier.close()
-
-
 # -- who decides a delay ---------------------------------------------------------------------------------
 
 
@@ -456,6 +438,26 @@ def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> No
         now += least + 0.001
     frontier.set_delay("a.example", 40.0, now)
     take(frontier, now + 40)
+    frontier.close()
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) -> None:
+    pace = delays.Pace(10.0, 30.0)
+    frontier = start(tmp_path, pace=pace)
+    frontier.discover([page(str(number)) for number in range(3)], NOW)
+    lease = take(frontier, NOW)
+    frontier.left(lease.id, NOW + 2, 2.0)
+    frontier.release(lease.id, FETCHED, NOW + 2)
+    if is_clean:
+        frontier.close()
+    else:
+        frontier._store.close()
+    frontier = start(tmp_path, now=NOW + 3, pace=pace)
+    while not frontier.load(NOW + 3):
+        pass
+    assert frontier.lease(NOW + 3) is None
+    assert frontier.wake_at() == pytest.approx((NOW if is_clean else NOW + 3) + 20.0)
     frontier.close()
 
 

@@ -60,6 +60,8 @@ def test_wpt_vectors(case: dict[str, str | None]) -> None:
         ("x?../y#../z", "https://h/a/b/x?../y#../z"),
         ("mailto:me@h", "mailto:me@h"),
         ("%2e%2E/x", "https://h/a/b/%2e%2E/x"),
+        ("1x://y/../z", "https://h/a/b/1x://z"),
+        ("urn:a/../b", "urn:/b"),
     ],
 )
 def test_resolve_keeps_every_octet_it_does_not_have_to_touch(reference: str, expected: str) -> None:
@@ -107,6 +109,26 @@ def test_resolving_twice_changes_nothing(reference: str) -> None:
 )
 def test_a_reference_becomes_what_a_browser_would_request(reference: str, expected: str | None) -> None:
     assert absolute(reference, "https://example.org/dir/page?q#f") == expected
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("\u0915\u094d\u200d\u0937", "xn--11b2ezcw70k"),  # behind a virama a joiner shapes the letter
+        ("\u0646\u0627\u0645\u0647\u200c\u0627\u06cc", "xn--mgba3gch31f060k"),  # between two that join
+        ("ex\u200cample", None),  # shows nothing: another host in the dress of this one
+        ("\u200d", None),
+        ("xn--bcher-kva.b\u00fccher", "xn--bcher-kva.xn--bcher-kva"),
+        ("xn--.\u00fc", None),
+        ("xn--abc-.\u00fc", None),  # punycode of plain ASCII
+        ("xn--fcher-7ya.\u00fc", "xn--fcher-7ya.xn--tda"),
+        ("xn--BCHER-KVA.\u00fc", "xn--bcher-kva.xn--tda"),
+        ("xn--a-ecp.\u00fc", None),  # a joiner, in punycode
+    ],
+)
+def test_a_host_of_other_letters_is_what_idna_allows(host: str, name: str | None) -> None:
+    """UTS #46 with its checks for joiners and of the labels that come in punycode (WHATWG URL 3.3)."""
+    assert host_name(host) == name
 
 
 def test_without_a_usable_base_only_absolute_urls_count() -> None:

@@ -37,7 +37,7 @@ SETTINGS = {
 def environment() -> dict[str, str]:
     """Where the tests' own modules and the package under test are found, installed or not."""
     package = str(Path(scrapy_frontier.__file__).parent.parent)
-    paths = [str(HERE), package, os.environ.get("PYTHONPATH", "")]
+    paths = [str(HERE), str(HERE.parent), package, os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
@@ -45,6 +45,7 @@ class Crawl:
     """A crawl that is running or has ended."""
 
     def __init__(self, spider: type[Spider], directory: Path, settings: dict[str, Any], **arguments: Any):
+        wrap = arguments.pop("wrap", list)  # what is to be done to the command
         number = len(list(directory.glob("crawl*.log"))) + 1
         self._log = directory / f"crawl{number}.log"
         self._stats = directory / f"stats{number}.json"
@@ -52,7 +53,7 @@ class Crawl:
         command = [sys.executable, str(HERE / "run_crawl.py"), path, str(self._stats)]
         command += [json.dumps(settings), json.dumps(arguments)]
         with open(self._log, "wb") as log:
-            self.process = subprocess.Popen(command, stderr=log, env=environment(), cwd=directory)
+            self.process = subprocess.Popen(wrap(command), stderr=log, env=environment(), cwd=directory)
 
     def wait(self, timeout: float = 60) -> Crawl:
         """The same, when it has ended by itself."""

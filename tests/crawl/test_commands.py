@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import subprocess
 import sys
@@ -162,6 +163,25 @@ def test_temporary_frontiers_are_removed(
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
     assert project.scrapy("fetch", "--nolog", project.url).returncode == 0
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize("process", ["", "FORCE_CRAWLER_PROCESS=1"])
+def test_a_crawl_that_cannot_use_its_frontier_ends_with_exit_code_1(
+    project: Project, web: Web, process: str
+) -> None:
+    """So that cron notices."""
+    line = ["crawl", "links", "-a", f"url={project.url}", *(["-s", process] if process else [])]
+    assert project.scrapy(*line).returncode == 0
+    visits = len(web.visits)
+    with (project.frontier / "frontier.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused = project.scrapy(*line)
+    assert refused.returncode == 1
+    assert "'finish_reason': 'frontier_locked'" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert project.scrapy("runspider", "project/spiders.py", "-s", "FRONTIER_DIR=scrapy.cfg").returncode == 1
+    assert project.scrapy(*line, "-s", "FRONTIER_SYNC_INTERVAL=often").returncode == 1
+    assert len(web.visits) == visits
 
 
 def test_version_and_list_load_no_frontier(project: Project) -> None:

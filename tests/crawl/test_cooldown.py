@@ -97,6 +97,26 @@ def test_no_request_before_retry_after_has_passed(
     assert crawl.stats["frontier/cooldown/strikes"] == crawl.stats["frontier/cooldown/postponed"] == 1
 
 
+@pytest.mark.parametrize("status", [403, 500, 502])
+def test_retry_after_counts_with_any_error_that_may_pass(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], status: int
+) -> None:
+    """Some say 403 where they mean 429."""
+    web.on("/0", Answer(status, headers={"Retry-After": "2"}), Answer())
+    urls = [web.url(f"/{number}") for number in range(3)]
+    run(LinkSpider, {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}, start_urls=urls)
+    assert web.gaps()[0] >= 2 - TOLERANCE
+    assert Counter(web.paths()) == {"/0": 2, "/1": 1, "/2": 1}
+    assert all_done(pages())
+
+
+def test_retry_after_with_a_page_that_is_gone_says_nothing(web: Web, run: Callable[..., Crawl]) -> None:
+    web.on("/0", Answer(404, headers={"Retry-After": "100"}))
+    crawl = run(LinkSpider, SOON, start_urls=[web.url("/0"), web.url("/1")])
+    assert crawl.reason == "finished"
+    assert sorted(web.paths()) == ["/0", "/1"]
+
+
 def test_retry_after_outlives_sigkill(
     web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
@@ -137,7 +157,7 @@ def test_what_was_under_way_adds_no_strike(web: Web, run: Callable[..., Crawl]) 
     web.default = Answer(429, delay=0.3)
     crawl = run(
         LinkSpider,
-        {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_COOLDOWN_WAIT": 0.9},
+        {**SOON, "CONCURRENT_REQUESTS_PER_DOMAIN": 8, "FRONTIER_END_WAIT": 0.9},
         start_urls=[web.url(f"/{number}") for number in range(8)],
     )
     assert crawl.reason == "finished"
@@ -153,7 +173,7 @@ def test_a_host_that_is_down_disturbs_nobody(
     port = closed_port(web.name(1))
     down = [f"http://{web.name(1)}:{port}/{number}" for number in range(5)]
     urls = [web.url(f"/{number}") for number in range(20)]
-    settings = {**SOON, "FRONTIER_COOLDOWN_WAIT": 3}
+    settings = {**SOON, "FRONTIER_END_WAIT": 3}
     crawl = run(LinkSpider, settings, start_urls=[*down, *urls])
 
     assert crawl.reason == "finished"
@@ -162,7 +182,8 @@ def test_a_host_that_is_down_disturbs_nobody(
     found = pages()
     assert {found[url].state for url in urls} == {State.DONE}
     assert {(found[url].state, found[url].attempts) for url in down} == {(State.QUEUED, 0)}
-    assert "5 pages of 1 hosts that rest after trouble stay queued: run the crawl again" in crawl.log
+    left = f"5 pages of 1 hosts are left that do not answer or ask for a later visit ({web.name(1)})"
+    assert f"{left}; they stay queued: run the crawl again" in crawl.log
     assert crawl.stats["frontier/pages/queued"] == 5
 
 

@@ -141,6 +141,26 @@ def test_hosts_of_one_address_share_its_clock(
     assert {page.host for url, page in found.items() if "//127." not in url} == {"127.0.0.2", "127.0.0.4"}
 
 
+@pytest.mark.parametrize("key", ["ip", "domain"])
+def test_robots_txt_is_asked_by_the_clock_of_the_unit(web: Web, run: Callable[..., Crawl], key: str) -> None:
+    """By two names of an address; by two names of a domain, one robots.txt leading to the other."""
+    names = ["www.example.com", "alias.example.net" if key == "ip" else "shop.example.com"]
+    if key == "domain":
+        rules = named(web, "shop.example.com", "/rules")
+        web.on("/robots.txt", status=301, headers={"Location": rules})
+    settings = {
+        **SETTINGS,
+        "ROBOTSTXT_OBEY": True,
+        "DOWNLOAD_DELAY": 0.5,
+        "FRONTIER_POLITENESS_KEY": key,
+    }
+    crawl = run(LinkSpider, settings, start_urls=[named(web, name, f"/{name}") for name in names])
+    assert crawl.reason == "finished"
+    assert web.paths().count("/robots.txt") == 2
+    assert {f"/{name}" for name in names} <= set(web.paths())
+    assert min(gaps(web, 0, 1)) >= 0.5 - TOLERANCE
+
+
 def test_a_name_that_does_not_resolve_rests_and_disturbs_nobody(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
@@ -148,7 +168,7 @@ def test_a_name_that_does_not_resolve_rests_and_disturbs_nobody(
         "ADDONS": ADDONS,
         "FRONTIER_POLITENESS_KEY": "ip",
         "FRONTIER_COOLDOWN": 0.3,
-        "FRONTIER_COOLDOWN_WAIT": 1,
+        "FRONTIER_END_WAIT": 1,
     }
     lost = "http://nobody.invalid/"
     crawl = run(LinkSpider, settings, start_urls=[lost, web.url("/")])

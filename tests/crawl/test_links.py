@@ -225,11 +225,42 @@ def test_all_anchors_are_links_if_that_is_wanted(
         Linked(web.url("/true"), INTERNAL | CANONICAL),
         Linked(web.url("/base/one"), INTERNAL),
         Linked(web.url("/two"), INTERNAL),
-        Linked(other, NOFOLLOW),
+        Linked(other),
         Linked(web.url("/area"), INTERNAL),
         Linked(web.url("/mixed"), INTERNAL),
     }
     assert {page.state for page in pages().values()} == {State.DONE, State.SEEN}
+
+
+RELS = """<html><head>{}</head><body><a href="/no" rel="nofollow">.</a> <a href="/ugc" rel="ugc">.</a>
+<a href="/plain">.</a></body></html>"""
+
+
+@pytest.mark.parametrize(
+    ("spider", "settings", "meta", "without_weight"),
+    [
+        (StillSpider, {"FRONTIER_NOFOLLOW_RELS": ["ugc", "sponsored"]}, "", {"/ugc"}),
+        (LinkSpider, {"FRONTIER_OBEY_REL_NOFOLLOW": False}, "", set()),
+        (StillSpider, {}, '<meta name="robots" content="nofollow">', {"/no", "/ugc", "/plain"}),
+        (LinkSpider, {}, '<meta name="robots" content="nofollow">', {"/no", "/ugc", "/plain"}),
+        (LinkSpider, {"FRONTIER_OBEY_NOFOLLOW": False}, '<meta name="robots" content="nofollow">', {"/no"}),
+    ],
+)
+def test_nofollow_takes_the_weight_of_links_as_the_settings_say(
+    web: Web,
+    run: Callable[..., Crawl],
+    links: Callable[..., Any],
+    spider: type[Spider],
+    settings: dict[str, Any],
+    meta: str,
+    without_weight: set[str],
+) -> None:
+    start = web.on("/", body=RELS.format(meta))
+    run(spider, {**ADDON, "FRONTIER_LINKS": "all", **settings}, start_urls=[start])
+    found = {link.url.removeprefix(web.url("")) for link in links()[start] if link.flags & NOFOLLOW}
+    assert found == without_weight
+    followed = {"/no", "/ugc", "/plain"} - without_weight if spider is LinkSpider else set()
+    assert set(web.paths()) == {"/", *followed}
 
 
 def test_anchors_and_what_is_followed_are_one_graph(

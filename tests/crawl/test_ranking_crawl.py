@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import signal
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,10 @@ from scrapy import Spider
 from server import Answer
 
 from scrapy_frontier.core import keys
+from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.scorer import PageRank, Scorer
 from scrapy_frontier.core.store import Store
+from scrapy_frontier.extensions import ranking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -189,11 +193,89 @@ class Broken(PageRank):
         raise ArithmeticError("no rank today")
 
 
-def test_a_ranking_that_fails_is_told_and_the_crawl_goes_on(web: Web, run: Callable[..., Crawl]) -> None:
+def test_a_ranking_that_fails_is_told_once_and_the_crawl_goes_on(web: Web, run: Callable[..., Crawl]) -> None:
     seed = web.link("/", "/next", delay=0.6)
+    web.link("/next", delay=0.6)
     settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Broken", "FRONTIER_RANK_INTERVAL": 0.1}
     crawl = run(FollowSpider, settings, start_urls=[seed])
     assert crawl.reason == "finished"
-    assert "The ranking failed" in crawl.log
+    assert crawl.log.count("The ranking failed") == 1
     assert "no rank today" in crawl.log
+    assert crawl.stats["frontier/errors"] == 1
     assert web.paths() == ["/", "/next"]
+
+
+class Jealous(PageRank):
+    """Ranks for longer than the pause between two rankings, and bears no other beside itself."""
+
+    def rank(self, *graph: Any, stop: Any = None, clock: Any = None) -> Any:
+        time.sleep(0.3)
+        threads = [thread.name for thread in threading.enumerate()]
+        if threads.count("frontier-ranking") != 1:
+            raise RuntimeError(f"others rank too: {threads}")
+        return super().rank(*graph, stop=stop, clock=clock)
+
+
+def test_never_two_rankings_at_once(web: Web, run: Callable[..., Crawl]) -> None:
+    """It is due again long before it has ended, and nothing but the one that runs keeps it from beginning."""
+    seed = web.link("/", "/next", delay=1.5)
+    web.link("/next", delay=1.5)
+    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Jealous", "FRONTIER_RANK_INTERVAL": 0.05}
+    crawl = run(RestlessSpider, settings, start_urls=[seed])
+    assert crawl.reason == "finished"
+    assert "others rank too" not in crawl.log
+    assert crawl.stats["frontier/rank/runs"] >= 2
+
+
+class RestlessSpider(FollowSpider):
+    """Lets rankings follow each other without a pause."""
+
+    name = "restless"
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        ranking.REST = 0
+
+
+class Lazy(PageRank):
+    """Takes a while with every step of the rows that move, and says so."""
+
+    def told(self, nodes: Any) -> Any:
+        logging.getLogger(__name__).info("rows move")
+        time.sleep(0.1)
+        return super().told(nodes)
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
+def test_an_end_while_rows_move_leaves_nothing_half_done(
+    web: Web, start: Callable[..., Crawl], tmp_path: Path, end: signal.Signals
+) -> None:
+    """Some rows stand where the ranking wants them and others do not; each stands in one place."""
+    chance = random.Random(3)
+    every = [f"/{number}" for number in range(MANY * 4)]
+    for path in every:
+        web.link(path, *chance.choices(every, k=5))
+    seed = web.link("/", *every)
+    settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Lazy", "CONCURRENT_REQUESTS": 4}
+    crawl = start(FollowSpider, settings, start_urls=[seed])
+    waited = time.monotonic() + 60
+    while crawl.log.count("rows move") < 3:
+        assert time.monotonic() < waited
+        time.sleep(0.01)
+    crawl.kill(end)
+    assert "Ranked " not in crawl.log
+    assert len(web.visits) < len(every)
+    store = Store(tmp_path / "frontier")
+    assert list(Check(store, None, time.time()).run()) == []
+    assert store.get(keys.RANKING) is None  # it is not done
+    store.close()
+
+    again = start(FollowSpider, {**settings, "FRONTIER_SCORER": "pagerank"}, start_urls=[seed])
+    assert again.wait().reason == "finished"
+    assert "Traceback" not in again.log
+    assert again.stats["frontier/rank/runs"] >= 1
+    assert set(web.paths()) == {"/", *every}
+    assert len(web.visits) <= 1 + len(every) + 4  # those in flight
+    store = Store(tmp_path / "frontier")
+    assert list(Check(store, None, time.time()).run()) == []
+    store.close()

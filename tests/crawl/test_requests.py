@@ -4,28 +4,32 @@ from __future__ import annotations
 
 import json
 import string
+from dataclasses import dataclass
 from datetime import date, datetime, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import attrs
+import numpy
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from scrapy import FormRequest, Request, Spider
-from scrapy.http import JsonRequest, Response, XmlRpcRequest
+from scrapy import Field, FormRequest, Item, Request, Spider
+from scrapy.http import HtmlResponse, JsonRequest, Response, XmlRpcRequest
+from scrapy.linkextractors import LinkExtractor
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
 from scrapy_frontier import requests
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store import Store
+from scrapy_frontier.plain import Unstorable, from_plain, to_plain
 from scrapy_frontier.requests import (
     Codec,
     Unreadable,
-    Unstorable,
-    from_plain,
     meta_record,
     plain_fingerprint,
-    to_plain,
 )
 
 if TYPE_CHECKING:
@@ -246,6 +250,67 @@ def test_plain_data_comes_back_from_json_with_its_types(value: Any) -> None:
     found = from_plain(json.loads(json.dumps(to_plain(value))))
     assert found == value
     assert repr(typed(found)) == repr(typed(value))
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Size(IntEnum):
+    LARGE = 3
+
+
+class Book(Item):
+    title = Field()
+    parts = Field()
+
+
+@dataclass(frozen=True)
+class Price:
+    amount: Decimal
+    when: date | None = None
+
+
+@attrs.define
+class Shop:
+    name: str
+    prices: list[Price]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Colour.RED,
+        Size.LARGE,
+        Decimal("1.10"),
+        Book(title="T", parts=[Book(title="t"), {1}]),
+        Price(Decimal(1), date(2020, 1, 2)),
+        Shop("S", [Price(Decimal(2))]),
+        {Colour.RED: (Size.LARGE, Book())},
+    ],
+    ids=repr,
+)
+def test_items_and_the_like_come_back(value: Any) -> None:
+    found = CODEC.decode(URL, 0, CODEC.encode(Request(URL, meta={"value": value}))).meta["value"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_text_of_parsers_comes_back_as_text() -> None:
+    response = HtmlResponse(URL, body=b"<a href='/b'>a <b>link</b></a>")
+    meta = {"link_text": LinkExtractor().extract_links(response)[0].text, "n": numpy.float64(0.5)}
+    found = CODEC.decode(URL, 0, CODEC.encode(Request(URL, meta=meta))).meta
+    assert found == {"link_text": "a link", "n": 0.5}
+    assert [type(each) for each in found.values()] == [str, float]
+
+
+@pytest.mark.parametrize(
+    "path", ["os.system", "subprocess.Popen", "builtins.dict", "scrapy.Spider", "no.such"]
+)
+def test_a_record_makes_nothing_but_items(path: str) -> None:
+    payload = json.dumps({"meta": {"x": {"!": "item", "class": path, "v": {}}}}).replace(" ", "")
+    with pytest.raises(Unreadable):
+        CODEC.decode(URL, 0, payload.encode())
 
 
 def typed(value: Any) -> Any:

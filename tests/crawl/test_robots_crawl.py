@@ -173,12 +173,12 @@ def test_outside_the_visit_time_nothing_is_fetched(web: Web, run: Run, pages: Pa
     now = time.gmtime()
     hours = f"{(now.tm_hour + 2) % 24:02}00-{(now.tm_hour + 4) % 24:02}00"
     web.on(ROBOTS, robots(f"Visit-time: {hours}"))
-    settings = {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 1}
+    settings = {**OBEY, "FRONTIER_END_WAIT": 1}
     crawl = run(LinkSpider, settings, start_urls=[*many(web, 3), web.url("/", 1)])
     assert web.paths(0) == [ROBOTS]
     assert web.paths(1) == [ROBOTS, "/"]
     assert [pages()[url].state for url in many(web, 3)] == [State.QUEUED] * 3
-    assert "FRONTIER_ROBOTS_PATIENCE" in crawl.log
+    assert "FRONTIER_END_WAIT" in crawl.log
 
 
 # -- what cannot be read -------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_a_host_whose_file_cannot_be_read_sees_nothing_else(
 ) -> None:
     web.on(ROBOTS, answer, host=0)
     urls = many(web, 20, 0)
-    settings = {**OBEY, "FRONTIER_ROBOTS_TIMEOUT": 1, "FRONTIER_ROBOTS_PATIENCE": 2}
+    settings = {**OBEY, "FRONTIER_ROBOTS_TIMEOUT": 1, "FRONTIER_END_WAIT": 2}
     crawl = run(LinkSpider, settings, start_urls=[*urls, *many(web, 20, 1)])
     assert set(web.paths(0)) == {ROBOTS}
     assert len(web.paths(1)) == 21
@@ -209,7 +209,7 @@ def test_a_host_whose_file_cannot_be_read_sees_nothing_else(
     assert {page.state for url, page in pages().items() if url in urls} == {State.QUEUED}
     assert {page.attempts for url, page in pages().items() if url in urls} == {0}
     assert crawl.stats["frontier/robots/unreachable"] == 1
-    assert "still queued" in crawl.log
+    assert "they stay queued: run the crawl again" in crawl.log
     assert "Traceback" not in crawl.log
 
 
@@ -229,7 +229,7 @@ def hurried() -> float:
 
 def test_it_is_asked_again_and_then_the_pages_come(web: Web, run: Run) -> None:
     web.on(ROBOTS, Answer(503), Answer(503), robots("Disallow: /3"))
-    crawl = run(HurriedSpider, {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 9000}, start_urls=many(web, 5))
+    crawl = run(HurriedSpider, {**OBEY, "FRONTIER_END_WAIT": 9000}, start_urls=many(web, 5))
     assert web.paths()[:3] == [ROBOTS] * 3
     first, second, third = web.times()[:3]
     assert second - first >= 0.6 - TOLERANCE
@@ -244,7 +244,7 @@ def test_what_failed_is_known_to_the_next_run(web: Web, run: Run, start: Callabl
     crawl = start(LinkSpider, OBEY, start_urls=many(web, 3))
     wait_for(lambda: "cannot be read" in crawl.log)
     crawl.kill()
-    run(LinkSpider, {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 0}, start_urls=many(web, 3))
+    run(LinkSpider, {**OBEY, "FRONTIER_END_WAIT": 0}, start_urls=many(web, 3))
     assert web.paths() == [ROBOTS]
 
 
@@ -266,6 +266,97 @@ def test_the_next_run_asks_nobody_again(web: Web, run: Run) -> None:
     assert min(web.gaps()) >= 0.3 - TOLERANCE
     assert crawl.stats["frontier/robots/read"] == 1
     assert "robotstxt/request_count" not in crawl.stats
+
+
+_TOMORROW = _BEGAN + 90_000
+
+
+def tomorrow() -> float:
+    return _TOMORROW + (time.time() - _BEGAN)
+
+
+class TomorrowSpider(LinkSpider):
+    """Comes a day and an hour later."""
+
+    name = "tomorrow"
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.tomorrow"}
+
+
+def test_the_file_of_yesterday_is_only_sent_again_if_it_changed(web: Web, run: Run, pages: Pages) -> None:
+    first = robots("Disallow: /1")
+    validators = {"ETag": '"one"', "Last-Modified": "Sat, 21 Nov 2026 00:00:00 GMT"}
+    first.headers.update(validators)
+    web.on(ROBOTS, first, Answer(304))
+    run(LinkSpider, OBEY, start_urls=[web.url("/0")])
+    run(TomorrowSpider, OBEY, start_urls=many(web, 3))
+    assert web.paths() == [ROBOTS, "/0", ROBOTS, "/2"]
+    asked = [visit.headers for visit in web.visits if visit.path == ROBOTS]
+    assert "if-none-match" not in asked[0]
+    assert asked[1]["if-none-match"] == '"one"'
+    assert asked[1]["if-modified-since"] == validators["Last-Modified"].lower()
+    assert pages()[web.url("/1")].reason == f"robots.txt of {web.url('')}: Disallow: /1 (line 2)"
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_host_that_asks_for_less_gets_less_although_an_old_file_is_there(
+    web: Web, run: Run, status: int
+) -> None:
+    busy = Answer(status, headers={"Retry-After": "3"})
+    web.on(ROBOTS, robots("Disallow: /1"), busy)
+    run(LinkSpider, OBEY, start_urls=[web.url("/0")])
+    crawl = run(TomorrowSpider, OBEY, start_urls=many(web, 3))
+    assert crawl.reason == "finished"
+    assert web.paths() == [ROBOTS, "/0", ROBOTS, "/2"]
+    assert web.gaps()[-1] >= 3 - TOLERANCE
+
+
+class NextMonthSpider(LinkSpider):
+    """Comes 31 days later."""
+
+    name = "next month"
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.next_month"}
+
+
+def next_month() -> float:
+    return time.time() + 31 * 86_400
+
+
+def test_a_file_that_could_not_be_read_for_thirty_days_counts_as_none(web: Web, run: Run) -> None:
+    web.on(ROBOTS, status=503)
+    settings = {**OBEY, "FRONTIER_END_WAIT": 0}
+    run(LinkSpider, settings, start_urls=[web.url("/")])
+    run(TomorrowSpider, settings, start_urls=[web.url("/")])
+    assert web.paths() == [ROBOTS, ROBOTS]
+    run(NextMonthSpider, settings, start_urls=[web.url("/")])
+    assert web.paths() == [ROBOTS, ROBOTS, ROBOTS, "/"]
+
+
+class SlowSpider(LinkSpider):
+    """Takes three hours for each page."""
+
+    name = "slow"
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.slow", "FRONTIER_LEASE_TIMEOUT": 1e7}
+
+    def parse(self, response: Response) -> Any:
+        global _slept
+        _slept += 3 * 3600.0
+
+
+_slept = 0.0
+
+
+def slow() -> float:
+    return time.time() + _slept
+
+
+def test_a_long_crawl_asks_again_every_day(web: Web, run: Run, pages: Pages) -> None:
+    web.on(ROBOTS, robots(), robots("Disallow: /11"))
+    settings = {**OBEY, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    run(SlowSpider, settings, start_urls=many(web, 12))
+    assert web.paths()[:9] == [ROBOTS, *(f"/{n}" for n in range(8))]
+    assert web.paths().count(ROBOTS) == 2
+    assert "/11" not in web.paths()
+    assert pages()[web.url("/11")].state is State.EXCLUDED
 
 
 def test_redirects_are_followed_across_hosts_each_by_its_own_clock(web: Web, run: Run) -> None:
@@ -379,7 +470,7 @@ def test_in_one_slot_a_file_that_cannot_be_read_stops_its_own_site_only(
     web: Web, run: Run, pages: Pages
 ) -> None:
     web.on(ROBOTS, status=503, host=1)
-    settings = {**OBEY, "FRONTIER_ROBOTS_PATIENCE": 1, "FRONTIER_MAX_ATTEMPTS": 3}
+    settings = {**OBEY, "FRONTIER_END_WAIT": 1, "FRONTIER_MAX_ATTEMPTS": 3}
     crawl = run(SlotSpider, {**settings, "CLOSESPIDER_TIMEOUT": 6}, urls=[*many(web, 3, 1), *many(web, 3, 0)])
     assert sorted(web.paths(0)) == ["/0", "/1", "/2", ROBOTS]
     assert web.paths(1) == [ROBOTS]

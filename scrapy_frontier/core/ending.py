@@ -1,0 +1,63 @@
+"""When a crawl ends although pages are left, because nobody may ask for them for a while.
+
+Hosts that rest after trouble, whose robots.txt cannot be read, or that ask for other hours or a long delay
+would keep a crawl open for days. What the user ordered is another matter: a delay of the settings is waited
+for however long it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from .delays import UNASKED, deciding
+from .hosts import FOREVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .hosts import Host
+
+
+class Left(NamedTuple):
+    """What a crawl leaves queued when it ends: so many pages of so many hosts, some ``names`` of those, and
+    when the ``first`` may be asked."""
+
+    pages: int
+    hosts: int
+    names: tuple[str, ...]
+    first: float  # POSIX seconds
+
+
+def shut_until(host: Host, now: float) -> float:
+    """Until when *host* wants not to be asked, or cannot be; 0 where it may be asked as the settings say."""
+    until = host.cooldown.until if host.cooldown is not None else 0.0
+    if host.held_until < FOREVER:  # else somebody is about to find out
+        until = max(until, host.held_until)
+    if host.ready_at > now and host.is_asked and deciding(host.asked).source not in UNASKED:
+        until = max(until, host.ready_at)
+    return until if until > now else 0.0
+
+
+def first_to_open(hosts: Iterable[Host], now: float) -> float | None:
+    """When the first host with pages may be asked, `FOREVER` if there is none; None where one may be asked
+    already, or is. O(hosts) where all are shut."""
+    first = FOREVER
+    for host in hosts:
+        if host.in_flight:
+            return None
+        if host.heads and not host.is_blocked:
+            until = shut_until(host, now)
+            if not until:
+                return None
+            first = min(first, until)
+    return first
+
+
+def left_behind(hosts: Iterable[Host], now: float, otherwise: float) -> Left:
+    """The queued pages of *hosts*; those of a host that is not shut wait until *otherwise*."""
+    found = [
+        (shut_until(host, now) or otherwise, host) for host in hosts if host.queued and not host.is_blocked
+    ]
+    names = tuple(sorted(host.name for _, host in found)[:5])
+    first = min((until for until, _ in found), default=now)
+    return Left(sum(host.queued for _, host in found), len(found), names, first)

@@ -1,0 +1,164 @@
+"""Plain data as JSON and back: what the values in ``meta``, ``cb_kwargs`` and the like may be.
+
+Never pickle: reading names classes to import, and makes nothing but items and members of enumerations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from base64 import b64decode, b64encode
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from scrapy import Item
+from scrapy.utils.misc import load_object
+from scrapy.utils.python import global_object_name
+
+TAGGED = b'"!":'  # stands in the text of all data that has a tag
+_TAG = "!"
+_SCALARS = (str, int, float, bool, type(None))
+dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_quote = json.encoder.encode_basestring
+
+
+class Unstorable(ValueError):
+    """A request holds something that is not plain data, or a callback that is no method of the spider."""
+
+
+def to_plain(value: Any) -> Any:
+    """*value* as JSON can hold it, types kept by tags; raise `Unstorable` for anything but plain data.
+
+    Text and numbers of a class of their own come back as plain ones: link extractors and parsers make such
+    text, and a `CrawlSpider` puts it into ``meta``.
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if kind is dict:
+        if all(type(key) is str and key != _TAG for key in value):
+            return {key: to_plain(item) for key, item in value.items()}
+        return {_TAG: "dict", "v": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+    if kind is list:
+        return [to_plain(item) for item in value]
+    if kind is tuple:
+        return {_TAG: "tuple", "v": [to_plain(item) for item in value]}
+    if kind is set or kind is frozenset:
+        return {_TAG: kind.__name__, "v": sorted((to_plain(item) for item in value), key=repr)}
+    if kind is bytes:
+        return {_TAG: "bytes", "v": b64encode(value).decode()}
+    if kind is datetime or kind is date:
+        return {_TAG: kind.__name__, "v": value.isoformat()}
+    return _rare_to_plain(value, kind)
+
+
+def _rare_to_plain(value: Any, kind: type) -> Any:
+    if isinstance(value, Enum):
+        return {_TAG: "enum", "class": class_path(kind), "v": value.name}
+    if kind is Decimal:
+        return {_TAG: "Decimal", "v": str(value)}
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    names = list(value) if isinstance(value, Item) else _field_names(kind)
+    if names is None:
+        raise Unstorable(f"{global_object_name(kind)} is not plain data")
+    get = value.__getitem__ if isinstance(value, Item) else value.__getattribute__
+    fields = {name: to_plain(get(name)) for name in names}
+    return {_TAG: "item", "class": class_path(kind), "v": fields}
+
+
+def _field_names(cls: type) -> list[str] | None:
+    """The attributes of items of *cls*, a dataclass or a class made by attrs; None for any other class."""
+    if dataclasses.is_dataclass(cls):
+        return [field.name for field in dataclasses.fields(cls)]
+    attributes = getattr(cls, "__attrs_attrs__", None)
+    return None if attributes is None else [attribute.name for attribute in attributes]
+
+
+def class_path(cls: type) -> str:
+    """The path by which *cls* can be imported again; raise `Unstorable` if there is none."""
+    path = global_object_name(cls)
+    try:
+        found = load_object(path)
+    except (ImportError, NameError, ValueError):
+        found = None
+    if found is not cls:
+        raise Unstorable(f"class {path} cannot be imported again")
+    return path
+
+
+def from_plain(value: Any) -> Any:
+    """The inverse of `to_plain`; raise `ValueError` on an unknown tag."""
+    if type(value) is list:
+        return [from_plain(item) for item in value]
+    if type(value) is not dict:
+        return value
+    if _TAG not in value:
+        return {key: from_plain(item) for key, item in value.items()}
+    tag = value[_TAG]
+    if tag == "item" or tag == "enum":
+        return _instance(load_object(value["class"]), value["v"])
+    return _untag(tag, value.get("v"))
+
+
+def _instance(cls: Any, value: Any) -> Any:
+    """The member *value* of an enumeration, or an item of *cls* with these fields: no method of it runs."""
+    if isinstance(cls, type):
+        if issubclass(cls, Enum):
+            return cls[value]
+        fields = {name: from_plain(field) for name, field in value.items()}
+        if issubclass(cls, Item):
+            return cls(fields)
+        if _field_names(cls) is not None:
+            item = cls.__new__(cls)
+            for name, field in fields.items():
+                object.__setattr__(item, name, field)
+            return item
+    raise ValueError(f"{cls!r} is no class of items")
+
+
+def _untag(tag: str, value: Any) -> Any:
+    match tag:
+        case "dict":
+            return {from_plain(key): from_plain(item) for key, item in value}
+        case "tuple":
+            return tuple(from_plain(item) for item in value)
+        case "set":
+            return {from_plain(item) for item in value}
+        case "frozenset":
+            return frozenset(from_plain(item) for item in value)
+        case "bytes":
+            return b64decode(value, validate=True)
+        case "datetime":
+            return datetime.fromisoformat(value)
+        case "date":
+            return date.fromisoformat(value)
+        case "Decimal":
+            return Decimal(value)
+    raise ValueError(f"unknown tag {tag!r}")
+
+
+def dict_text(value: dict[Any, Any]) -> str:
+    """``dumps(to_plain(value))``, with a short way for the usual flat ``meta``."""
+    parts = []
+    for key, item in value.items():
+        kind = type(item)
+        if type(key) is not str or key == _TAG:
+            break
+        if kind is str:
+            parts.append(f"{_quote(key)}:{_quote(item)}")
+        elif kind is int:
+            parts.append(f"{_quote(key)}:{item}")
+        elif kind is bool:
+            parts.append(f"{_quote(key)}:{'true' if item else 'false'}")
+        else:
+            break
+    else:
+        return "{" + ",".join(parts) + "}"
+    return dumps(to_plain(value))

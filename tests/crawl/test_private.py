@@ -1,0 +1,160 @@
+"""What public pages, robots.txt and sitemaps lead to: nothing in a private network is asked for.
+
+The servers all are on loopback; for these crawls 127.0.0.3 is the private network and all else public.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy.resolver import CachingThreadedResolver
+from test_politeness import LinkSpider
+from twisted.internet.defer import Deferred, succeed
+
+from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.downloadermiddlewares import private, redirect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Crawl
+    from server import Web
+
+    from scrapy_frontier.core.records import Page
+
+    Run = Callable[..., Crawl]
+    Pages = Callable[[], dict[str, Page]]
+
+ROBOTS = "/robots.txt"
+NAMES = {
+    "outside.example": "127.0.0.2",
+    "inside.example": "127.0.0.3",
+    "www.outside.example": "127.0.0.3",
+    "cdn.example": "127.0.0.4",
+}
+OBEY = {
+    "SCHEDULER": None,
+    "ADDONS": {"scrapy_frontier.Addon": 500},
+    "ROBOTSTXT_OBEY": True,
+    "DNS_RESOLVER": "test_private.Resolver",
+    "FRONTIER_END_WAIT": 0,
+}
+
+
+class Resolver(CachingThreadedResolver):
+    """Knows `NAMES`, and asks nobody."""
+
+    def getHostByName(self, name: str, timeout: Any = ()) -> Deferred[str]:  # noqa: N802 - Twisted's name
+        return succeed(NAMES.get(name, name))
+
+
+class OutsideSpider(LinkSpider):
+    """Sees all of loopback but one address as the internet."""
+
+    name = "outside"
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
+        for module in (private, redirect):
+            module.is_private = _is_inside  # type: ignore[attr-defined]
+        return super().from_crawler(crawler, *args, **kwargs)
+
+
+def _is_inside(host: str) -> bool:
+    return host == "127.0.0.3"
+
+
+def named(web: Web, name: str, path: str) -> str:
+    host = int(NAMES[name].rpartition(".")[2]) - 2
+    return web.url(path, host).replace(web.name(host), name)
+
+
+def test_a_redirect_asks_nothing_of_a_private_host_not_even_its_robots_txt(
+    web: Web, run: Run, pages: Pages
+) -> None:
+    secret = named(web, "inside.example", "/secret")
+    web.on("/", status=302, headers={"Location": secret})
+    crawl = run(OutsideSpider, OBEY, start_urls=[named(web, "outside.example", "/")])
+    assert crawl.reason == "finished", crawl.log
+    assert web.paths(0) == [ROBOTS, "/"]
+    assert web.paths(1) == []
+    kept = pages()[secret]
+    assert kept.state is State.EXCLUDED
+    assert kept.reason == "a public page led to it, and its address is private (127.0.0.3)"
+
+
+def test_a_redirect_to_another_public_host_asks_its_robots_txt(web: Web, run: Run) -> None:
+    web.on("/", status=302, headers={"Location": named(web, "cdn.example", "/open")})
+    run(OutsideSpider, OBEY, start_urls=[named(web, "outside.example", "/")])
+    assert web.paths(2) == [ROBOTS, "/open"]
+
+
+def test_a_private_host_that_the_spider_names_is_crawled_all_the_same(
+    web: Web, run: Run, pages: Pages
+) -> None:
+    secret, seed = (named(web, "inside.example", path) for path in ("/secret", "/seed"))
+    web.on("/", status=302, headers={"Location": secret})
+    run(OutsideSpider, OBEY, start_urls=[named(web, "outside.example", "/"), seed])
+    assert web.paths(1) == [ROBOTS, "/seed"]
+    assert pages()[secret].state is State.EXCLUDED
+
+
+def test_private_networks_may_be_allowed(web: Web, run: Run) -> None:
+    web.on("/", status=302, headers={"Location": named(web, "inside.example", "/secret")})
+    settings = {**OBEY, "FRONTIER_ALLOW_PRIVATE": True}
+    run(OutsideSpider, settings, start_urls=[named(web, "outside.example", "/")])
+    assert web.paths(1) == [ROBOTS, "/secret"]
+
+
+def test_a_refresh_asks_nothing_of_a_private_host(web: Web, run: Run) -> None:
+    secret = named(web, "inside.example", "/secret")
+    web.on("/meta", body=f'<html><head><meta http-equiv="refresh" content="0;url={secret}"></head></html>')
+    web.on("/header", headers={"Refresh": f"0;url={secret}1"})
+    run(
+        OutsideSpider, OBEY, start_urls=[named(web, "outside.example", path) for path in ("/meta", "/header")]
+    )
+    assert len(web.paths(0)) == 3
+    assert web.paths(1) == []
+
+
+def test_a_canonical_page_asks_nothing_of_a_private_host(web: Web, run: Run) -> None:
+    """That of a host and of the same with ``www.`` in front are one site, and may be two addresses."""
+    twin = named(web, "www.outside.example", "/twin")
+    web.on("/", headers={"Link": f'<{twin}>; rel="canonical"'})
+    run(OutsideSpider, OBEY, start_urls=[named(web, "outside.example", "/")])
+    assert web.paths(0) == [ROBOTS, "/"]
+    assert web.paths(1) == []
+
+
+@pytest.mark.parametrize("literal", [False, True], ids=["name", "address"])
+def test_a_robots_txt_that_leads_into_a_private_network_is_one_nobody_can_read(
+    web: Web, run: Run, pages: Pages, literal: bool
+) -> None:
+    target = web.url("/rules", 1) if literal else named(web, "inside.example", "/rules")
+    web.on(ROBOTS, status=301, headers={"Location": target})
+    page = named(web, "outside.example", "/page")
+    crawl = run(OutsideSpider, OBEY, start_urls=[page])
+    assert web.paths(0) == [ROBOTS]
+    assert web.paths(1) == []
+    assert pages()[page].state is State.QUEUED
+    assert "its address is private" in crawl.log
+
+
+def test_a_sitemap_line_asks_nothing_of_a_private_host(web: Web, run: Run, pages: Pages) -> None:
+    secret = named(web, "inside.example", "/secret.xml")
+    shared = named(web, "cdn.example", "/map.txt")
+    web.on(ROBOTS, body=f"User-agent: *\nSitemap: {secret}\nSitemap: {shared}\n")
+    web.on("/map.txt", body=named(web, "outside.example", "/listed"), host=2)
+    settings = {**OBEY, "FRONTIER_SITEMAPS": True}
+    run(OutsideSpider, settings, start_urls=[named(web, "outside.example", "/")])
+    assert web.paths(1) == []
+    assert "/listed" in web.paths(0)
+    assert pages()[secret].state is State.EXCLUDED
+
+
+def test_a_site_in_the_private_network_may_have_its_sitemap_there_too(web: Web, run: Run) -> None:
+    web.on(ROBOTS, body=f"User-agent: *\nSitemap: {named(web, 'www.outside.example', '/map.txt')}\n", host=1)
+    settings = {**OBEY, "FRONTIER_SITEMAPS": True}
+    run(OutsideSpider, settings, start_urls=[named(web, "inside.example", "/")])
+    assert "/map.txt" in web.paths(1)

@@ -1,0 +1,124 @@
+"""What real spiders do: the frontier must lose nothing of it that Scrapy's own scheduler keeps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Field, FormRequest, Item, Request, Spider
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+from server import links
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from conftest import Crawl
+    from scrapy.http import Response
+    from server import Web
+
+
+class RuleSpider(CrawlSpider):
+    name = "rules"
+    rules = (Rule(LinkExtractor(), callback="parse_page", follow=True),)
+
+    def __init__(self, url: str) -> None:
+        self.start_urls = [url]
+        super().__init__()
+
+    def parse_page(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "text": response.meta["link_text"]}
+
+
+def test_requests_of_rules_are_on_disk(web: Web, run: Callable[..., Crawl]) -> None:
+    """A link extractor makes text of a class of lxml's, and the rule puts it into ``meta``."""
+    url = web.link("/", *(f"/{number}" for number in range(30)))
+    first = run(RuleSpider, {"CLOSESPIDER_PAGECOUNT": 3, "CONCURRENT_REQUESTS": 1}, url=url)
+    assert "scheduler/unserializable" not in first.stats
+    second = run(RuleSpider, url=url)
+    assert sorted(web.paths()) == sorted(["/", *(f"/{number}" for number in range(30))])
+    assert first.stats.get("item_scraped_count", 0) + second.stats["item_scraped_count"] == 30
+
+
+class Book(Item):
+    title = Field()
+    price = Field()
+
+
+class ItemSpider(Spider):
+    """Hands an item from page to page, as spiders do whose items stand on several pages."""
+
+    name = "items"
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.start_urls = [url]
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number, link in enumerate(response.css("a::attr(href)").getall()):
+            book = Book(title=link)
+            yield response.follow(link, self.parse_price, cb_kwargs={"book": book}, priority=-number)
+
+    def parse_price(self, response: Response, book: Book) -> Iterator[Any]:
+        book["price"] = 1
+        assert response.url.endswith(book["title"])
+        yield book
+
+
+def test_items_that_requests_carry_survive_a_restart(web: Web, run: Callable[..., Crawl]) -> None:
+    url = web.link("/", *(f"/{number}" for number in range(30)))
+    first = run(ItemSpider, {"CLOSESPIDER_PAGECOUNT": 3, "CONCURRENT_REQUESTS": 1}, url=url)
+    second = run(ItemSpider, url=url)
+    assert len(web.visits) == 31
+    assert first.stats.get("item_scraped_count", 0) + second.stats["item_scraped_count"] == 30
+
+
+class LoginSpider(Spider):
+    """Starts at a page that shows its links to who is logged in, and logs in from there."""
+
+    name = "login"
+
+    def __init__(self, url: str, every_run: bool = False) -> None:
+        super().__init__()
+        self.url = url
+        self.every_run = every_run
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.url, dont_filter=True, meta={"frontier_every_run": True} if self.every_run else {})
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield FormRequest.from_response(
+            response, formdata={"user": "ann"}, callback=self.parse_account, dont_filter=self.every_run
+        )
+
+    def parse_account(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="a", callback=self.parse_page)
+
+    def parse_page(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url}
+
+
+def put_up_login(web: Web) -> str:
+    url = web.on("/", body="<form method=post action=/login><input name=user></form>" + links("/1", "/2"))
+    web.on("/login", status=302, headers={"Location": "/", "Set-Cookie": "user=ann"})
+    return url
+
+
+def test_the_answer_of_a_form_is_fetched_though_its_page_is_known(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    crawl = run(LoginSpider, url=put_up_login(web))
+    assert sorted(web.paths()) == ["/", "/", "/1", "/2", "/login"]
+    assert [visit.cookie for visit in web.visits] == ["", "", *["user=ann"] * 3]
+    assert crawl.reason == "finished"
+
+
+def test_a_seed_that_is_wanted_in_every_run_logs_in_again(web: Web, run: Callable[..., Crawl]) -> None:
+    """Cookies do not outlive a run, and a login page that is known would leave the next one without."""
+    url, few = put_up_login(web), {"CLOSESPIDER_PAGECOUNT": 2, "CONCURRENT_REQUESTS": 1}
+    run(LoginSpider, few, url=url, every_run=True)
+    assert len(web.visits) == 3
+    run(LoginSpider, url=url, every_run=True)
+    assert sorted(web.paths()) == sorted(["/", "/login", "/"] * 2 + ["/1", "/2"])
+    seeds_once = len(web.visits)
+    run(LoginSpider, url=url)
+    assert len(web.visits) == seeds_once
