@@ -235,7 +235,8 @@ def main():
         ["links", hub, "--in"],
         ["top", "--limit", "0"],
     ):
-        wrong += [f"{' '.join(arguments)} {each}" for each in check_ends(store, arguments)]
+        if not options.only:
+            wrong += [f"{' '.join(arguments)} {each}" for each in check_ends(store, arguments)]
     print("\n| command | seconds | MB | of it anonymous | widest line |\n| --- | --- | --- | --- | --- |")
     for name, arguments in commands(work, hub, last):
         if options.only and not any(name.startswith(each) for each in options.only):
@@ -249,7 +250,8 @@ def main():
         print(f"| {name} | {seconds:.1f} | {peak:.0f} | {anonymous:.0f} | {shown} |", flush=True)
         if code or "Traceback" in said or (is_text and width > 80):
             wrong.append(f"{name}: exit code {code}, {width} columns, {said[-300:]}")
-    fine = "Text fits 80 columns; `| head -1` and Ctrl-C end without a traceback."
+    ends = "" if options.only else "; `| head -1` and Ctrl-C end without a traceback"
+    fine = f"Text fits 80 columns{ends}."
     print("\n" + "\n".join(wrong or [fine]))
     if options.keep:
         shutil.copytree(store, options.keep)

@@ -2,8 +2,9 @@
 
 The bare loop has its matrix ready, and is given the number of sweeps after which the proven bound
 damping / (1 - damping) * change first meets 1e-6, found beforehand in float64. Ours includes checks, building
-the transpose, and a proven error bound. Medians of alternating runs; "true" is the L1 distance to an exact
-run.
+the transpose, and a proven error bound. Medians of the processor seconds of alternating runs, which a busy
+machine changes least: by the clock, what takes longer than a time slice also waits for its next one. "true"
+is the L1 distance to an exact run.
 
     python benchmarks/rank_speed.py [--folder FOLDER] [NAME ...]
 """
@@ -53,9 +54,9 @@ def bare(matrix, sweeps):
 
 
 def timed(call):
-    started = time.perf_counter()
+    started = time.process_time()
     result = call()
-    return time.perf_counter() - started, result
+    return time.process_time() - started, result
 
 
 def main():

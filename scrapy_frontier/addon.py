@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
@@ -23,7 +23,13 @@ REPLACED = {
     f"{_OURS}.redirect.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
 }
 EXTENSIONS = {"scrapy_frontier.extensions.ranking.RankingExtension": 0}
-SETTINGS = {"FRONTIER_SCORER": "mixed", "FRONTIER_SESSION_IDS": "strip"}
+SETTINGS: dict[str, Any] = {
+    "FRONTIER_SCORER": "mixed",
+    "FRONTIER_SESSION_IDS": "strip",
+    # By Scrapy's 5 MB two pages of 3 MB in their callbacks stop all other hosts until one is through. The
+    # scheduler counts pages until their callbacks end, so CONCURRENT_REQUESTS already bounds what piles up.
+    "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 50_000_000,
+}
 SPIDER_MIDDLEWARES = {
     "scrapy_frontier.duplicates.DuplicatesMiddleware": 940,  # behind the next: links it drops are recorded
     "scrapy_frontier.FrontierSpiderMiddleware": 950,

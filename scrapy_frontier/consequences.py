@@ -15,24 +15,29 @@ from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import safe_url_string
 
+from . import compat
 from .core.chains import is_same_site
 from .core.directives import rel_tokens, shared_rel
 from .core.hosts import host_of
 from .core.urls import escaped_fragment
+from .downloadermiddlewares.directives import nofollow_reason
 from .downloadermiddlewares.redirect import is_from_private
 from .flights import may_be_called_again
+from .heads import is_text
 from .notes import count
 from .requests import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED, page_key, plain_fingerprint
 from .runtime import flight_of, runtime_of
 from .settings import FrontierSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Generator, Iterable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
 MARK = "frontier_noindex"  # the field of an item from a page with noindex
+AT_A_TIME = 300  # links, 3 ms
+_NO_TYPES: frozenset[str] = frozenset()
 _KEPT, _DROPPED, _MARKED = range(3)  # what becomes of items
 
 
@@ -60,26 +65,36 @@ class Consequences:
         return PageRules(self, response, said or {}, leads_on, may_add)
 
     def _may_have_rels(self, response: Response) -> bool:
-        if not self._rels or not isinstance(response, HtmlResponse):
+        if not self._rels or not isinstance(response, HtmlResponse) or not is_text(response):
             return False
         body = response.body.lower()
         return any(rel in body for rel in self._rels)
 
-    def nofollow_only(self, response: Response) -> frozenset[bytes]:
-        """Keys (`page_key`) of the pages that *response* links with a link type that is not followed, and
-        never without. Uses the tree that the response's selectors share.
+    def nofollow_only(self, response: Response) -> Generator[None, None, frozenset[bytes]]:
+        """Find the keys (`page_key`) of the pages that *response* links with a link type that is not
+        followed, and never without. Uses the tree that the response's selectors share.
+
+        Yields after every `AT_A_TIME` links: 100,000 would stop the event loop for a second and a half.
         """
         if not self._may_have_rels(response):
             return frozenset()
         assert isinstance(response, HtmlResponse)
-        base, encoding = get_base_url(response), response.encoding
-        rels: dict[bytes, list[frozenset[str]]] = {}
-        for anchor in response.selector.root.iter("a", "area"):
-            key = _key_of(anchor.get("href"), base, encoding)
-            if key is not None:
-                rels.setdefault(key, []).append(rel_tokens(anchor.get("rel")))
-        refused = self.settings.nofollow_rels
-        return frozenset(key for key, each in rels.items() if not refused.isdisjoint(shared_rel(each)))
+        base, encoding, longest = get_base_url(response), response.encoding, self.settings.traps.length
+        shared: dict[bytes, frozenset[str]] = {}  # refused types that all links to a page have
+        for is_refused in (True, False):
+            if not shared and not is_refused:
+                break
+            for number, anchor in enumerate(response.selector.root.iter("a", "area"), 1):
+                if number % AT_A_TIME == 0:
+                    yield
+                rel, href = anchor.get("rel"), anchor.get("href")
+                types = rel_tokens(rel) & self.settings.nofollow_rels if rel else _NO_TYPES
+                if bool(types) is not is_refused or (longest and len(href or "") > longest):
+                    continue
+                key = _key_of(href, base, encoding)
+                if key is not None and (is_refused or key in shared):
+                    shared[key] = shared_rel((shared.get(key, types), types))
+        return frozenset(key for key, types in shared.items() if types)
 
     def with_ajax_form(self, request: Any) -> Any:
         """*request*, with the state of a ``#!`` URL where the server can see it, if that is wanted."""
@@ -118,6 +133,9 @@ class PageRules:
         for more in self._more():
             yield more
         async for output in result:
+            if self._nofollow_only is None and isinstance(output, Request) and self._is_link(output):
+                for _ in self._find_nofollow_only():
+                    await compat.give_way()
             if (kept := self._judge(output)) is not None:
                 yield kept
 
@@ -137,8 +155,10 @@ class PageRules:
             return request
         if self._is_nofollow:
             count(self._rules.crawler, "frontier/nofollow/links")
-            return self._refused(request, f"linked by {self._response.url[:200]}, which says nofollow")
-        refused = self._only_with_nofollow()
+            return self._refused(request, nofollow_reason(self._response.url))
+        for _ in self._find_nofollow_only():
+            pass
+        refused = self._nofollow_only
         if refused and page_key(request.url) in refused:
             count(self._rules.crawler, "frontier/nofollow/rel")
             rels = " or ".join(sorted(self._rules.settings.nofollow_rels))
@@ -155,10 +175,9 @@ class PageRules:
             and request.url != self._response.url
         )
 
-    def _only_with_nofollow(self) -> frozenset[bytes]:
+    def _find_nofollow_only(self) -> Iterator[None]:
         if self._nofollow_only is None:
-            self._nofollow_only = self._rules.nofollow_only(self._response)
-        return self._nofollow_only
+            self._nofollow_only = yield from self._rules.nofollow_only(self._response)
 
     def _refused(self, request: Request, reason: str) -> Request | None:
         """Mark *request*: the link counts for nothing, and the scheduler will not queue it."""

@@ -16,7 +16,7 @@ from . import compat
 from .core.directives import location, retry_after
 from .core.hosts import FOREVER, host_of
 from .core.robots import BODY_LIMIT, MAX_REDIRECTS, Verdict
-from .downloadermiddlewares.redirect import is_from_private
+from .downloadermiddlewares.private import comes_from_inside
 from .requests import ERRAND, FROM_PUBLIC
 from .runtime import steady_clock
 
@@ -62,6 +62,7 @@ class RobotsFetcher:
         self.frontier: Frontier | None = None
         self.clock = steady_clock()
         self.unit_of: Callable[[str], Awaitable[str]] = _host_of
+        self.sleep: Callable[[float], Awaitable[None]] = compat.sleep
         crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def close(self) -> None:
@@ -92,14 +93,15 @@ class RobotsFetcher:
                     return self._answer(response, is_direct=not hop)._replace(host=host)
                 headers = {}
                 is_elsewhere = host_of(target) != host_of(url)
-                from_public = is_elsewhere and not is_from_private(response.request or Request(url), response)
+                request = response.request or Request(url)
+                from_public = is_elsewhere and not await comes_from_inside(request, response)
                 url, host = target, await self.unit_of(target) if is_elsewhere else host
                 while (wait := self.wait(host)) and not self._is_closed:
                     if wait == FOREVER:
                         return Answer(None, error=f"it leads to {host}, which is blocked")
                     if wait > LONGEST_WAIT and self._rests(host):  # for a day, perhaps
                         return Answer(None, error=f"it leads to {host}, which rests after trouble")
-                    await compat.sleep(min(wait, LONGEST_WAIT))
+                    await self.sleep(min(wait, LONGEST_WAIT))
                 if self._is_closed:
                     break
         except Exception as failure:

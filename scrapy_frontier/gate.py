@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
 KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
 AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
+BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the event loop
 LARGE = 100_000  # bytes of a file that is parsed in a thread: 90 ms for 500 KiB would stop the event loop
 LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
 
@@ -132,6 +133,7 @@ class Gate:
         self._runtime: Runtime | None = None
         self._is_closed = False
         self._fetcher = RobotsFetcher(crawler, settings.robots_timeout)
+        self._fetcher.sleep = self._sleep
         self.clock = steady_clock()
 
     def open(self, runtime: Runtime) -> None:
@@ -168,7 +170,8 @@ class Gate:
             frontier.waive(lease.id, now)
             return True
         if site is None:
-            frontier.put_back(lease.id, now)
+            # The first page has its turn: hosts without end must not have their files fetched all at once.
+            frontier.put_back(lease.id, now, is_replaced=authority not in self._asking)
             frontier.hold(host, now)
             self._ask(authority, host, request).held.add(host)
             return False
@@ -313,7 +316,9 @@ class Gate:
 
     def _begin(self) -> None:
         """Start what may start: as many errands as there is room for, each by the clock of its host."""
-        while self._queue and self._under_way < self._most and not self._is_closed:
+        for _ in range(BEGUN_AT_ONCE):
+            if not self._queue or self._under_way >= self._most or self._is_closed:
+                return
             authority = self._queue.popleft()
             asking = self._asking[authority]
             copy = self._copy(authority)
@@ -324,10 +329,20 @@ class Gate:
             else:
                 self._under_way += 1
                 compat.start(self._learn(authority, asking, copy, is_known))
+        compat.call_later(0, self._begin)
 
     def _again(self, authority: str) -> None:
         self._queue.append(authority)
         self._begin()
+
+    async def _sleep(self, seconds: float) -> None:
+        """An errand waits for the host that its file lies on: others have its place meanwhile."""
+        self._under_way -= 1
+        try:
+            self._begin()
+            await compat.sleep(seconds)
+        finally:
+            self._under_way += 1
 
     async def _learn(self, authority: str, asking: _Asking, copy: Copy | None, is_known: bool) -> None:
         """Fetch, keep, parse; whatever happens, let go who waits for it."""

@@ -17,6 +17,24 @@ def head_of(response: HtmlResponse) -> Head:
     """What the head of *response* says; decodes 256 KiB of it at most. About 0.1 ms, once."""
     head = _heads.get(response)
     if head is None:
-        text = response.body[:SCAN_LIMIT].decode(response.encoding, "replace")
-        head = _heads[response] = scan_head(text)
+        start = response.body[:SCAN_LIMIT]
+        head = _heads[response] = scan_head(start.decode(_encoding_of(response, start), "replace"))
     return head
+
+
+def is_text(response: HtmlResponse) -> bool:
+    """Whether *response* can be decoded: Python also knows codecs; ``hex`` is no encoding of text."""
+    try:
+        b" ".decode(response.encoding, "replace")
+    except (LookupError, UnicodeError):
+        return False
+    return True
+
+
+def _encoding_of(response: HtmlResponse, start: bytes) -> str:
+    """A page that could be read as ASCII up to a declaration of UTF-16 is UTF-8 (HTML 13.2.3.2); one that
+    declares no encoding of text at all has its tags in ASCII."""
+    if not is_text(response):
+        return "latin-1"
+    is_wide = response.encoding.startswith(("utf-16", "utf-32"))
+    return "utf-8" if is_wide and b"\0" not in start[:1_024] else response.encoding

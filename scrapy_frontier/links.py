@@ -23,6 +23,7 @@ from .core.adjacency import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 from .core.frontier import Link
 from .core.hosts import host_of
 from .core.lifecycle import Event
+from .heads import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .runtime import Runtime
 
 MOST = 10_000  # links of one page
+AT_A_TIME = 300  # anchors, 3 ms
 LINK_SCORE = "frontier_link_score"  # meta of a request: the weight of the link to it
 CONTENT_SCORE = "frontier_content_score"  # meta of a response, or field of an item
 OUT_OF_SCOPE = "out of scope"
@@ -89,6 +91,7 @@ class Links:
         settings = runtime.settings
         self._obeys_nofollow = settings.obeys_nofollow
         self._rels = settings.nofollow_rels if settings.obeys_rel_nofollow else frozenset[str]()
+        self._longest = settings.traps.length
 
     # -- while the callback runs -----------------------------------------------------------------------
 
@@ -111,7 +114,7 @@ class Links:
     def note(self, flight: Flight, found: PageLinks, request: Request) -> None:
         """Take down a request that a callback yields; 1 us if its page is known by its URL."""
         url = request.url
-        if request.method != "GET" or not url.startswith("http"):
+        if request.method != "GET" or not url.startswith("http") or self._is_too_long(url):
             return
         if request.dont_filter and url == flight.request.url:  # a retry is no link
             return
@@ -136,15 +139,24 @@ class Links:
         else:
             found.edges.append(Edge(known, flags, weight))
 
+    def _is_too_long(self, url: str) -> bool:
+        """Whether a link is a trap by its length alone: to know who a URL of a megabyte is takes 100 ms."""
+        return 0 < self._longest < len(url)
+
     def judge(self, found: PageLinks, content_score: Any) -> None:
         found.content_score = self._score(content_score, CONTENT_SCORE, 1.0)
 
-    def note_anchors(self, found: PageLinks, response: Response) -> None:
-        """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor."""
-        if not self._everything or not isinstance(response, HtmlResponse):
+    def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
+        """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor, and yields after
+        every `AT_A_TIME`."""
+        if not self._everything or not isinstance(response, HtmlResponse) or not is_text(response):
             return
         base = get_base_url(response)
-        for url, flags in _anchors(response, base, self._rels):
+        for number, (url, flags) in enumerate(_anchors(response, base, self._rels), 1):
+            if number % AT_A_TIME == 0:
+                yield
+            if self._is_too_long(url):
+                continue
             known = found.anchors.get(url)
             if known is None:
                 if found.count >= MOST:
@@ -261,12 +273,12 @@ class Recorder:
         if score is not None:
             self._links.judge(self._found, score)
 
-    def end(self, response: Response) -> None:
-        """The callback is through."""
+    def end(self, response: Response) -> Iterator[None]:
+        """The callback is through; yields now and then on the way through a page with very many anchors."""
         score = response.request.meta.get(CONTENT_SCORE) if response.request is not None else None
         if score is not None:
             self._links.judge(self._found, score)
-        self._links.note_anchors(self._found, response)
+        yield from self._links.note_anchors(self._found, response)
 
 
 def _anchors(response: HtmlResponse, base: str, rels: frozenset[str]) -> Iterator[tuple[str, int]]:

@@ -39,10 +39,11 @@ NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from 
 DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
 CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
 FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
+NOT_BEFORE = "frontier_not_before"  # meta: POSIX seconds before which the request is not sent
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
-        *(CHAIN, FROM_PUBLIC, REFUSED, NOFOLLOW, DIRECTIVES, START, "retry_times"),
+        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, NOFOLLOW, DIRECTIVES, START, "retry_times"),
         *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     )
 )

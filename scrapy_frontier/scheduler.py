@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -156,12 +157,7 @@ class FrontierScheduler(BaseScheduler):
         begin = time.perf_counter()
         while not frontier.load(runtime.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:
             pass
-        if frontier.pending:
-            logger.info("Resuming crawl (%d requests scheduled)", frontier.pending, extra={"spider": spider})
-        if runtime.is_temporary:
-            logger.info(
-                "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it", extra={"spider": spider}
-            )
+        self._say_how_it_begins(runtime)
         compat.steady_downloader(crawler)
         if self._flights.watch():
             self._sweeper = compat.create_looping_call(self._sweep)
@@ -344,6 +340,26 @@ class FrontierScheduler(BaseScheduler):
                 "or raise FRONTIER_END_WAIT"
             )
         self._notes.log(logging.WARNING, "%s; %s", _left(left), remedy)
+
+    def _say_how_it_begins(self, runtime: Runtime) -> None:
+        frontier, left = runtime.frontier, self._left_by_scrapy()
+        if frontier.pending:
+            self._notes.log(logging.INFO, "Resuming crawl (%d requests scheduled)", frontier.pending)
+        elif left and not sum(frontier.counts.states):
+            self._notes.log(
+                logging.WARNING,
+                "%s holds the queue of Scrapy's own scheduler, which is not read: this crawl begins anew. To "
+                "go on with that one, unset SCHEDULER and the add-on; else remove the directory",
+                left,
+            )
+        if runtime.is_temporary:
+            self._notes.log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
+
+    def _left_by_scrapy(self) -> str | None:
+        """The directory of requests that Scrapy's own scheduler has left in the job directory."""
+        directory = Path(self.crawler.settings["JOBDIR"] or "", "requests.queue")
+        is_there = self.crawler.settings["JOBDIR"] and directory.is_dir() and any(directory.iterdir())
+        return str(directory) if is_there else None
 
     def _report(self) -> None:
         if self.runtime is not None and self.runtime.gate is not None:

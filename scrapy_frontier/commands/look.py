@@ -397,7 +397,8 @@ def _unknown(call: Call, store: Store, url: str) -> int:
     if kind is not None:
         _say_why(call, url, None, explain.why_trap(kind, limits))
         return _MISSING
-    similar = next((other for other in _similar(url) if _is_known(call.project, store, other)), "")
+    others = (other for other in _similar(url) if other != url)
+    similar = next((other for other in others if _is_known(call.project, store, other)), "")
     _say_why(call, url, None, explain.why_unknown(similar))
     return _MISSING
 
@@ -407,14 +408,15 @@ def _is_known(project: Project, store: Store, url: str) -> bool:
 
 
 def _similar(url: str) -> Iterator[str]:
-    """URLs that people take for the same: the other scheme, with or without slash at the end and ``www.``"""
+    """URLs that people take for the same: the other scheme, with or without slash at the end, ``www.`` and
+    the port that goes without saying."""
     parts = urlsplit(url)
     schemes = {"http": "https", "https": "http"}
     slash = parts.path[:-1] if parts.path.endswith("/") else f"{parts.path}/"
     www = parts.netloc.removeprefix("www.") if parts.netloc.startswith("www.") else f"www.{parts.netloc}"
     other = schemes.get(parts.scheme, parts.scheme)
     for scheme in (parts.scheme, other):
-        for netloc in (parts.netloc, www):
+        for netloc in (parts.netloc, www, parts.netloc.removesuffix(":80").removesuffix(":443")):
             for path in (parts.path, slash):
                 yield parts._replace(scheme=scheme, netloc=netloc, path=path, fragment="").geturl()
     if parts.query:

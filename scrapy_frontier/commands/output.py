@@ -124,10 +124,10 @@ def replacing(target: Path) -> Iterator[Path]:
 
     Raises `OSError` at once, and about *target*, where that cannot be.
     """
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
     partial = target.with_name(f"{target.name}.part")
     try:
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         partial.open("wb").close()
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(target)) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
+from w3lib.url import safe_url_string
 
 from .. import addon, requests
 from ..core import inspect
@@ -210,8 +212,18 @@ def request_of(page: Page) -> Request:
 
 
 def host_name(text: str) -> str:
-    """The host that a user means by a host name or a URL."""
-    return host_of(text) if "://" in text else host_of(f"http://{text}/") or text.strip().lower()
+    """The host that a user means by a host name or a URL, as it stands in URLs that are requested.
+
+    Raises `UsageError` where there is none.
+    """
+    url = text if "://" in text else f"http://{text.strip()}/"
+    if not text.isascii():
+        with contextlib.suppress(ValueError):
+            url = safe_url_string(url)  # which writes bücher.example as xn--bcher-kva.example
+    name = host_of(url) or ("" if "://" in text else text.strip().lower())
+    if not name:
+        raise UsageError("write the name of a host: www.example.com")
+    return name
 
 
 def _inside(directory: Path) -> Path:

@@ -352,6 +352,7 @@ class Check:
             (ROBOTS, decode_copy, "unreadable robots row", None),
             (LISTING, decode_listing, "unreadable listing", None),
             (COOLDOWN, decode_cooldown, "unreadable cooldown", rests),
+            (keys.BODY, _decode_body, "unreadable body row", None),
         ):
             for key, value in self._scan(prefix):
                 try:
@@ -430,6 +431,12 @@ class Check:
         counts.attempts = counts.attempts or self._attempts
         self._put(keys.COUNTS, records.encode_counts(counts))
         yield self._found("wrong counts", "the counts", "; ".join(wrong))
+
+
+def _decode_body(value: bytes) -> None:
+    """Raises `UnreadableRecord` for what is no page id; that of a forgotten page is."""
+    if len(value) != keys.ID_BYTES:
+        raise UnreadableRecord(f"body row of {len(value)} bytes")
 
 
 def _counted(row: HostRow) -> _Counted:

@@ -34,6 +34,7 @@ KINDS = {
     "unreadable robots row": "the row is removed, so that robots.txt is asked for again",
     "unreadable listing": "the row is removed; the next crawl makes contact again",
     "unreadable cooldown": "the host rests for a minute from now",
+    "unreadable body row": "the row is removed; the next page with that body is the first",
 }
 DAMAGED = "its record was damaged; what it was is set aside"
 

@@ -120,10 +120,13 @@ class Frontier(Sites):
             host.ready_at = max(host.ready_at, sent + host.delay)
         self._hosts.put(host, now)
 
-    def put_back(self, lease_id: int, now: float) -> None:
+    def put_back(self, lease_id: int, now: float, is_replaced: bool = False) -> None:
         """End the lease granted last as if it had never been: page, clock and turns are as before. Writes
-        nothing."""
-        host = self._unvisit(lease_id, now)
+        nothing.
+
+        *is_replaced*: the turn is used up all the same, by something else that is asked of the host.
+        """
+        host = self._unvisit(lease_id, now, is_replaced)
         lease = self._leases.end(lease_id)
         if host is None or lease is None:
             return
@@ -140,13 +143,14 @@ class Frontier(Sites):
         if host is not None:
             self._hosts.put(host, now)
 
-    def _unvisit(self, lease_id: int, now: float) -> Host | None:
+    def _unvisit(self, lease_id: int, now: float, is_replaced: bool = False) -> Host | None:
         lease = self._leases.leave_wire(lease_id)
         if lease is None:
             return None
         host = self._host(lease.host)
         host.in_flight -= 1
-        self._hosts.taken_back(host, now)
+        if not is_replaced:
+            self._hosts.taken_back(host, now)
         if host.visited == lease.leased_at:
             host.visited, host.ready_at = lease.before
             if host.visited and host.delay:  # which may have grown meanwhile

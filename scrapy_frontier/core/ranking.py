@@ -12,6 +12,7 @@ its own accord: whoever wants ``seconds`` passes one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,7 +111,9 @@ def pagerank(
     if np.count_nonzero(out) <= pages * _FEW_LINKING:
         linking = np.flatnonzero(out)
         matrix, out = matrix[linking], out[linking]
-    system = _System(matrix.tocsc().T, linking, out, damping, v, exact)
+    turned = matrix.tocsc().T
+    del matrix  # 8 bytes a link
+    system = _System(turned, linking, out, damping, v, exact)
     budget = _Budget(max_iterations, stop)
     factor = damping / (1 - damping)
     scores, change = system.solve(
@@ -151,7 +154,8 @@ class _System:
     def __init__(
         self, into: Any, linking: Ints | slice, out: Floats, damping: float, v: Floats, exact: bool
     ) -> None:
-        self._fine = into.astype(np.float64)
+        fine = into.data.astype(np.float64)
+        self._fine = sparse.csr_array((fine, into.indices, into.indptr), shape=into.shape)
         self._coarse = self._fine if exact else into
         if not isinstance(linking, slice):
             self._coarse = self._coarse[linking]
@@ -225,7 +229,7 @@ def _best_combination(terms: Floats) -> NDArray[np.float64]:
     """The c for which ``x + sum(c[k] terms[k])`` leaves least (L2), if terms[k + 1] = L terms[k]."""
     # One product of two vectors at a time: as a product of flat matrices, threads of BLAS get in the way.
     products = np.zeros((len(terms), len(terms)))
-    for row, column in zip(*np.triu_indices(len(terms)), strict=True):
+    for row, column in combinations_with_replacement(range(len(terms)), 2):
         products[row, column] = products[column, row] = np.dot(terms[row], terms[column])
     against = products[:-1] - products[1:]  # of terms[k] - terms[k + 1] with terms[l]
     gram = against[:, :-1] - against[:, 1:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from . import varint
+from . import keys, varint
 from .errors import UnreadableRecord
 from .lifecycle import State
 
@@ -125,6 +125,7 @@ def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
 
 
 _HOST = struct.Struct(">IIIdIIf")
+_LAST_SECOND = 1e12  # what is later is no time
 pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
 
 
@@ -152,10 +153,16 @@ def encode_host(row: HostRow) -> bytes:
 
 
 def decode_host(data: bytes) -> HostRow:
+    """Raises `UnreadableRecord` on bytes that are no host row."""
     try:
-        return HostRow(*_HOST.unpack_from(data))
+        row = HostRow(*_HOST.unpack_from(data))
     except struct.error as error:
         raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error
+    if not -_LAST_SECOND < row.visited < _LAST_SECOND:  # nor NaN
+        raise UnreadableRecord(f"host row with a visit at second {row.visited}")
+    if not 0.0 <= row.response_time < _LAST_SECOND:
+        raise UnreadableRecord(f"host row with a response time of {row.response_time} s")
+    return row
 
 
 def encode_deferred(depth: int = 0, bucket: int = 0) -> bytes:
@@ -211,6 +218,8 @@ def encode_counts(counts: Counts) -> bytes:
 def decode_counts(data: bytes) -> Counts:
     try:
         next_page, next_visit, attempts, *states, hosts = _COUNTS.unpack_from(data)
-        return Counts(next_page, next_visit, attempts, states, hosts)
     except struct.error as error:
         raise UnreadableRecord(f"counts row of {len(data)} bytes: {error}") from error
+    if max(next_page, next_visit) >= keys.FIRST_VISIT:
+        raise UnreadableRecord(f"counts row with page {next_page} and visit {next_visit} to come")
+    return Counts(next_page, next_visit, attempts, states, hosts)

@@ -16,7 +16,7 @@ from ..core.directives import retry_after
 from ..core.errors import FrontierError
 from ..core.explain import span
 from ..core.troubles import Trouble
-from ..requests import ERRAND, POSTPONED
+from ..requests import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
 from ..runtime import runtime_of
 from ..settings import FrontierSettings
 
@@ -79,12 +79,23 @@ class CooldownMiddleware:
         return cls(crawler)
 
     def process_request(self, request: Request) -> Request | None:
-        """Send back what was handed out before its host began to rest: it may have waited for robots.txt."""
+        """Send back what was handed out before its host began to rest: it may have waited for robots.txt. And
+        what a redirect led to, until the redirect's Retry-After has passed."""
         runtime = runtime_of(self.crawler)
         lease = runtime.lease_of(request) if runtime is not None else None
-        if runtime is None or lease is None or not runtime.frontier.rests(lease.host, runtime.clock()):
+        if runtime is None or lease is None:
             return None
-        return self._sent_back(request, f"{lease.host} rests")
+        now = runtime.clock()
+        when = request.meta.get(NOT_BEFORE)
+        if isinstance(when, (int, float)) and when > now:
+            sent_back = self._sent_back(request, "the redirect that led to it asks to wait")
+            sent_back.meta[POSTPONED_FOR] = when - now
+            return sent_back
+        return (
+            self._sent_back(request, f"{lease.host} rests")
+            if runtime.frontier.rests(lease.host, now)
+            else None
+        )
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         status = response.status

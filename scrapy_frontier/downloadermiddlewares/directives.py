@@ -35,6 +35,11 @@ ALIAS = "alias of "
 _LONGEST_URL = 200  # characters of a URL in a reason
 
 
+def nofollow_reason(url: str) -> str:
+    """Why a link of the page at *url* is known and not queued."""
+    return f"linked by {url[:_LONGEST_URL]}, which says nofollow"
+
+
 class DirectivesMiddleware:
     """Puts what a page says to crawlers into ``response.meta["frontier_directives"]``, if it says anything.
 
@@ -66,6 +71,11 @@ class DirectivesMiddleware:
             if flight is not None:
                 self._note(flight, said, response)
         return response
+
+    def forbids_links(self, request: Request, response: Response) -> bool:
+        """Whether the links of a page are not to be followed."""
+        said = self._read(request, response) if self._settings.obeys_nofollow else None
+        return said is not None and bool(said["nofollow"])
 
     def _read(self, request: Request, response: Response) -> dict[str, Any] | None:
         tags, links = _lines(response, "X-Robots-Tag"), _lines(response, "Link")

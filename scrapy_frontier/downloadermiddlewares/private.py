@@ -14,6 +14,7 @@ from ..core.urls import is_private
 from ..notes import count
 from ..requests import FROM_PUBLIC, SITEMAP
 from ..settings import FrontierSettings
+from .redirect import is_from_private
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -90,6 +91,14 @@ async def leads_inside(request: Request) -> str | None:
     if address is None or request.meta.get(FROM_PUBLIC) == host:
         return address
     return None if await _private_address(_named_by(request)) is not None else address
+
+
+async def comes_from_inside(request: Request, response: Response) -> bool:
+    """Whether *response* came from a private network; its host is looked up where nobody kept the address, as
+    Scrapy 2.14 does not for a response without a body."""
+    if response.ip_address is None and not request.meta.get("proxy"):
+        return await _private_address(host_of(request.url)) is not None
+    return is_from_private(request, response)
 
 
 async def _private_address(host: str) -> str | None:

@@ -16,17 +16,19 @@ from scrapy.utils.response import get_meta_refresh
 
 from .. import compat
 from ..core.chains import NO_HTTP, TOO_LONG, Refusal, is_private_url, refusal, without_foreign_userinfo
-from ..core.directives import REDIRECTS, Refresh, parse_refresh
+from ..core.cooldown import LONGEST_ASKED
+from ..core.directives import REDIRECTS, Refresh, parse_refresh, retry_after
 from ..core.hosts import host_of
 from ..core.leases import Outcome
 from ..core.lifecycle import Event
 from ..core.urls import absolute, is_private
 from ..flights import may_be_called_again
-from ..heads import head_of
+from ..heads import head_of, is_text
 from ..notes import count
-from ..requests import CHAIN, FROM_PUBLIC, START, is_same_page
+from ..requests import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START, is_same_page
 from ..runtime import flight_of, runtime_of
 from ..settings import FrontierSettings
+from .directives import DirectivesMiddleware, nofollow_reason
 
 if TYPE_CHECKING:
     from scrapy import Spider
@@ -59,6 +61,7 @@ class _Limited(redirect.BaseRedirectMiddleware):
             child = child.replace(url=url)
         child.meta[CHAIN] = _depth(request)
         child.meta.pop(FROM_PUBLIC, None)
+        child.meta.pop(NOT_BEFORE, None)
         if not from_private and host_of(url) != host_of(request.url):
             child.meta[FROM_PUBLIC] = host_of(url)
         return child
@@ -93,6 +96,7 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
             followed = self.limited(result, request, response)
             if isinstance(followed, Refusal):
                 raise IgnoreRequest(self.told(followed, result.url))
+            self._delay(followed, response)
             return followed
         if self._was_to_be_followed(request, response):
             reason = self.told(NO_HTTP, _location(response))
@@ -100,6 +104,13 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
             if flight is not None:
                 flight.child_outcome = Outcome(Event.EXCLUDED, response.status, reason)
         return result
+
+    def _delay(self, child: Request, response: Response) -> None:
+        """A redirect may say how long its target is to be left alone (RFC 9110 10.2.3)."""
+        runtime, asked = runtime_of(self.crawler), response.headers.get("Retry-After")
+        if runtime is not None and asked is not None:
+            seconds = retry_after(asked.decode("latin-1"), runtime.clock()) or 0.0
+            child.meta[NOT_BEFORE] = runtime.clock() + min(seconds, LONGEST_ASKED)
 
     def _was_to_be_followed(self, request: Request, response: Response) -> bool:
         """Whether only the scheme of its target can be why a redirect was not followed."""
@@ -139,6 +150,8 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         return response
 
     def _followed(self, request: Request, response: Response) -> Request | Response:
+        if isinstance(response, HtmlResponse) and not is_text(response):
+            return response
         result = super().process_response(request, response)
         if isinstance(result, Request):
             followed = self.limited(result, request, response)
@@ -153,7 +166,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         found = parse_refresh(header.decode("latin-1")) if header else None
         base = response.url
         if found is None and isinstance(response, HtmlResponse):
-            if self._ignore_tags != ["noscript"]:  # what our own scan cannot do
+            if self._ignore_tags != ["noscript"] and is_text(response):  # what our own scan cannot do
                 seconds, url = get_meta_refresh(response, ignore_tags=self._ignore_tags)
                 return Refresh(int(seconds or 0), url) if url else None
             found, base = head_of(response).refresh, head_of(response).base_url(base)
@@ -169,6 +182,11 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         if isinstance(target, Refusal):
             flight.notes += (self.told(target, found.url),)
             return
+        if found.seconds > AT_ONCE and self._forbids_links(request, response):
+            count(self.crawler, "frontier/nofollow/links")
+            target.meta[REFUSED] = nofollow_reason(response.url)
+            compat.engine_of(self.crawler).crawl(target)
+            return
         count(self.crawler, "frontier/redirects/refresh")
         compat.engine_of(self.crawler).crawl(target)
         if response.status >= 400:
@@ -180,6 +198,10 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         else:
             flight.notes += (f"refreshes to {target.url[:LONGEST_URL]}",)
             flight.led_to = target
+
+    def _forbids_links(self, request: Request, response: Response) -> bool:
+        directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)
+        return directives is not None and directives.forbids_links(request, response)
 
     def _target(self, found: Refresh, request: Request, response: Response) -> Request | Refusal:
         if absolute(found.url) is None:

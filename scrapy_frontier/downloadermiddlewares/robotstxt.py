@@ -122,15 +122,14 @@ def _why_held(authority: str, site: Site) -> str:
 class RulesParser(RobotParser):
     """Our rules behind the interface of Scrapy's parsers; those of another agent are read when asked for."""
 
-    def __init__(self, rules: Rules, body: bytes = b"") -> None:
+    def __init__(self, rules: Rules | None = None, body: bytes = b"") -> None:
         self._rules = rules
         self._body = body
         self._by_agent: dict[str, Rules] = {}
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
-        agent = crawler.settings["ROBOTSTXT_USER_AGENT"] or crawler.settings["USER_AGENT"]
-        return cls(parse(robotstxt_body, str(agent)), robotstxt_body)
+        return cls(body=robotstxt_body)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         return self._rules_for(user_agent).allowed(_text(url))
@@ -139,7 +138,7 @@ class RulesParser(RobotParser):
         return self._rules_for(user_agent).crawl_delay
 
     def _rules_for(self, user_agent: str | bytes) -> Rules:
-        if not self._body:
+        if self._rules is not None:
             return self._rules
         agent = _text(user_agent)
         if agent not in self._by_agent:

@@ -1,8 +1,8 @@
 """Rankings while the crawl goes on: when, in which thread, and the moving of rows in slices on the loop.
 
 One run at a time: a thread reads the link graph from a snapshot, ranks it and prepares what follows; the
-loop takes that over and moves queue rows, half a millisecond at a time; meanwhile the thread packs rows of
-the graph into segments, which the loop puts in place. Every decision is the scorer's and the frontier's.
+loop takes that over and moves queue rows, a third of a millisecond at a time; meanwhile the thread packs rows
+of the graph into segments, which the loop puts in place. Every decision is the scorer's and the frontier's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK = 0.05  # seconds between two looks at whether a ranking is due
-SLICE = 0.0005  # seconds the loop is held up at a time on an idle loop; a slice may take one step longer
+SLICE = 0.0003  # seconds the loop is held up at a time on an idle loop; a slice may take one step longer
 BREATH = 0.001  # seconds between two slices, for all else the loop has to do
 SHARE = 0.1  # of the loop's time, where its turns are long
 LONGEST_SLICE = 0.0015  # seconds
@@ -110,7 +110,7 @@ class RankingExtension:
         self._slice()
 
     def _slice(self) -> None:
-        """Go on with the run for half a millisecond, and come back."""
+        """Go on with the run for a third of a millisecond, and come back."""
         run = self._run
         if run is None:
             return

@@ -224,6 +224,10 @@ def torn_cooldown(directory: Path) -> None:
     change(directory, {cooldown_key("h1.example"): row[:13]})
 
 
+def torn_body_row(directory: Path) -> None:
+    change(directory, {keys.body_key("h1.example", bytes(16)): b"\xff" * 9})
+
+
 DAMAGES = [
     Damage(missing_queue_row, ["queued page without a row"]),
     Damage(missing_waiting_row, ["queued page without a row"]),
@@ -257,6 +261,7 @@ DAMAGES = [
     Damage(torn_robots_row, ["unreadable robots row"]),
     Damage(bad_listing, ["unreadable listing"]),
     Damage(torn_cooldown, ["unreadable cooldown"]),
+    Damage(torn_body_row, ["unreadable body row"]),
 ]
 
 

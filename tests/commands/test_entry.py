@@ -163,6 +163,10 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(
     assert said.code == 1
     assert said.err.startswith(f"scrapy frontier: {tmp_path / name}: ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["directory.txt", "store"]
+    if command == "export":
+        assert (
+            Frontiers(tmp_path / "store", capsys)(command, "/").err == "scrapy frontier: /: Is a directory\n"
+        )
 
 
 def test_each_command_has_a_function_of_its_name() -> None:

@@ -264,6 +264,17 @@ def test_the_crawl_leaves_a_blocked_host_alone_and_ends_without_it(frontier: Fro
     assert "was not blocked" in frontier("unblock", "h1.example").out
 
 
+def test_a_host_is_written_as_people_write_it(frontier: Frontiers) -> None:
+    frontier("add", "http://bücher.example/1")
+    assert "1 pages of it stay queued" in frontier("block", "bücher.example").out
+    assert "1 pages of it stay queued" in frontier("block", "http://Bücher.example/x").out
+    assert "1 pages of it stay queued" in frontier("block", "xn--bcher-kva.example").out
+    assert "http://xn--bcher-kva.example/1" not in order(frontier.directory, 100)
+    for name in ("", "http://"):
+        with pytest.raises(UsageError, match="write the name of a host"):
+            frontier("block", name)
+
+
 def test_a_blocked_host_keeps_its_delay(frontier: Frontiers) -> None:
     frontier("delay", "h1.example", "5")
     frontier("block", "h1.example")

@@ -490,6 +490,7 @@ def test_a_url_never_seen(frontier: Frontiers) -> None:
     answer = frontier("why", "http://nobody.example/")
     assert answer.code == 1
     assert answer.out == "It was never seen: no link to it was accepted, and it was no seed.\n"
+    assert "but http://h1.example/31 is known" in said(frontier, "http://h1.example:80/31")
     assert said(frontier, "https://www.h1.example/31/") == (
         "It was never seen: no link to it was accepted, and it was no seed, "
         "but http://h1.example/31 is known."

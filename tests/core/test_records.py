@@ -13,6 +13,7 @@ from scrapy_frontier.core.records import Counts, HostRow, Page
 
 U32 = st.integers(0, (1 << 32) - 1)
 U64 = st.integers(0, (1 << 64) - 1)
+IDS = st.integers(0, (1 << 39) - 1)
 PAGE_IDS = st.none() | st.integers(0, (1 << 40) - 1)
 SURROGATES = st.text(st.characters())  # lone surrogates included
 HOSTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -151,12 +152,12 @@ def test_a_reason_with_half_a_character_is_kept_without_it() -> None:
     assert records.decode_page(records.encode_page(page)).reason == "bad ? byte"
 
 
-@given(st.builds(HostRow, U32, U32, U32, st.floats(allow_nan=False), U32, U32, st.floats(0, 1e6, width=32)))
+@given(st.builds(HostRow, U32, U32, U32, st.floats(-1e11, 1e11), U32, U32, st.floats(0, 1e6, width=32)))
 def test_a_host_row_comes_back_whole(row: HostRow) -> None:
     assert records.decode_host(records.encode_host(row)) == row
 
 
-@given(U64, U64, U64, st.lists(U64, min_size=8, max_size=8), U64)
+@given(IDS, IDS, U64, st.lists(U64, min_size=8, max_size=8), U64)
 def test_counts_come_back_whole(
     next_page: int, next_visit: int, attempts: int, states: list[int], hosts: int
 ) -> None:
@@ -164,6 +165,20 @@ def test_counts_come_back_whole(
     found = records.decode_counts(records.encode_counts(counts))
     assert (found.next_page, found.next_visit, found.attempts) == (next_page, next_visit, attempts)
     assert (found.states, found.hosts) == (states, hosts)
+
+
+@pytest.mark.parametrize("visited", [float("nan"), float("inf"), -1e300])
+def test_a_visit_that_is_no_time_is_unreadable(visited: float) -> None:
+    """It would silence the host for good, and stop an export."""
+    with pytest.raises(UnreadableRecord, match="visit at second"):
+        records.decode_host(records.encode_host(HostRow(visited=visited)))
+
+
+@pytest.mark.parametrize("counts", [Counts(1 << 39, 0, 0, [0] * 8), Counts(0, 1 << 63, 0, [0] * 8)])
+def test_counts_of_more_pages_than_there_are_ids_are_unreadable(counts: Counts) -> None:
+    """Who wants an array over all pages would ask for that much memory."""
+    with pytest.raises(UnreadableRecord, match="to come"):
+        records.decode_counts(records.encode_counts(counts))
 
 
 def test_nothing_counted_is_all_zero() -> None:

@@ -70,7 +70,7 @@ class Project:
     def scrapy(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "scrapy", *words]
         return subprocess.run(
-            command, capture_output=True, text=True, cwd=self.directory, env=environment(), timeout=15
+            command, capture_output=True, text=True, cwd=self.directory, env=environment(), timeout=60
         )
 
     def start_crawl(self, url: str) -> None:
@@ -129,9 +129,16 @@ def test_shell_and_parse_follow_a_refresh_and_a_canonical_link(project: Project,
     assert project.stored() == {}
 
 
+def try_bench(project: Project) -> None:
+    """Its spider would take the pages of the project's crawl, and fail them for want of their callbacks."""
+    bench = project.scrapy("bench", "-s", "CLOSESPIDER_TIMEOUT=1")
+    assert_fine(bench, "closespider_timeout")
+
+
 TRIES = [
     try_shell,
     try_fetch_parse_check,
+    try_bench,
 ]
 
 

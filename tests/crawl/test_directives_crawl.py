@@ -149,6 +149,29 @@ def test_encodings_hide_nothing(web: Web, run: Callable[..., Crawl], encoding: s
     assert arrived(crawl) == set()
 
 
+class BodySpider(LinkSpider):
+    """Looks at no text."""
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        yield {"path": "/" + response.url.split("/", 3)[3]}
+
+
+@pytest.mark.parametrize("encoding", ["hex", "undefined", "idna", "zip", "utf-16"])
+def test_a_page_in_no_encoding_of_text_is_obeyed_and_does_no_harm(
+    web: Web, run: Callable[..., Crawl], pages: Any, encoding: str
+) -> None:
+    """Python knows codecs that are no encodings of text, and a page may name one of these."""
+    charset = f'<meta charset="{encoding}">'
+    web.on("/", body=page(charset, anchors("/a nofollow")))
+    web.on("/no", body=page(charset + NOINDEX, anchors("/a nofollow")))
+    settings = {"FRONTIER_LINKS": "all"}
+    crawl = run(BodySpider, settings, start_urls=[web.url("/"), web.url("/no")])
+    assert "Traceback" not in crawl.log, crawl.log
+    assert arrived(crawl) == {"/"}
+    assert "Traceback" not in crawl.log
+    assert {found.state for found in pages().values() if found.attempts} == {State.DONE}
+
+
 # -- nofollow --------------------------------------------------------------------------------------------
 
 
@@ -166,6 +189,21 @@ def test_links_of_a_nofollow_page_are_known_and_not_followed(
     kept = pages()[web.url("/a")]
     assert (kept.state, kept.reason) == (State.SEEN, f"linked by {web.url('/')}, which says nofollow")
     assert pages()[web.url("/")].reason == "nofollow: its links were not followed"
+
+
+def test_a_later_refresh_of_a_nofollow_page_is_a_link_like_all_others(
+    web: Web, run: Callable[..., Crawl], pages: Any
+) -> None:
+    head = '<html><head><meta name="robots" content="nofollow">'
+    for path, seconds in (("/later", 5), ("/at-once", 0)):
+        web.on(
+            path, body=f'{head}<meta http-equiv="refresh" content="{seconds};url={path}/on"></head></html>'
+        )
+    run(LinkSpider, start_urls=[web.url("/later"), web.url("/at-once")])
+    assert sorted(web.paths()) == ["/at-once", "/at-once/on", "/later"]
+    page = pages()[web.url("/later/on")]
+    assert page.state is State.SEEN
+    assert page.reason == f"linked by {web.url('/later')}, which says nofollow"
 
 
 @pytest.mark.parametrize("how", ["follow", "extract", "join"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -31,6 +32,7 @@ NAMES = {
     "shop.example.com": "127.0.0.3",
     "www.example.org": "127.0.0.4",
     "alias.example.net": "127.0.0.2",
+    **{f"h{number}.trap.example": "127.0.0.5" for number in range(80)},
 }
 
 
@@ -192,3 +194,31 @@ def test_a_domain_is_no_faster_than_its_rate(web: Web, run: Callable[..., Crawl]
         for last in range(first, 24):
             assert last - first + 1 <= 10 + 1.5 + 5 * (domain[last] - domain[first] + TOLERANCE)
     assert max(times(web, 2)) < domain[15]
+
+
+def test_robots_txt_of_hosts_without_end_keeps_the_rate_of_their_domain(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    """Thirty hosts with a page each: the sixty requests take as long as sixty pages would."""
+    urls = [named(web, f"h{number}.trap.example", f"/{number}") for number in range(30)]
+    settings = {**SETTINGS, "ROBOTSTXT_OBEY": True, "FRONTIER_DOMAIN_RATE_MAX": 10}
+    crawl = run(LinkSpider, settings, start_urls=urls)
+    assert crawl.reason == "finished"
+    trap = times(web, 3)
+    assert len(trap) == 60
+    assert trap[-1] - trap[0] >= 4, "ten at once and ten a second; with the files for nothing it takes two"
+
+
+def test_files_that_lie_on_one_slow_host_hold_nobody_else_up(web: Web, start: Callable[..., Crawl]) -> None:
+    """More of them than are fetched at once: each waits for that host without a place of its own."""
+    web.on("/robots.txt", status=301, headers={"Location": named(web, "www.example.org", "/rules")}, host=3)
+    urls = [named(web, f"h{number}.trap.example", "/") for number in range(80)]
+    urls.append(named(web, "www.example.com", "/plain"))
+    slow = {"www.example.org": {"delay": 5}}
+    crawl = start(LinkSpider, {**SETTINGS, "ROBOTSTXT_OBEY": True, "DOWNLOAD_SLOTS": slow}, start_urls=urls)
+    deadline = time.monotonic() + 50
+    while "/plain" not in web.paths() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    crawl.kill()
+    assert "/plain" in web.paths()
+    assert web.paths().count("/rules") <= 3

@@ -79,6 +79,22 @@ def test_every_hop_asks_its_own_robots_txt(web: Web, run: Callable[..., Crawl], 
     assert pages()[web.url("/private", host=1)].state is State.EXCLUDED
 
 
+def test_a_target_waits_as_long_as_its_redirect_asks(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
+    """RFC 9110 10.2.3; other pages of its host do not wait."""
+    target = web.url("/to", 1)
+    web.on("/from", status=302, headers={"Location": target, "Retry-After": "3"})
+    web.link("/to", web.url("/from-there", 1), host=1)
+    urls = [web.url("/from"), *(web.url(f"/{n}", 1) for n in range(5))]
+    crawl = run(CopyingSpider, start_urls=urls)
+    assert crawl.reason == "finished", crawl.log
+    begin = {visit.path: visit.begin for visit in web.visits}
+    assert len(begin) == len(web.visits) == 8
+    assert begin["/to"] - begin["/from"] >= 3 - 0.02
+    assert max(begin[f"/{n}"] for n in range(5)) < begin["/to"]
+    assert begin["/from-there"] - begin["/to"] < 3, "links do not inherit it"
+    assert (pages()[target].state, pages()[target].attempts) == (State.DONE, 1)
+
+
 # -- limits ----------------------------------------------------------------------------------------------
 
 

@@ -332,14 +332,14 @@ def test_a_file_that_could_not_be_read_for_thirty_days_counts_as_none(web: Web, 
 
 
 class SlowSpider(LinkSpider):
-    """Takes three hours for each page."""
+    """Takes twelve hours for each page."""
 
     name = "slow"
     custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.slow", "FRONTIER_LEASE_TIMEOUT": 1e7}
 
     def parse(self, response: Response) -> Any:
         global _slept
-        _slept += 3 * 3600.0
+        _slept += 12 * 3600.0
 
 
 _slept = 0.0
@@ -353,8 +353,8 @@ def test_a_long_crawl_asks_again_every_day(web: Web, run: Run, pages: Pages) -> 
     web.on(ROBOTS, robots(), robots("Disallow: /11"))
     settings = {**OBEY, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
     run(SlowSpider, settings, start_urls=many(web, 12))
-    assert web.paths()[:9] == [ROBOTS, *(f"/{n}" for n in range(8))]
-    assert web.paths().count(ROBOTS) == 2
+    assert web.paths()[:2] == [ROBOTS, "/0"]
+    assert web.paths().count(ROBOTS) >= 2
     assert "/11" not in web.paths()
     assert pages()[web.url("/11")].state is State.EXCLUDED
 

@@ -11,6 +11,7 @@ from server import links
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
     from conftest import Crawl
     from scrapy.http import Response
@@ -122,3 +123,18 @@ def test_a_seed_that_is_wanted_in_every_run_logs_in_again(web: Web, run: Callabl
     seeds_once = len(web.visits)
     run(LoginSpider, url=url)
     assert len(web.visits) == seeds_once
+
+
+def test_the_queue_of_scrapys_own_scheduler_is_named(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    """Who changes the scheduler in the middle of a crawl begins anew, and is told so."""
+    url = web.link("/", *(f"/{number}" for number in range(30)))
+    job, few = {"JOBDIR": str(tmp_path / "job"), "FRONTIER_DIR": None}, {"CLOSESPIDER_PAGECOUNT": 3}
+    run(ItemSpider, {**job, **few, "SCHEDULER": None, "CONCURRENT_REQUESTS": 1}, url=url)
+    first = run(ItemSpider, {**job, **few}, url=url)
+    assert first.log.count("Scrapy's own scheduler") == 1
+    assert "begins anew" in first.log
+    second = run(ItemSpider, job, url=url)
+    assert "Scrapy's own scheduler" not in second.log
+    assert second.reason == "finished"

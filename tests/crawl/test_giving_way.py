@@ -1,0 +1,128 @@
+"""While a page with very many links is worked on, everybody else gets turns of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.crawler import Crawler
+from scrapy.http import HtmlResponse
+from scrapy.settings import Settings
+
+from scrapy_frontier import FrontierSpiderMiddleware, compat
+from scrapy_frontier.consequences import AT_A_TIME, Consequences
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+URL = "http://a.example/"
+LINKS = 6_000
+
+
+@pytest.fixture(autouse=True)
+def _asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest Scrapy asks for a reactor; here is a loop and no reactor."""
+    monkeypatch.setattr(compat, "is_asyncio_available", lambda: True)
+
+
+def a_crawler() -> Crawler:
+    return Crawler(Spider, Settings())
+
+
+def page(more: str = "") -> HtmlResponse:
+    anchors = "".join(f'<a href="/{number}">.</a>' for number in range(LINKS))
+    return HtmlResponse(URL, request=Request(URL), body=f"{anchors}{more}".encode())
+
+
+async def follow(response: HtmlResponse) -> AsyncIterator[Request]:
+    for number in range(LINKS):
+        yield Request(response.urljoin(f"/{number}"))
+
+
+def turns_while(work: Any) -> int:
+    """Turns of the event loop that somebody else had while *work* was done."""
+
+    async def run() -> int:
+        turns = 0
+
+        async def somebody_else() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        other = asyncio.ensure_future(somebody_else())
+        await work()
+        other.cancel()
+        return turns
+
+    return asyncio.run(run())
+
+
+def test_a_page_with_many_links_gives_way() -> None:
+    middleware = FrontierSpiderMiddleware.from_crawler(a_crawler())
+
+    async def work() -> None:
+        response = page()
+        links = [each async for each in middleware.process_spider_output_async(response, follow(response))]
+        assert len(links) == LINKS
+
+    assert turns_while(work) >= 10
+
+
+def test_a_small_page_does_not() -> None:
+    middleware = FrontierSpiderMiddleware.from_crawler(a_crawler())
+
+    async def few(response: HtmlResponse) -> AsyncIterator[Request]:
+        yield Request(response.urljoin("/1"))
+
+    async def work() -> None:
+        response = HtmlResponse(URL, request=Request(URL), body=b"<a href='/1'>.</a>")
+        assert [each async for each in middleware.process_spider_output_async(response, few(response))]
+
+    assert turns_while(work) <= compat.TURNS  # where the machine took all its time for others
+
+
+def refused_by(response: HtmlResponse) -> tuple[int, frozenset[bytes]]:
+    """How often looking for links with nofollow gave way, and what it found."""
+    found: list[frozenset[bytes]] = []
+
+    def to_the_end() -> Iterator[None]:
+        found.append((yield from Consequences(a_crawler()).nofollow_only(response)))
+
+    return sum(1 for _ in to_the_end()), found[0]
+
+
+def test_looking_for_nofollow_gives_way() -> None:
+    """Every link is looked at before the first is known to be followed without."""
+    times, refused = refused_by(page('<a rel="nofollow" href="/7">.</a><a rel="nofollow" href="/lone">.</a>'))
+    assert times >= 2 * (LINKS // AT_A_TIME)
+    assert len(refused) == 1  # /7 is linked without, too
+
+
+def test_a_link_of_a_megabyte_is_nobody() -> None:
+    """It is a trap by its length: nobody needs to know whose page it would be."""
+    long = f'<a rel="nofollow" href="/{"x" * 1_000_000}">.</a>'
+    assert len(refused_by(page(f'{long}<a rel="nofollow" href="/lone">.</a>'))[1]) == 1
+
+
+def test_giving_way_lasts_while_others_have_something_to_do_up_to_a_limit() -> None:
+    async def run() -> int:
+        turns = 0
+
+        async def somebody_else() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                time.sleep(2 * compat.IDLE)
+                await asyncio.sleep(0)
+
+        other = asyncio.ensure_future(somebody_else())
+        await compat.give_way()
+        other.cancel()
+        return turns
+
+    assert asyncio.run(run()) == compat.TURNS
