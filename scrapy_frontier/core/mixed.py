@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .foresight import foreseen_pagerank
 from .scorer import Cash, Fifo, Hits, Lifo, LinkScore, PageRank, Scorer, room
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,7 +41,7 @@ class Choices(NamedTuple):
 
 
 class Mixed(PageRank):
-    """The default: follow PageRank, but let cash and chance choose some pages, as many as it pays.
+    """The default: follow `foreseen_pagerank`, but let cash and chance choose some pages, as many as it pays.
 
     A ranking puts pages that cash (`CASH`) or the dice (`CHANCE`) choose among the best by rank, at the
     score of the page they are to be served with, so that one score is enough for a queue. At the next
@@ -57,7 +58,7 @@ class Mixed(PageRank):
     forget = 0.7  # what a choice still counts a ranking later
     keenness = 3  # exponent with which parts follow pay
     growth = 1.1  # chosen pages get stale
-    against_host = 0.8  # exponent of the mean rank of a host by which the rank of its pages is divided
+    against_host = 0.5  # exponent of the mean rank of a host by which the rank of its pages is divided
     doubt = 20  # pages of average rank that every host is thought to have besides
 
     def __init__(self, chance: random.Random | None = None) -> None:
@@ -124,6 +125,31 @@ class Mixed(PageRank):
         read = np.flatnonzero(self._parsed[: min(pages, self.known)])
         preference[read] *= 1 + pages / max(len(read), 1)
         return preference
+
+    def rank(
+        self,
+        indptr: Ints,
+        indices: Ints,
+        weights: Floats | None = None,
+        *,
+        stop: Callable[[], bool] | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> Ranking:
+        pages = len(indptr) - 1
+        read = np.diff(indptr) > 0
+        known = min(pages, self.known)
+        read[:known] |= self._parsed[:known]
+        return foreseen_pagerank(
+            indptr,
+            indices,
+            read,
+            weights=weights,
+            damping=self.damping,
+            preference=self._preference(pages),
+            start=self._start(pages),
+            stop=stop,
+            clock=clock,
+        )
 
     def _start(self, pages: int) -> Floats | None:
         return self._rank[: min(pages, self.known)] if self.known else None

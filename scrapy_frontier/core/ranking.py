@@ -103,10 +103,10 @@ def pagerank(
         raise ValueError(f"damping must be at least 0 and below 1, not {damping}")
     if pages == 0:
         return Ranking(np.zeros(0), 0, 0.0, 0.0, 0.0, converged=True)
-    v = _distribution(preference, pages, "preference")
-    guess = v if start is None else _distribution(_fill(start, pages), pages, "start")
+    v = distribution(preference, pages, "preference")
+    guess = v if start is None else distribution(filled(start, pages), pages, "start")
     out = _out_weights(indptr, weights)
-    matrix = _matrix(indptr, indices, weights, pages)
+    matrix = link_matrix(indptr, indices, weights, pages)
     linking: Ints | slice = slice(None)
     if np.count_nonzero(out) <= pages * _FEW_LINKING:
         linking = np.flatnonzero(out)
@@ -274,12 +274,12 @@ def hits(
     if pages == 0:
         return Ranking(np.zeros(0), 0, 0.0, 0.0, 0.0, converged=True, hubs=np.zeros(0))
     kind = np.dtype(np.float64 if exact else np.float32)
-    matrix = _matrix(indptr, indices, weights, pages).astype(kind)
+    matrix = link_matrix(indptr, indices, weights, pages).astype(kind)
     turned = matrix.tocsc().T
-    passed = 1 if content is None else (_distribution(content, pages, "content") * pages).astype(kind)
+    passed = 1 if content is None else (distribution(content, pages, "content") * pages).astype(kind)
     uniform: Floats = np.full(pages, 1 / pages, kind)
     hubs: Floats = (
-        uniform if start is None else _distribution(_fill(start, pages), pages, "start").astype(kind)
+        uniform if start is None else distribution(filled(start, pages), pages, "start").astype(kind)
     )
     authorities = uniform
     best = (np.inf, uniform, hubs)
@@ -319,7 +319,7 @@ def _check(indptr: Ints, indices: Ints, weights: Floats | None) -> int:
     return pages
 
 
-def _matrix(indptr: Ints, indices: Ints, weights: Floats | None, pages: int) -> Any:
+def link_matrix(indptr: Ints, indices: Ints, weights: Floats | None, pages: int) -> Any:
     data = np.ones(len(indices), np.float32) if weights is None else np.asarray(weights, np.float32)
     return sparse.csr_array((data, indices, indptr), shape=(pages, pages))
 
@@ -335,7 +335,7 @@ def _out_weights(indptr: Ints, weights: Floats | None) -> NDArray[np.float64]:
     return out
 
 
-def _distribution(values: ArrayLike | None, pages: int, name: str) -> NDArray[np.float64]:
+def distribution(values: ArrayLike | None, pages: int, name: str) -> NDArray[np.float64]:
     """*values* scaled to sum 1; uniform if there are none or all are 0."""
     if values is None:
         return np.full(pages, 1 / pages)
@@ -346,7 +346,7 @@ def _distribution(values: ArrayLike | None, pages: int, name: str) -> NDArray[np
     return array / total if total > 0 else np.full(pages, 1 / pages)
 
 
-def _fill(start: ArrayLike, pages: int) -> NDArray[np.float64]:
+def filled(start: ArrayLike, pages: int) -> NDArray[np.float64]:
     """A vector of an earlier, smaller graph for *pages* pages."""
     known = np.asarray(start, np.float64)[:pages]
     return np.concatenate((known, np.full(pages - len(known), known.mean() if len(known) else 1.0)))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_frontier.core.foresight import foreseen_pagerank
 from scrapy_frontier.core.mixed import CASH, CHANCE, RANK, SCORERS, Mixed, make
 from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
 from scrapy_frontier.core.scorer import NOTICED, Cash, Hits, PageRank, bucket, buckets, scores_of
@@ -359,6 +360,23 @@ def test_chance_lifts_some_pages_found_after_a_ranking():
     lifted = sum(scorer.discovered(scorer.known, 5) > 0 for _ in range(5000))
     assert lifted == pytest.approx(5000 * scorer._luck, rel=0.35)
     assert scorer._luck > 0
+
+
+def test_the_default_thinks_of_unread_pages_as_linking_like_those_beside_them():
+    """Pages 1 to 4 were read: three link to 9, and that 4 has no links is known as well."""
+    links = {0: [*range(1, 9)], 1: [9, 10], 2: [9, 10], 3: [9], 4: [], 9: [], 10: [1]}
+    order = [0, 1, 2, 3, 4, 9, 10]
+    scorer = Mixed()
+    scorer.discovered(0)
+    crawl(scorer, links, order)
+    (indptr, indices), ranking = rank(scorer, links, order, 11)
+    read = np.isin(np.arange(11), order)
+    preference = 1 + read * 11 / 7
+    expected = foreseen_pagerank(indptr, indices, read, damping=0.9, tolerance=1e-4, preference=preference)
+    assert np.abs(ranking.scores - expected.scores).sum() < 0.02
+    plain = pagerank(indptr, indices, damping=0.9, preference=preference).scores
+    assert np.abs(expected.scores - plain).sum() > 0.04  # so it cannot be plain PageRank
+    assert ranking.scores[9] > plain[9]
 
 
 def test_a_crawl_of_one_page_can_be_ranked():

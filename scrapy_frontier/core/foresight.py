@@ -1,0 +1,81 @@
+"""PageRank of a crawl half done: unread pages are thought to link, not to end all walks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .ranking import Ranking, distribution, filled, link_matrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from .ranking import Floats, Ints
+
+LIKE = 0.9  # of the rank of an unread page, what it is thought to pass on
+OWN = 2.0  # read pages that the page which links to it counts for, among those linked beside it
+_SWEEPS = 100  # 65 are enough from any start, with damping 0.9 and an error of 2 %
+
+
+def foreseen_pagerank(
+    indptr: Ints,
+    indices: Ints,
+    read: NDArray[np.bool_],
+    *,
+    weights: Floats | None = None,
+    damping: float,
+    tolerance: float = 0.02,
+    preference: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    stop: Callable[[], bool] | None = None,
+    clock: Callable[[], float] | None = None,
+) -> Ranking:
+    """PageRank where a page that is not *read* links like pages near it that are.
+
+    Plain PageRank takes an unread page for one without links. What it will link to (its siblings, the
+    menu of its site) then gets too little, and a part of the web that is read whole too much. So `LIKE` of
+    the rank of an unread page goes back to the pages that link to it, in equal parts, and is divided there
+    among the read pages linked beside it and the page itself, which counts as `OWN` of them; each passes on
+    what it got like its own rank. An unread page beside pages that turned out to have no links is thus
+    thought to have few. No page is thought to link to itself: the only link of a page would else lead to
+    one three times too good, and on along any endless chain. The rest goes where teleports go.
+
+    A sweep brings two vectors of sum 1 closer by at least *damping* (L1), from which the error bound follows.
+    It is three float32 products. Arguments as for `ranking.pagerank`, with 0 < *damping* < 1.
+    """
+    began = clock() if clock else 0.0
+    pages = len(indptr) - 1
+    if pages == 0:
+        return Ranking(np.zeros(0), 0, 0.0, 0.0, 0.0, converged=True)
+    links = link_matrix(indptr, indices, weights, pages)
+    into = links.tocsc().T
+    v = distribution(preference, pages, "preference").astype(np.float32)
+    x = (v if start is None else distribution(filled(start, pages), pages, "start")).astype(np.float32)
+    ones = np.ones(pages, np.float32)
+    passes = _inverse(links @ ones)
+    from_unread = np.where(read, np.float32(0), _inverse(into @ ones))
+    is_read = read.astype(np.float32)
+    to_each = np.float32(LIKE) / (links @ is_read + np.float32(OWN))
+    squares = into if weights is None else into.power(2)
+    to_itself = damping * from_unread * (squares @ (to_each * np.float32(OWN) * passes))
+    sweeps, change = 0, np.inf
+    goal = tolerance * (1 - damping) / damping
+    while sweeps < _SWEEPS and change > goal and not (stop and stop()):
+        share = (links @ (x * from_unread)) * to_each
+        lent = is_read * (into @ share) + np.float32(OWN) * share
+        y = into @ ((x + lent) * passes) * np.float32(damping) - to_itself * x
+        y += np.float32(max(1 - float(y.sum(dtype=np.float64)), 0.0)) * v
+        change = float(np.abs(y - x).sum(dtype=np.float64))
+        x = y
+        sweeps += 1
+    error = min(2.0, damping / (1 - damping) * change)
+    scores = x.astype(np.float64)
+    seconds = clock() - began if clock else 0.0
+    return Ranking(scores / scores.sum(), sweeps, change, error, seconds, converged=error <= tolerance)
+
+
+def _inverse(values: Floats) -> Floats:
+    return np.divide(1, values, out=np.zeros_like(values), where=values > 0)

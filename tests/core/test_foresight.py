@@ -1,0 +1,119 @@
+"""PageRank of a crawl half done, against a plain twin and where it must equal PageRank itself."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_frontier.core.foresight import LIKE, OWN, foreseen_pagerank
+from scrapy_frontier.core.ranking import from_pairs, pagerank
+
+
+@st.composite
+def crawls(draw, most=10):
+    """Links of the pages that were read (some of which have none), and which those are."""
+    pages = draw(st.integers(1, most))
+    read = np.array(draw(st.lists(st.booleans(), min_size=pages, max_size=pages)))
+    page = st.integers(0, pages - 1)
+    links = draw(st.lists(st.tuples(page, page), max_size=4 * most))
+    return read, csr(pages, [link for link in links if read[link[0]]])
+
+
+def csr(pages, links):
+    sources, targets = zip(*links, strict=True) if links else ((), ())
+    return from_pairs(np.array(sources, int), np.array(targets, int), pages)
+
+
+def plain_twin(indptr, indices, weights, read, preference, damping):
+    """Where a reader goes next, page by page: `rows[u]` is what page u passes on."""
+    pages = len(read)
+    links = np.zeros((pages, pages))
+    for page in range(pages):
+        here = slice(indptr[page], indptr[page + 1])
+        links[page, indices[here]] = weights[here]
+    rows = np.zeros((pages, pages))
+    for page in range(pages):
+        if links[page].sum():
+            rows[page] = links[page] / links[page].sum()
+    for page in np.flatnonzero(~read):
+        guess = np.zeros(pages)
+        for parent in np.flatnonzero(links[:, page]):
+            beside = links[parent] * read
+            itself = np.arange(pages) == page
+            lent = beside @ rows + OWN * np.where(itself, 0, rows[parent])
+            guess += links[parent, page] / links[:, page].sum() * lent / (beside.sum() + OWN)
+        rows[page] = LIKE * guess
+    x = preference = preference / preference.sum()
+    for _ in range(300):
+        x = damping * x @ rows
+        x = x + (1 - x.sum()) * preference
+    return x
+
+
+@given(crawls(), st.randoms(use_true_random=False))
+def test_foreseen_pagerank_equals_a_plain_twin_to_within_its_bound(crawl, chance):
+    read, (indptr, indices) = crawl
+    weights = np.array([chance.choice([0.0, 0.5, 1.0, 1.0]) for _ in indices])
+    preference = np.array([chance.choice([0.1, 1.0, 2.0]) for _ in read])
+    expected = plain_twin(indptr, indices, weights, read, preference, 0.9)
+    found = foreseen_pagerank(
+        indptr, indices, read, weights=weights, damping=0.9, tolerance=1e-2, preference=preference
+    )
+    assert found.converged
+    assert np.abs(found.scores - expected).sum() <= found.error_bound + 1e-5 <= 1e-2 + 1e-5
+
+
+@given(crawls())
+def test_where_all_is_read_nothing_is_guessed(crawl):
+    _, graph = crawl
+    read = np.ones(len(graph[0]) - 1, bool)
+    found = foreseen_pagerank(*graph, read, damping=0.85, tolerance=0.05)
+    assert np.abs(found.scores - pagerank(*graph, exact=True).scores).sum() < 0.05
+
+
+def half_read(pages_of_menu):
+    """A list links to 20 pages; half were read, and *pages_of_menu* of these link to page 21, the menu."""
+    links = [(0, page) for page in range(1, 21)] + [(page, 21) for page in range(1, 1 + pages_of_menu)]
+    read = (np.arange(22) <= 10) | (np.arange(22) == 21)
+    return csr(22, links), read
+
+
+def test_unread_pages_are_thought_to_link_where_the_pages_beside_them_do():
+    graph, read = half_read(10)
+    found = foreseen_pagerank(*graph, read, damping=0.9).scores
+    plain = pagerank(*graph, damping=0.9).scores
+    assert found[21] / plain[21] > 1.25  # all of 20 pages link there, as it seems, instead of ten
+
+
+def test_beside_pages_without_links_nobody_is_thought_to_have_many():
+    menu = [
+        foreseen_pagerank(*graph, read, damping=0.9).scores[21] for graph, read in map(half_read, (1, 10))
+    ]
+    assert menu[0] < menu[1] / 3
+
+
+def test_an_endless_chain_gets_no_better_from_page_to_page():
+    chain = csr(6, [(page, page + 1) for page in range(5)])
+    found = foreseen_pagerank(*chain, np.arange(6) < 5, damping=0.9, tolerance=1e-3).scores
+    plain = pagerank(*chain, damping=0.9, tolerance=1e-3).scores
+    assert found[5] / found[4] < 1.05 * plain[5] / plain[4]
+
+
+def test_a_good_start_saves_sweeps_and_a_stop_ends_them():
+    chance = np.random.default_rng(5)
+    graph = csr(2000, list(zip(chance.integers(0, 500, 9000), chance.integers(0, 2000, 9000), strict=True)))
+    read = np.arange(2000) < 500
+    cold = foreseen_pagerank(*graph, read, damping=0.9, tolerance=1e-3)
+    warm = foreseen_pagerank(*graph, read, damping=0.9, tolerance=1e-3, start=cold.scores)
+    assert warm.iterations < cold.iterations
+    stopped = foreseen_pagerank(*graph, read, damping=0.9, stop=lambda: True)
+    assert not stopped.converged
+    assert stopped.iterations == 0
+
+
+def test_nothing_and_one_page():
+    none = np.zeros(0, int)
+    assert len(foreseen_pagerank(np.zeros(1, int), none, none > 0, damping=0.9).scores) == 0
+    one = foreseen_pagerank(np.zeros(2, int), none, np.array([False]), damping=0.9)
+    assert one.scores.tolist() == [1.0]
