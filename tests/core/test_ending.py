@@ -1,11 +1,11 @@
 """When a crawl ends although pages are left; over virtual time."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from test_frontier import FETCHED, NOW, page, start, take
+from test_frontier import FETCHED, NOW, opened, page, start, take
 
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts import FOREVER, Politeness
@@ -18,10 +18,12 @@ WAIT = 300.0
 
 
 @pytest.fixture
-def frontier(tmp_path: Path) -> Frontier:
+def frontier(tmp_path: Path) -> Iterator[Frontier]:
     found = start(tmp_path, default_politeness=Politeness(0.0, 2), politeness={B: Politeness(5000.0, 1)})
     found.discover([page("a1", A), page("a2", A)], NOW)
-    return found
+    yield found
+    while opened:
+        opened.pop().close()
 
 
 def rest(frontier: Frontier, seconds: float) -> None:
