@@ -39,7 +39,8 @@ SETTINGS = {
     "CONCURRENT_REQUESTS": 64,
     "CONCURRENT_REQUESTS_PER_DOMAIN": 2,
     "DOWNLOAD_TIMEOUT": 10,
-    "DOWNLOAD_MAXSIZE": 20_000_000,  # Scrapy's default, 1 GiB, is a whole crawl's memory in one page
+    "DOWNLOAD_DELAY": 0.1,  # or one processor is what the hosts share, whoever schedules them
+    "DOWNLOAD_MAXSIZE": 10_000_000,  # Scrapy's default, 1 GiB, is a whole crawl's memory in one page
     "DOWNLOAD_WARNSIZE": 0,
     "RETRY_TIMES": 1,
     "TELNETCONSOLE_ENABLED": False,
