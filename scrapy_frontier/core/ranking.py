@@ -240,10 +240,8 @@ def _best_combination(terms: Floats) -> NDArray[np.float64]:
 
 def _combine(shares: NDArray[np.float64], terms: Floats) -> Floats:
     """``sum(shares[k] terms[k])`` in the terms' precision."""
-    result: Floats = terms[0] * terms.dtype.type(shares[0])
-    for share, term in zip(shares[1:], terms[1:], strict=True):
-        result += term * terms.dtype.type(share)
-    return result
+    combined: Floats = np.einsum("k,kn->n", shares.astype(terms.dtype), terms)
+    return combined
 
 
 def _size(rest: Floats) -> float:
