@@ -25,9 +25,10 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.core import keys, steering
+from scrapy_frontier.core import keys, records, steering
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.hosts import Politeness
+from scrapy_frontier.core.inspect import read_counts
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.orders import Orders, decode_orders, encode_orders, orders_key
 from scrapy_frontier.core.records import Page, encode_page
@@ -205,7 +206,12 @@ def test_a_host_half_forgotten_is_sound(frontier: Frontiers, monkeypatch: pytest
 
 
 def test_wrong_counters_do_not_fall_below_zero(frontier: Frontiers) -> None:
-    change(frontier.directory, delete=(keys.host_key("h1.example"), keys.COUNTS))
+    store = Store(frontier.directory)
+    counts = read_counts(store)
+    store.close()
+    counts.states[:] = [0] * len(counts.states)
+    wrong = {keys.COUNTS: records.encode_counts(counts)}
+    change(frontier.directory, wrong, delete=(keys.host_key("h1.example"),))
     assert frontier("requeue", "--state", "done,failed,gone").code == 0
     assert frontier("forget", "--host", "h1.example").code == 0
     check(frontier.directory, repair=True)
