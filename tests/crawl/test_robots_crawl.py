@@ -340,6 +340,7 @@ class SlowSpider(LinkSpider):
     def parse(self, response: Response) -> Any:
         global _slept
         _slept += 12 * 3600.0
+        yield from super().parse(response)
 
 
 _slept = 0.0
@@ -351,8 +352,9 @@ def slow() -> float:
 
 def test_a_long_crawl_asks_again_every_day(web: Web, run: Run, pages: Pages) -> None:
     web.on(ROBOTS, robots(), robots("Disallow: /11"))
-    settings = {**OBEY, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
-    run(SlowSpider, settings, start_urls=many(web, 12))
+    for number in range(11):  # one after the other, so that the time passes between them
+        web.link(f"/{number}", f"/{number + 1}")
+    run(SlowSpider, OBEY, start_urls=[web.url("/0")])
     assert web.paths()[:2] == [ROBOTS, "/0"]
     assert web.paths().count(ROBOTS) >= 2
     assert "/11" not in web.paths()
