@@ -238,7 +238,11 @@ class RestlessSpider(FollowSpider):
 
 
 class Lazy(PageRank):
-    """Takes a while with every step of the rows that move, and says so."""
+    """Ranks as soon as it knows many pages, takes a while with every step of rows that move, and says so."""
+
+    @property
+    def needs_ranking(self) -> bool:  # type: ignore[override]
+        return self.known > MANY * 3
 
     def told(self, nodes: Any) -> Any:
         logging.getLogger(__name__).info("rows move")
