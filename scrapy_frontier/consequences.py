@@ -24,6 +24,7 @@ from .downloadermiddlewares.directives import nofollow_reason
 from .downloadermiddlewares.redirect import is_from_private
 from .flights import may_be_called_again
 from .heads import is_text
+from .links import AT_A_TIME
 from .notes import count
 from .requests import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED, page_key, plain_fingerprint
 from .runtime import flight_of, runtime_of
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
 MARK = "frontier_noindex"  # the field of an item from a page with noindex
-AT_A_TIME = 300  # links, 3 ms
 _NO_TYPES: frozenset[str] = frozenset()
 _KEPT, _DROPPED, _MARKED = range(3)  # what becomes of items
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .links import Links, Recorder
 
 SEEDS_AT_A_TIME = 25
-AT_A_TIME = 0.003  # seconds for the links of a page
+SPELL = 0.003  # seconds for the links of a page, then others get their turn
 
 
 class FrontierSpiderMiddleware:
@@ -69,14 +69,14 @@ class FrontierSpiderMiddleware:
             result = rules.filter_async(result)
         links = self._links()
         recorder = links.recorder(response) if links is not None else None
-        until = perf_counter() + AT_A_TIME
+        until = perf_counter() + SPELL
         async for each in result:
             if recorder is not None:
                 recorder.take(each)
             yield each
             if perf_counter() >= until:
                 await compat.give_way()
-                until = perf_counter() + AT_A_TIME
+                until = perf_counter() + SPELL
         if recorder is not None:
             for _ in recorder.end(response):
                 await compat.give_way()

@@ -13,7 +13,8 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
 from scrapy_frontier import FrontierSpiderMiddleware, compat
-from scrapy_frontier.consequences import AT_A_TIME, Consequences
+from scrapy_frontier.consequences import Consequences
+from scrapy_frontier.links import AT_A_TIME
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -42,8 +43,8 @@ async def follow(response: HtmlResponse) -> AsyncIterator[Request]:
         yield Request(response.urljoin(f"/{number}"))
 
 
-def turns_while(work: Any) -> int:
-    """Turns of the event loop that somebody else had while *work* was done."""
+def turns_while(work: Any, seconds: float = 0.0) -> int:
+    """Turns of the event loop, of so many *seconds* each, that somebody else had while *work* was done."""
 
     async def run() -> int:
         turns = 0
@@ -52,6 +53,7 @@ def turns_while(work: Any) -> int:
             nonlocal turns
             while True:
                 turns += 1
+                time.sleep(seconds)
                 await asyncio.sleep(0)
 
         other = asyncio.ensure_future(somebody_else())
@@ -110,19 +112,4 @@ def test_a_link_of_a_megabyte_is_nobody() -> None:
 
 
 def test_giving_way_lasts_while_others_have_something_to_do_up_to_a_limit() -> None:
-    async def run() -> int:
-        turns = 0
-
-        async def somebody_else() -> None:
-            nonlocal turns
-            while True:
-                turns += 1
-                time.sleep(2 * compat.IDLE)
-                await asyncio.sleep(0)
-
-        other = asyncio.ensure_future(somebody_else())
-        await compat.give_way()
-        other.cancel()
-        return turns
-
-    assert asyncio.run(run()) == compat.TURNS
+    assert turns_while(compat.give_way, seconds=2 * compat.IDLE) == compat.TURNS

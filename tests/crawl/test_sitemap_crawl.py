@@ -143,7 +143,7 @@ def test_contact_is_made_once_over_all_runs(web: Web, run: Callable[..., Crawl])
     run(SiteSpider, ON, start_urls=[web.url("/new"), web.url("/other", 1)])
     counts = Counter(web.paths(0))
     assert counts == {"/": 1, "/sitemap.xml": 1, "/a": 1, "/new": 1}
-    assert web.paths(1)[:2] == ["/other", "/sitemap.xml"]
+    assert {"/other", "/sitemap.xml"} <= set(web.paths(1))
 
 
 def test_a_guess_that_leads_to_the_front_page_shows_it_to_the_spider(
