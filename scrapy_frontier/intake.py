@@ -17,6 +17,7 @@ from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
 from .core.urls import without_session
+from .objects import Objects
 from .plain import Unstorable
 from .requests import (
     AUTO_SLOT,
@@ -48,7 +49,6 @@ _REFUSALS = {
 }
 _UNUSUAL = frozenset((POSTPONED, REFUSED, START, "retry_times", "verbatim_url"))  # meta
 RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
-LIVE = 25  # requests kept as they were in each of two generations; more would busy the garbage collector
 
 
 class Listed(NamedTuple):
@@ -75,9 +75,7 @@ class Intake:
         self._traps_said: set[str] = set()
         self._strips = runtime.settings.strips_sessions
         self._has_depth = bool(runtime.settings.limits.depth)
-        self._live: dict[int, Request] = {}
-        self._live_before: dict[int, Request] = {}
-        self._unstored: dict[int, Request] = {}
+        self.objects = Objects()
         self._dupefilter: BaseDupeFilter | None = None
         cls = load_object(crawler.settings["DUPEFILTER_CLASS"])
         self._filters = cls is not BaseDupeFilter
@@ -89,25 +87,6 @@ class Intake:
     def close(self, reason: str) -> None:
         if self._dupefilter is not None:
             self._dupefilter.close(reason)
-
-    def is_recent(self, request: Request) -> bool:
-        """Whether the text of the URL alone says that *request* is known.
-
-        Nine links in ten are, most of them met a moment ago: these cost a microsecond.
-        """
-        url = request.url
-        known = self._recent.get(url)
-        if known is None:
-            known = self._recent_before.get(url)
-        return (
-            known is not None
-            and known >= 0
-            and not self._flights.by_child
-            and not request.dont_filter
-            and request.method == "GET"
-            and not request.body
-            and not request.meta.get("verbatim_url")
-        )
 
     def known(self, request: Request) -> int | None:
         """The id of the page of a plain GET, if the text of its URL alone tells; else None."""
@@ -132,16 +111,22 @@ class Intake:
             self._recent, self._recent_before = {}, self._recent
 
     def enqueue(self, request: Request) -> bool:
-        """Queue *request*, or note what became of the one it follows from; False for a known page."""
-        if (
-            self._is_usual
-            and not self._flights.by_child
-            and not request.dont_filter
-            and request.method == "GET"
-            and not request.body
-            and _UNUSUAL.isdisjoint(request.meta)
-        ):
-            return self._enqueue_link(request)  # as all but a few are
+        """Queue *request*, or note what became of the one it follows from; False for a known page.
+
+        Nine links in ten lead to known pages, most of them met a moment ago: there the text of the URL alone
+        tells, in a microsecond.
+        """
+        url = request.url
+        known = self._recent.get(url)
+        if known is None:
+            known = self._recent_before.get(url)
+        if not (self._flights.by_child or request.dont_filter or request.method != "GET" or request.body):
+            meta = request.meta
+            if known is not None and known >= 0 and not meta.get("verbatim_url"):
+                self._tally["dupefilter/filtered"] += 1
+                return False
+            if self._is_usual and _UNUSUAL.isdisjoint(meta):
+                return self._enqueue_link(request, url)  # as all but a few are
         return self._enqueue_other(request)
 
     def _enqueue_other(self, request: Request) -> bool:
@@ -179,7 +164,8 @@ class Intake:
         again = again or (EVERY_RUN in request.meta and _is_seed(request)) or _is_answer(request, flight)
         is_seed = flight is None and _is_seed(request)
         host = host_of(request.url)
-        page_id = self._discover(request, fingerprint, host, again, parent, source, is_seed)
+        is_plain = self._filters and self._is_plain(request)
+        page_id = self._discover(request, fingerprint, host, again, parent, source, is_seed, is_plain)
         if url != request.url and request.url in self._recent:
             self._remember(url, self._recent[request.url])
         if page_id is None:
@@ -188,11 +174,10 @@ class Intake:
             flight.child_outcome = flight.child_outcome._replace(target=page_id)
         return True
 
-    def _enqueue_link(self, request: Request) -> bool:
+    def _enqueue_link(self, request: Request, url: str) -> bool:
         """`enqueue` for the usual case, an ordinary link: the same in fewer steps."""
-        by_link = self._flights.by_link
+        by_link, clean = self._flights.by_link, url
         source = by_link.get(id(request)) if by_link else None
-        url = clean = request.url
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request, source)
             clean = request.url
@@ -200,7 +185,7 @@ class Intake:
         if identity is None:
             identity = self._runtime.fingerprint(request), host_of(clean)
         parent = None if source is None else self.page_of(source)
-        page_id = self._discover(request, *identity, False, parent, source, is_seed=False)
+        page_id = self._discover(request, *identity, False, parent, source, False, self._filters)
         if clean is not url and clean in self._recent:
             self._remember(url, self._recent[clean])
         return page_id is not None
@@ -264,23 +249,24 @@ class Intake:
             and not request.meta.get("verbatim_url")
         )
 
-    def _met(self, request: Request, fingerprint: bytes, page_id: int | None, source: Flight | None) -> None:
+    def _met(
+        self,
+        request: Request,
+        fingerprint: bytes,
+        page_id: int | None,
+        source: Flight | None,
+        is_plain: bool,
+    ) -> None:
         """Remember the page of a URL, and the edge that leads there from the page of *source*."""
-        runtime = self._runtime
-        if runtime.links is None:
-            if self._filters and self._is_plain(request):
-                self._remember(request.url, page_id or 0)
+        if not is_plain and source is None:
             return
-        is_remembered = self._filters and self._is_plain(request)
-        if is_remembered or source is not None:
-            if page_id is None or page_id >= keys.FIRST_VISIT:
-                page_id = runtime.frontier.find(fingerprint)
-            if page_id is None or page_id >= keys.FIRST_VISIT:  # lives in memory: no page of the graph
-                is_remembered = False
-            else:
-                self._join(request, page_id, source)
-        if is_remembered:
-            self._remember(request.url, page_id or 0)
+        if page_id is None or page_id >= keys.FIRST_VISIT:
+            page_id = self._runtime.frontier.find(fingerprint)
+        if page_id is None or page_id >= keys.FIRST_VISIT:  # lives in memory: no page of the graph
+            return
+        self._join(request, page_id, source)
+        if is_plain:
+            self._remember(request.url, page_id)
 
     def _join(self, request: Request, page_id: int | None, source: Flight | None) -> None:
         """Note the edge that *request* stands for, from the page of *source*, or that there is none."""
@@ -299,6 +285,7 @@ class Intake:
         parent: int | None,
         source: Flight | None,
         is_seed: bool,
+        is_plain: bool,
     ) -> int | None:
         host = self._host_key(request, url_host)
         payload, stored = self._payload(request)
@@ -328,7 +315,10 @@ class Intake:
             self._keep(page_id, request, stored)
         else:
             self._filtered(request)
-        self._met(request, fingerprint, page_id, source)
+        if self._runtime.links is not None:
+            self._met(request, fingerprint, page_id, source, is_plain)
+        elif is_plain:
+            self._remember(request.url, page_id or 0)
         return page_id
 
     def _not_kept(self, request: Request, fingerprint: bytes, source: Flight | None) -> None:
@@ -390,9 +380,9 @@ class Intake:
     def _host_key(self, request: Request, url_host: str) -> str:
         """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
         inherited slot is dropped."""
-        meta = request.meta
-        slot = meta.get(SLOT)
+        slot = request.meta.get(SLOT)
         if slot is not None:
+            meta = request.meta
             if slot != meta.pop(AUTO_SLOT, None):
                 return keys.clean_host(str(slot))
             del meta[SLOT]
@@ -400,26 +390,8 @@ class Intake:
         return url_host if unit_of is host_of else unit_of(request.url)
 
     def _keep(self, page_id: int, request: Request, stored: bool) -> None:
-        """Keep the object itself for a while: ``scrapy shell`` goes on changing it after it was queued."""
-        if stored:
-            self._tally["scheduler/enqueued/disk"] += 1
-            self._live[page_id] = request
-            if len(self._live) >= LIVE:
-                self._live, self._live_before = {}, self._live
-        else:
-            self._tally["scheduler/enqueued/memory"] += 1
-            self._unstored[page_id] = request
-
-    def recall(self, page_id: int) -> Request | None:
-        """The request of a page as the object it was, if it is still there."""
-        request = self._live.pop(page_id, None) or self._live_before.pop(page_id, None)
-        if request is None and self._unstored:
-            request = self._unstored.pop(page_id, None)
-        return request
-
-    def keep_again(self, page_id: int, request: Request, stored: bool) -> None:
-        """Take back what `recall` gave: the request is not handed out after all."""
-        (self._live if stored else self._unstored)[page_id] = request
+        self._tally["scheduler/enqueued/disk" if stored else "scheduler/enqueued/memory"] += 1
+        self.objects.keep(page_id, request, stored)
 
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
@@ -474,8 +446,8 @@ class Intake:
             priority=child.priority,
             delay=runtime.settings.backoff(lease.page.attempts + 1),
         )
-        if lease.page_id in self._unstored or not stored:
-            self._unstored[lease.page_id] = child
+        if not (lease.is_stored and stored):
+            self.objects.keep(lease.page_id, child, False)
         self._tally["frontier/retries"] += 1
         return True
 
@@ -486,7 +458,7 @@ class Intake:
         delay = float(meta.pop(POSTPONED_FOR, 0.0))
         flight.child_outcome = Outcome(Event.RETURNED, flight.status, reason, delay=delay, host=host)
         if not flight.lease.is_stored:
-            self._unstored[flight.lease.page_id] = child
+            self.objects.keep(flight.lease.page_id, child, False)
         return True
 
     def _redirected(self, flight: Flight, child: Request, known: int | None) -> bool:

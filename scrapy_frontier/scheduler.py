@@ -90,9 +90,6 @@ class FrontierScheduler(BaseScheduler):
         try:
             if self._intake is None or self.runtime is None or self._error is not None:
                 return False
-            if self._intake.is_recent(request):
-                self._tally["dupefilter/filtered"] += 1
-                return False
             return self._intake.enqueue(request)
         except Exception as error:
             self._failed(error)
@@ -210,7 +207,7 @@ class FrontierScheduler(BaseScheduler):
             if runtime.gate is None or runtime.gate.admits(request, lease, now):
                 return self._hand_out(request, lease)
             if self._intake is not None:
-                self._intake.keep_again(lease.page_id, request, lease.is_stored)
+                self._intake.objects.keep(lease.page_id, request, lease.is_stored)
             put_back += 1
             if put_back == _MOST_PUT_BACK:  # many new hosts: let the event loop breathe
                 compat.wake(self.crawler)
@@ -222,7 +219,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _request(self, lease: Lease, runtime: Runtime) -> Request | None:
         page = lease.page
-        request = self._intake.recall(lease.page_id) if self._intake is not None else None
+        request = self._intake.objects.recall(lease.page_id) if self._intake is not None else None
         if request is None:
             try:
                 return self._codec.decode(page.url, page.priority, page.payload)

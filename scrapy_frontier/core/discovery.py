@@ -57,7 +57,7 @@ class Discovery(Known):
             known = ~known
         if known is not None and not again:
             return None
-        if known is None and (kind := self._trap(link)) is not None:
+        if known is None and self._traps is not None and (kind := self._trap(link)) is not None:
             return self._refuse(link, kind, kind)
         host = self._hosts.by_name.get(link.host) or self._host(link.host)
         if self._budgets.is_limited and known is None and link.stored:

@@ -160,6 +160,7 @@ class Journal:
         if not host.is_kept:  # it gets its first row
             host.is_kept = True
             self.counts.hosts += 1
+            self.seen.add(keys.host_key(host.name))
 
     def commit(self) -> None:
         """Write the open batch atomically; does nothing when nothing is open.

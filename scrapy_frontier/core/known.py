@@ -228,6 +228,7 @@ class Known:
         self.commit()
         rows = list(self._store.scan(keys.HOST, after=self._to_load, limit=limit))
         for key, value in rows:
+            self._journal.seen.add(key)
             name = key[1:].decode()
             is_there = name in self._hosts.by_name
             if not is_there or self._budgets.is_counting:
@@ -264,7 +265,9 @@ class Known:
         if host is None:
             if name in self._journal.left:
                 self.commit()
-            stored = self._store.get(keys.host_key(name))
+            key = keys.host_key(name)
+            is_new = self._to_load is None and self._journal.seen.is_new(key)
+            stored = None if is_new else self._store.get(key)
             host = self._load_host(name, self._host_row(name, stored) if stored else HostRow())
             host.is_kept = stored is not None
         return host

@@ -7,6 +7,7 @@ the change into ``docs/format.md``.
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from typing import NamedTuple
 
 from . import keys, varint
@@ -55,10 +56,8 @@ def encode_page(page: Page) -> bytes:
     tail = page.payload
     if page.changed:
         flags |= _HAS_ENDING
-        reason = page.reason.encode("utf-8", "replace")
         target = 0 if page.target is None else page.target + 1
-        fields = (page.status, page.changed, target, len(reason))
-        tail = b"".join(map(varint.encode, fields)) + reason + tail
+        tail = _ending(page.status, page.changed, target, page.reason) + tail
     if page.is_deferred:
         flags |= _IS_DEFERRED
     if page.host:
@@ -69,6 +68,12 @@ def encode_page(page: Page) -> bytes:
     parent = 0 if page.parent is None else page.parent + 1
     head = _PAGE.pack(flags, min(page.attempts, 255), priority, page.discovered, parent, len(url))
     return head + url + tail
+
+
+@lru_cache(maxsize=256)  # most pages of a second end in the same way
+def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
+    raw = reason.encode("utf-8", "replace")
+    return b"".join(map(varint.encode, (status, changed, target, len(raw)))) + raw
 
 
 def encode_new_page(url: str, priority: int, discovered: int, parent: int | None, payload: bytes) -> bytes:
