@@ -215,15 +215,17 @@ class Mixed(PageRank):
     def reopened(self, is_queued: Bools) -> None:
         """Go on as after the last ranking, whose choices came back with the columns, until the next."""
         super().reopened(is_queued)
-        queued = np.flatnonzero(~self._shut[: self.known])
-        read = np.flatnonzero(self._parsed[: self.known])
-        if not len(queued) or not len(read):
+        queued = self._rank[: self.known][~self._shut[: self.known]]
+        rounds = self._round[: self.known][self._parsed[: self.known]]
+        read = len(rounds)
+        if not len(queued) or not read:
             return
-        each = self.known / len(read)  # pages found a page that is read, over all
-        self._parsed_since += np.count_nonzero(self._round[read] == self._rounds)
+        each = self.known / read  # pages found a page that is read, over all
+        self._parsed_since += np.count_nonzero(rounds == self._rounds)
         self._discovered_since += round(self._parsed_since * each)
-        served = min(len(queued), 64 + round(len(read) * (self.growth - 1)))
-        self._best = (-np.sort(-_largest(self._rank[queued], served)[1])).tolist()
+        served = min(len(queued), 64 + round(read * (self.growth - 1)))
+        queued.partition(len(queued) - served)  # 10 ms a million, where finding their places takes 40
+        self._best = np.sort(queued[-served:])[::-1].tolist()
         self._luck = self.parts[CHANCE] / each
 
     def _lift(
