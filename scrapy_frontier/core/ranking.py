@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 DAMPING = 0.85
 _FEW_LINKING = 0.6  # above this share of linking pages, picking them out costs more than it saves
 _CYCLE = 9  # sweeps between extrapolations: 10 and 12 need no fewer sweeps
-_SMOOTHING = (
-    3  # of them only smooth: as few sweeps as with 6 that all count, and a third fewer extrapolations
-)
+_SMOOTHING = 3  # of them only smooth: as few sweeps as with 6 that all count, and fewer extrapolations
 _GAIN = 1e-4  # what a round of float32 sweeps may gain before float64 looks at the rest
 _BLOCK = 10_000  # numbers that OpenBLAS multiplies in its caller's thread, and that its cache holds
 
