@@ -3,7 +3,8 @@
 A row a page is written in a batch of its own, in the order of discovery, as a crawl does; every 8192 pages
 the packer moves what is worth it into segments. Then the rest is packed, LevelDB compacts, and the
 directory is weighed: keys, LevelDB's overhead and its log included. "rows" is the same before any packing.
-Reading is timed by the processor, which a busy machine changes least.
+Reading is timed by the processor, which a busy machine changes least: the best of several, more of them
+where one takes a millisecond. Each opens the store anew.
 
     python benchmarks/graph_size.py [--folder FOLDER] [NAME ...]
 """
@@ -79,7 +80,7 @@ def write(path, graph, packing):
     return written, packed, sum(file.stat().st_size for file in path.iterdir())
 
 
-def read(path, repeats=5):
+def read(path, repeats):
     best = float("inf")
     for _ in range(repeats):
         with plyvel.DB(str(path)) as db, db.snapshot() as snapshot:
@@ -103,7 +104,7 @@ def main():
         with tempfile.TemporaryDirectory() as place:
             _, _, loose = write(Path(place) / "rows", graph, packing=False)
             written, packed, size = write(Path(place) / "packed", graph, packing=True)
-            csr, seconds = read(Path(place) / "packed")
+            csr, seconds = read(Path(place) / "packed", repeats=min(max(5, 2_000_000 // links), 50))
         assert np.array_equal(np.sort(csr.indices), np.sort(graph.indices)), "links were lost"
         bits.append(size * 8 / links)
         print(

@@ -180,7 +180,7 @@ def main():
     for name in options.names or graphs.names(options.folder):
         graph = graphs.load(name, options.folder)
         pages = len(graph.indptr) - 1
-        truth = pagerank(graph.indptr, graph.indices, exact=True, tolerance=1e-9, max_iterations=1000).scores
+        truth = pagerank(graph.indptr, graph.indices, tolerance=1e-9, max_iterations=1000).scores
         found = {}
         seconds = dict.fromkeys(orders, 0.0)
         for starts, drawn in draws(graph, options.draws, options.seed, options.starts):

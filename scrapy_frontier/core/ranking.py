@@ -11,15 +11,15 @@ its own accord: whoever wants ``seconds`` passes one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     Ints = NDArray[np.signedinteger]
 
 DAMPING = 0.85
-_FEW_LINKING = 0.5  # above this share of linking pages, picking them out costs more than it saves
-_CYCLE = 6  # sweeps between extrapolations: 4 need a sixth more sweeps, 8 and 12 no fewer
-_FLOAT32_GAIN = 1e-4  # what one round of float32 sweeps may gain before float64 looks at the rest
+_FEW_LINKING = 0.6  # above this share of linking pages, picking them out costs more than it saves
+_CYCLE = 9  # sweeps between extrapolations: 10 and 12 need no fewer sweeps
+_SMOOTHING = 3  # of them only smooth: as few sweeps as with 6 that all count, and fewer extrapolations
+_GAIN = 1e-4  # what a round of float32 sweeps may gain before float64 looks at the rest
+_BLOCK = 10_000  # numbers that OpenBLAS multiplies in its caller's thread, and that its cache holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,22 +82,20 @@ def pagerank(
     max_iterations: int = 200,
     preference: ArrayLike | None = None,
     start: ArrayLike | None = None,
-    exact: bool = False,
     stop: Callable[[], bool] | None = None,
     clock: Callable[[], float] | None = None,
 ) -> Ranking:
     """PageRank with an L1 error of at most *tolerance*, or the best vector within *max_iterations* sweeps.
 
     Teleports and the rank of dangling pages go to pages in proportion to *preference* (content scores, say;
-    uniform by default). Dangling pages feed nothing back but their mass, and are left out of all sweeps but
-    the last of a round (Del Corso, Gulli, Romani, "Fast PageRank computation via a sparse linear system",
-    2005). Sweeps are float32 products; the error of a round of them is found by one float64 product and
-    given to the next round (iterative refinement). *exact* computes all in float64 and reaches 1e-12.
-    *start* is a previous vector, filled with its mean if shorter. *stop* is asked before each sweep; if it
-    says yes, the result is the best so far, not converged.
+    uniform by default). *start* is a previous vector, filled with its mean if shorter. *stop* is asked before
+    each sweep; if it says yes, the result is the best so far, not converged. Sweeps are float32 products;
+    what a round of them leaves is found by one float64 product and given to the next round (iterative
+    refinement), which reaches 1e-12 if asked to.
 
-    Time: about 1.5 ns a link and sweep; memory: 24 bytes a link while it runs. Raises `ValueError` for
-    shapes that do not fit, damping outside [0, 1), and negative or infinite preference or weights.
+    Time: about 1 ns a link and sweep; memory: 12 bytes a link and 100 a page while it runs. Raises
+    `ValueError` for shapes that do not fit, damping outside [0, 1), and negative or infinite preference or
+    weights.
     """
     began = clock() if clock else 0.0
     pages = _check(indptr, indices, weights)
@@ -105,20 +105,10 @@ def pagerank(
         return Ranking(np.zeros(0), 0, 0.0, 0.0, 0.0, converged=True)
     v = distribution(preference, pages, "preference")
     guess = v if start is None else distribution(filled(start, pages), pages, "start")
-    out = _out_weights(indptr, weights)
-    matrix = link_matrix(indptr, indices, weights, pages)
-    linking: Ints | slice = slice(None)
-    if np.count_nonzero(out) <= pages * _FEW_LINKING:
-        linking = np.flatnonzero(out)
-        matrix, out = matrix[linking], out[linking]
-    turned = matrix.tocsc().T
-    del matrix  # 8 bytes a link
-    system = _System(turned, linking, out, damping, v, exact)
+    system = _System(indptr, indices, weights, damping, v)
     budget = _Budget(max_iterations, stop)
     factor = damping / (1 - damping)
-    scores, change = system.solve(
-        guess[linking], tolerance / factor if factor else 2.0, budget, start is not None
-    )
+    scores, change = system.solve(guess, tolerance / factor if factor else np.inf, budget)
     scores = np.maximum(scores, 0)
     error = min(2.0, factor * change) if np.isfinite(change) else 2.0
     seconds = clock() - began if clock else 0.0
@@ -144,104 +134,136 @@ class _Budget:
 
 
 class _System:
-    """One sweep of PageRank, ``G(x) = into @ (scale * x) + (1 - damping * sum(x)) v``, x on linking pages.
+    """PageRank as a linear system, ``y = into @ y + c v``, y on the linking pages and scaled as it comes.
 
-    G maps all vectors of sum 1 with the part x on linking pages to the same vector of sum 1, and brings two
-    such vectors closer by the damping. Hence the error of G(x) is at most damping / (1 - damping) times the
-    distance of G(x) to the nearest of them: ``|r| + |sum(r)|`` with ``r = G(x) - x`` on linking pages.
+    Dangling pages feed nothing back but their mass, which is a part of c (Del Corso, Gulli, Romani, "Fast
+    PageRank computation via a sparse linear system", 2005); if many, they are left out of all sweeps but the
+    first and last of a round.
+
+    How near y is shows one such sweep, ``full = into @ y + c v``. It changes y by r on linking pages. Put y
+    in place of the linking part of full: that is x, scaled to its sum, s. PageRank's own sweep makes of x
+    ``(full - sum(r) v) / s``, which differs from x by at most ``(|r| + |sum(r)|) / s``; and as it brings two
+    vectors of sum 1 closer by the damping, its error is at most damping / (1 - damping) times that.
     """
 
     def __init__(
-        self, into: Any, linking: Ints | slice, out: Floats, damping: float, v: Floats, exact: bool
+        self, indptr: Ints, indices: Ints, weights: Floats | None, damping: float, v: NDArray[np.float64]
     ) -> None:
-        fine = into.data.astype(np.float64)
-        self._fine = sparse.csr_array((fine, into.indices, into.indptr), shape=into.shape)
-        self._coarse = self._fine if exact else into
-        if not isinstance(linking, slice):
-            self._coarse = self._coarse[linking]
-        kind = self._coarse.dtype
-        self._linking = linking
-        self._passed = np.where(out > 0, damping, 0.0)  # the share of its rank a page passes on
-        self._scale = self._passed / np.where(out > 0, out, 1)
+        pages, degrees = len(v), np.diff(indptr)
+        out = _out_weights(indptr, weights)
+        passed = np.repeat(damping / np.where(out > 0, out, 1), degrees)
+        if weights is not None:
+            passed *= np.asarray(weights, np.float32)
+        # By column, as the links come: as fast as by row, and nothing has to be turned first.
+        if np.count_nonzero(degrees) > pages * _FEW_LINKING:
+            self._linking: Ints | slice = slice(None)
+            self._whole = sparse.csc_array((passed, indices, indptr), shape=(pages, pages))
+            ends = self._whole.indptr  # shared, as are the indices
+            coarse = passed.astype(np.float32)
+            self._core = sparse.csc_array((coarse, self._whole.indices, ends), shape=(pages, pages))
+        else:
+            linking = self._linking = np.flatnonzero(degrees)
+            ends = np.append(indptr[linking], indptr[-1:])
+            self._whole = sparse.csc_array((passed, indices, ends), shape=(pages, len(linking)))
+            self._core = self._whole[linking]
+            self._core.data = self._core.data.astype(np.float32)
+        self._rate = -math.log(max(damping, 1e-9))  # the least a sweep gains
         self._v = v
-        self._coarse_passed, self._coarse_scale = self._passed.astype(kind), self._scale.astype(kind)
-        self._coarse_v = v[linking].astype(kind)
-        self._gain = 1e-12 if exact else _FLOAT32_GAIN
+        self._inside = v[self._linking]
+        self._weight = float(self._inside.sum())
 
-    def solve(self, x: Floats, goal: float, budget: _Budget, warm: bool) -> tuple[Floats, float]:
-        """The best G(x) met from x on, and its distance: at most *goal* unless budget or digits end."""
-        best: Floats = self._v
-        least = np.inf
-        if not warm and budget.take():  # a warm start may be better than float32 can see
-            rest = self._coarse_sweep(x.astype(self._coarse_scale.dtype), 1.0) - x
-            x = x + self._correction(rest, _size(rest), 0.7 * goal, budget)
+    def solve(
+        self, guess: NDArray[np.float64], goal: float, budget: _Budget
+    ) -> tuple[NDArray[np.float64], float]:
+        """The best vector met from *guess* on, and its change: at most *goal* unless budget or digits end."""
+        y = guess[self._linking]
+        best, least = self._v, np.inf
         while True:
             budget.used += 1  # the result needs it, whatever the limit
-            # Not ``self._passed @ x``: BLAS wakes threads for that, which costs 3 ms where all else takes 1.
-            y = self._fine @ (self._scale * x) + (1 - (self._passed * x).sum()) * self._v
-            rest = y[self._linking] - x
-            change = _size(rest)
+            full = self._whole @ y
+            lost = y - full[self._linking]
+            c = float(lost.sum()) / self._weight if self._weight > 1e-9 else 1.0  # the former: r sums to 0
+            rest = c * self._inside - lost
+            full += (c - rest.sum()) * self._v
+            total = full.sum()  # s
+            change = _size(rest) / total if total > 0 else np.inf
             gained = change < 0.5 * least
             if change < least:
-                best, least = y, change
+                best, least = full / total, change
             if least <= goal or not gained or budget.is_spent():
-                return best, least
-            x = x + self._correction(rest, change, 0.7 * goal, budget)
+                return best, float(least)
+            y = y + self._correction(rest, 0.7 * goal * total, budget)
 
-    def _coarse_sweep(self, x: Floats, mass: float) -> Floats:
-        y: Floats = self._coarse @ (self._coarse_scale * x)
-        y += (mass - self._coarse_passed @ x) * self._coarse_v
-        return y
+    def _correction(self, rest: NDArray[np.float64], goal: float, budget: _Budget) -> NDArray[np.float64]:
+        """What y lacks if a sweep changes it by *rest*, to within *goal* or `_GAIN` of *rest*.
 
-    def _correction(self, rest: Floats, size: float, goal: float, budget: _Budget) -> NDArray[np.float64]:
-        """What x lacks if G(x) - x = *rest*, to within *goal* or `_FLOAT32_GAIN` of *size*.
-
-        With L the linear part of G this is rest + L rest + L L rest ..; every `_CYCLE` terms the combination
-        of them that leaves least is taken instead of their sum (reduced rank extrapolation; Sidi, "Vector
-        Extrapolation Methods", 2017), which halves the sweeps: 25 to 49 where the plain sum takes 55 to 72.
+        That is rest + M rest + M M rest .., with M the matrix; every `_CYCLE` terms the combination of them
+        that leaves least is taken instead of their sum (reduced rank extrapolation; Sidi, "Vector
+        Extrapolation Methods", 2017), which halves the sweeps: 20 to 42 where the plain sum takes 29 to 72.
         Computed with *rest* scaled to 1, so that float32 has its digits where they are needed.
         """
-        terms: Floats = np.empty((_CYCLE + 1, len(rest)), self._coarse_scale.dtype)
-        total = np.zeros_like(terms[0])
-        enough = max(goal / max(size, 1e-300), self._gain)
+        size = _size(rest)
+        goal = max(goal / max(size, 1e-300), _GAIN)
+        terms: Floats = np.empty((_CYCLE + 1, len(rest)), np.float32)
+        correction: Floats = np.zeros(len(rest), np.float32)
+        free: Floats = (self._inside / max(self._weight, 1e-9)).astype(np.float32)
         terms[0] = rest / max(size, 1e-300)
-        while (left := _size(terms[0])) > enough:
+        left, rate = 1.0 if size else 0.0, self._rate
+        while left > goal:
+            wanted = min(max(math.ceil(math.log(left / goal) / rate), 2), _CYCLE)
             made = 0
-            while made < _CYCLE and left > enough and budget.take():
-                terms[made + 1] = self._coarse_sweep(terms[made], 0.0)
+            while made < wanted and budget.take():
+                terms[made + 1] = self._core @ terms[made]
                 made += 1
-                left = _size(terms[made])
             if not made:
                 break
-            shares: NDArray[np.float64] = np.ones(made)  # plain sum: leaves terms[made]
-            if made == _CYCLE:
-                shares = _best_combination(terms)
-            # x + sum(shares[k] terms[k]) leaves terms[0] - sum(shares[k] (terms[k] - terms[k + 1]))
-            remains = _combine(np.diff(shares, prepend=1, append=0) * -1, terms[: made + 1])
-            if _size(remains) > left:
-                shares, remains = np.ones(made), terms[made].copy()
-            total += _combine(shares, terms[:made])
-            terms[0] = remains
-        correction: NDArray[np.float64] = total.astype(np.float64) * size
-        return correction
+            # y + sum(shares[k] terms[k]) leaves terms[0] - sum(shares[k] (terms[k] - terms[k + 1]))
+            shares = np.zeros((2, made + 1), np.float32)
+            shares[0, :made] = _best_shares(terms[: made + 1])
+            shares[1, 0] = 1
+            shares[1] -= shares[0]
+            shares[1, 1:] += shares[0, :made]
+            step, remains = _combine(shares, terms[: made + 1])
+            if not _size(remains) < left:
+                step, remains = terms[:made].sum(axis=0), terms[made]
+            correction += step
+            terms[0] = remains - remains.sum() * free  # c is free
+            before, left = left, _size(terms[0])
+            rate = max(math.log(before / max(left, 1e-300)) / made, self._rate)
+        return correction.astype(np.float64) * size
 
 
-def _best_combination(terms: Floats) -> NDArray[np.float64]:
-    """The c for which ``x + sum(c[k] terms[k])`` leaves least (L2), if terms[k + 1] = L terms[k]."""
-    # One product of two vectors at a time: as a product of flat matrices, threads of BLAS get in the way.
-    products = np.zeros((len(terms), len(terms)))
-    for row, column in combinations_with_replacement(range(len(terms)), 2):
-        products[row, column] = products[column, row] = np.dot(terms[row], terms[column])
+def _best_shares(terms: Floats) -> NDArray[np.float64]:
+    """The c for which ``y + sum(c[k] terms[k])`` leaves least (L2), if terms[k + 1] = M terms[k].
+
+    The first `_SMOOTHING` of them are 1.
+    """
+    made = len(terms) - 1
+    first = min(_SMOOTHING, made - 1)
+    products = np.zeros((made + 1 - first, made + 1 - first))
+    for block in _blocks(terms[first:]):
+        rows = list(block)
+        for at, row in enumerate(rows):  # a product of matrices takes twice as long for so few rows
+            values = [row.dot(other) for other in rows[at:]]
+            products[at, at:] += values
+            products[at + 1 :, at] += values[1:]
     against = products[:-1] - products[1:]  # of terms[k] - terms[k + 1] with terms[l]
     gram = against[:, :-1] - against[:, 1:]
-    best: NDArray[np.float64] = np.linalg.lstsq(gram, against[:, 0], rcond=1e-7)[0].astype(np.float64)
-    return best
+    gram.flat[:: len(gram) + 1] += 1e-7 * gram.trace() + 1e-300  # as precise as float32, and never singular
+    shares = np.ones(made)
+    shares[first:] = np.linalg.solve(gram, against[:, 0])
+    return shares
 
 
-def _combine(shares: NDArray[np.float64], terms: Floats) -> Floats:
-    """``sum(shares[k] terms[k])`` in the terms' precision."""
-    combined: Floats = np.einsum("k,kn->n", shares.astype(terms.dtype), terms)
-    return combined
+def _combine(shares: Floats, terms: Floats) -> Floats:
+    """``sum(shares[., k] terms[k])`` for each row of *shares*."""
+    return np.concatenate([shares @ block for block in _blocks(terms)], axis=1)
+
+
+def _blocks(terms: Floats) -> Iterator[Floats]:
+    """Some columns at a time: for more, BLAS wakes threads, which costs 3 ms where all else takes 1."""
+    for first in range(0, terms.shape[1], _BLOCK):
+        yield terms[:, first : first + _BLOCK]
 
 
 def _size(rest: Floats) -> float:

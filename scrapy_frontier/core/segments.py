@@ -65,17 +65,18 @@ def decode_varints(data: bytes) -> Ints:
         return raw.astype(np.int64)
     if not len(ends) or ends[-1] != len(raw) - 1:
         raise ValueError("varint ends early")
-    left = np.diff(ends, prepend=-1) - 1
+    left = ends.copy()
+    left[1:] -= ends[:-1] + 1
     if left.max() > 9:
         raise ValueError("varint longer than 64 bits")
     values = raw[ends].astype(np.int64)
-    which = np.flatnonzero(left)
+    which = np.flatnonzero(left > 0)  # of truth values: twice as fast
     at, left = ends[which], left[which]
     while len(which):
         at -= 1
         values[which] = (values[which] << 7) | (raw[at] & 0x7F)
         left -= 1
-        if (more := left > 0).sum() < len(more):
+        if len(more := np.flatnonzero(left > 0)) < len(left):
             which, at, left = which[more], at[more], left[more]
     return values
 
@@ -97,9 +98,10 @@ def _targets(firsts: Ints, gaps: Ints, degrees: Ints) -> Ints:
     begin = _rows_of(degrees)
     steps = gaps + 1
     steps[begin] = 0
-    total = np.cumsum(steps)
-    total += np.repeat(firsts - total[begin], degrees)
-    return total
+    lift = firsts - np.cumsum(steps)[begin]  # of a row, which the step to its first target then makes
+    lift[1:] -= lift[:-1].copy()
+    steps[begin] = lift
+    return np.cumsum(steps, out=steps)
 
 
 def _unzigzag(values: Ints) -> Ints:
@@ -168,11 +170,12 @@ def _unpack_section(first: int, flags: int, packed: bytes) -> Part:
         pages = int(values[0])
         degrees = values[1 : 1 + pages]
         links = int(degrees.sum())
-        if len(values) != 1 + pages + links * (2 if flags & WEIGHTED else 1):
+        numbers = 1 + pages + links * (2 if flags & WEIGHTED else 1)
+        if len(values) != numbers or (degrees < 0).any():
             raise ValueError(f"{len(values)} numbers for {links} links")
     except (zlib.error, ValueError, IndexError) as error:
         raise ValueError(f"segment of pages from {first} on is damaged: {error}") from error
-    sources = np.flatnonzero(degrees)
+    sources = np.flatnonzero(degrees > 0)
     degrees = degrees[sources]
     gaps = values[1 + pages : 1 + pages + links]
     firsts = first + np.cumsum(_unzigzag(gaps[_rows_of(degrees)]))

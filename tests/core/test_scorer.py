@@ -167,7 +167,7 @@ def test_pagerank_scores_are_pagerank_times_pages_and_cash_goes_on_from_there():
     crawl(scorer, LINKS, [0, 1, 2, 3])
     graph, ranking = rank(scorer, LINKS, [0, 1, 2, 3], 6)
     scores = take_over(scorer, ranking)
-    assert scores == pytest.approx(pagerank(*graph, exact=True).scores * 6, rel=1e-3)
+    assert scores == pytest.approx(pagerank(*graph).scores * 6, rel=1e-3)
     scorer.discovered(6, 4)
     assert scorer.parsed(4, [6]) == [(6, pytest.approx(0.85 * scores[4], rel=1e-4))]
 
@@ -178,7 +178,7 @@ def test_content_scores_are_the_preference():
     crawl(scorer, LINKS, [0, 1, 2, 3])
     scorer.judged(3, 5.0)
     graph, ranking = rank(scorer, LINKS, [0, 1, 2, 3], 6)
-    expected = pagerank(*graph, preference=[1, 1, 1, 5, 1, 1], exact=True).scores
+    expected = pagerank(*graph, preference=[1, 1, 1, 5, 1, 1]).scores
     assert np.abs(ranking.scores - expected).sum() < 2e-4
 
 
