@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from conftest import SETTINGS, environment
+from server import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +59,7 @@ class Project:
         (package / "__init__.py").touch()
         settings = {
             **SETTINGS,
-            "DOWNLOAD_TIMEOUT": 99,
+            "DOWNLOAD_TIMEOUT": 3000,
             "JOBDIR": "job",
             "SPIDER_MODULES": ["project.spiders"],
             "LOG_LEVEL": "INFO",
@@ -70,7 +71,7 @@ class Project:
     def scrapy(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "scrapy", *words]
         return subprocess.run(
-            command, capture_output=True, text=True, cwd=self.directory, env=environment(), timeout=60
+            command, capture_output=True, text=True, cwd=self.directory, env=environment(), timeout=PATIENCE
         )
 
     def start_crawl(self, url: str) -> None:
@@ -152,7 +153,7 @@ def test_commands_leave_the_store_alone(project: Project, try_commands: Callable
 def test_commands_work_while_a_crawl_holds_the_store(
     project: Project, web: Web, try_commands: Callable[[Project], None]
 ) -> None:
-    web.on("/slow", delay=60)
+    web.on("/slow", delay=3000)
     project.start_crawl(web.url("/slow"))
     web.wait(1)
     before = project.stored()
