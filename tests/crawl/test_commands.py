@@ -6,11 +6,14 @@ import fcntl
 import hashlib
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from conftest import SETTINGS, environment
 from server import PATIENCE
+
+from scrapy_frontier.scheduler import SWEEP_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,6 +88,13 @@ class Project:
         files = [path for path in self.frontier.rglob("*") if path.is_file()]
         return {path.name: hashlib.sha1(path.read_bytes()).hexdigest() for path in files}
 
+    def stored_at_rest(self) -> dict[str, str]:
+        """The same when a crawl that waits has written all it has to write."""
+        found: dict[str, str] = {}
+        while found != (found := self.stored()):
+            time.sleep(1.5 * SWEEP_INTERVAL)
+        return found
+
 
 @pytest.fixture
 def project(tmp_path: Path, web: Web) -> Iterator[Project]:
@@ -156,7 +166,7 @@ def test_commands_work_while_a_crawl_holds_the_store(
     web.on("/slow", delay=3000)
     project.start_crawl(web.url("/slow"))
     web.wait(1)
-    before = project.stored()
+    before = project.stored_at_rest()
     assert "CURRENT" in before
     try_commands(project)
     assert project.stored() == before

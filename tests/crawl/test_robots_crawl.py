@@ -210,7 +210,7 @@ class HurriedSpider(LinkSpider):
     """Its clock runs a hundred times as fast: pauses of a minute pass in no time."""
 
     name = "hurried"
-    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.hurried"}
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.hurried", "FRONTIER_LEASE_TIMEOUT": 1e7}
 
 
 _BEGAN = time.time()
