@@ -471,7 +471,7 @@ def test_in_one_slot_a_file_that_cannot_be_read_stops_its_own_site_only(
     web.on(ROBOTS, status=503, host=1)
     settings = {**OBEY, "FRONTIER_END_WAIT": 1, "FRONTIER_MAX_ATTEMPTS": 3}
     crawl = run(
-        SlotSpider, {**settings, "CLOSESPIDER_TIMEOUT": 60}, urls=[*many(web, 3, 1), *many(web, 3, 0)]
+        SlotSpider, {**settings, "CLOSESPIDER_TIMEOUT": 300}, urls=[*many(web, 3, 1), *many(web, 3, 0)]
     )
     assert sorted(web.paths(0)) == ["/0", "/1", "/2", ROBOTS]
     assert web.paths(1) == [ROBOTS]
