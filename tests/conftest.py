@@ -3,9 +3,13 @@
 import sys
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
-settings.register_profile("anywhere", deadline=None)  # machines are slow at times
+# Machines are slow at times, and what a run finds the next one must find as well. To look for more:
+# pytest --hypothesis-profile=search
+slow = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+settings.register_profile("search", deadline=None, suppress_health_check=slow)
+settings.register_profile("anywhere", settings.get_profile("search"), derandomize=True, database=None)
 settings.load_profile("anywhere")

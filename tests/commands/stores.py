@@ -293,7 +293,7 @@ def run_scrapy(directory: Path, *arguments: str | Path, **options: Any) -> Said:
         text=True,
         cwd=directory,
         env=environment(directory),
-        timeout=60,
+        timeout=600,
         check=False,
         **options,
     )

@@ -70,7 +70,7 @@ import sys, time
 from scrapy_frontier.core.store import Store
 store = Store(sys.argv[1])
 print("open", flush=True)
-time.sleep(60)
+time.sleep(3000)
 """
 
 
@@ -100,6 +100,11 @@ def big(directory: Path) -> None:
     frontier.close()
 
 
+def without_progress(said: bytes) -> list[bytes]:
+    """Lines without those that tell, on a slow machine, how far a command is."""
+    return [line for line in said.splitlines() if not re.search(rb": [\d,]+( of .*)?, \d+ s$", line)]
+
+
 def test_head_has_seen_enough(tmp_path: Path) -> None:
     big(tmp_path / "frontier")
     for arguments in (("dump",), ("find", "."), ("queue", "--limit", "0"), ("dump", "--format", "csv")):
@@ -111,7 +116,7 @@ def test_head_has_seen_enough(tmp_path: Path) -> None:
             assert process.stderr is not None
             process.stdout.readline()
             process.stdout.close()
-            assert process.stderr.read() == b""
+            assert without_progress(process.stderr.read()) == []
         assert process.returncode == 0
 
 
@@ -126,7 +131,7 @@ def test_ctrl_c_ends_quietly_and_leaves_the_store_sound(tmp_path: Path) -> None:
         process.stdout.readline()  # then it waits, for nobody reads on
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
-        assert process.stderr.read() == b"\nInterrupted.\n"
+        assert without_progress(process.stderr.read()) == [b"", b"Interrupted."]
     assert process.returncode == 130
     Store(tmp_path / "frontier").close()
 
@@ -141,7 +146,7 @@ def test_a_store_one_has_no_right_to_is_named_and_left_alone(
     (tmp_path / path).chmod(mode)
     line = humbly(*scrapy_command("frontier", *command, "--dir", tmp_path / "store"))
     done = subprocess.run(
-        line, capture_output=True, text=True, env=environment(tmp_path), cwd=tmp_path, timeout=60
+        line, capture_output=True, text=True, env=environment(tmp_path), cwd=tmp_path, timeout=600
     )
     (tmp_path / path).chmod(0o700)
     assert (done.returncode, done.stdout) == (1, "")

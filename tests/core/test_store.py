@@ -31,7 +31,7 @@ PAGES = 300
 
 def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 def link(number: int) -> Link:
@@ -231,7 +231,7 @@ def test_what_may_not_be_read_or_written_is_refused_with_a_remedy(tmp_path: Path
     path.chmod(0o500 if path.is_dir() else 0)
     code = "import sys; from scrapy_frontier.core.store import Store; Store(sys.argv[1])"
     command = humbly(sys.executable, "-c", code, directory)
-    said = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+    said = subprocess.run(command, capture_output=True, text=True, timeout=600).stderr
     path.chmod(0o700)
     assert "FrontierUnreadable: cannot open" in said
     assert "writable for this user" in said

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from server import Web
+from server import PATIENCE, Web
 
 import scrapy_frontier
 from scrapy_frontier.core import keys
@@ -30,7 +30,8 @@ SETTINGS = {
     "FRONTIER_RETRY_DELAY": 0.05,
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
-    "DOWNLOAD_TIMEOUT": 10,
+    "DOWNLOAD_TIMEOUT": 120,  # a busy machine is no host that does not answer
+    "LOGSTATS_INTERVAL": 0.2,
 }
 
 
@@ -55,16 +56,32 @@ class Crawl:
         with open(self._log, "wb") as log:
             self.process = subprocess.Popen(wrap(command), stderr=log, env=environment(), cwd=directory)
 
-    def wait(self, timeout: float = 60) -> Crawl:
+    def wait(self) -> Crawl:
         """The same, when it has ended by itself."""
-        self.process.wait(timeout)
+        self.process.wait(PATIENCE)
         return self
+
+    def wait_for(self, *words: str, times: int = 1) -> Crawl:
+        """The same, when its log has each of *words* so many *times*."""
+        wait_until(lambda: self.has_logged(*words, times=times) or self.process.poll() is not None)
+        assert self.has_logged(*words, times=times), self.log
+        return self
+
+    def go_on(self) -> Crawl:
+        """The same, when its event loop came round some times more, however slow the machine is."""
+        beat = " pages/min)"  # LOGSTATS_INTERVAL
+        return self.wait_for(beat, times=self.log.count(beat) + 3)
+
+    def has_logged(self, *words: str, times: int = 1) -> bool:
+        log = self.log
+        return all(log.count(word) >= times for word in words)
 
     def kill(self, *signals: signal.Signals) -> Crawl:
         """The same, after *signals* (default: SIGKILL) and its end."""
-        for number in signals or (signal.SIGKILL,):
+        for before, number in enumerate(signals or (signal.SIGKILL,)):
+            if before:  # two signals that nobody has heard are one
+                self.wait_for("Received SIG", times=before)
             self.process.send_signal(number)
-            time.sleep(0.1)
         return self.wait()
 
     @property
@@ -79,6 +96,13 @@ class Crawl:
     @property
     def reason(self) -> str:
         return str(self.stats.get("finish_reason"))
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
 
 
 @pytest.fixture

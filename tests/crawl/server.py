@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TOLERANCE = (
+    0.3  # seconds: on a busy machine a request may be this much longer on its way than the one after it
+)
+PATIENCE = 600  # seconds until a test that waits for something gives up: only there to end it
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a path answers: after *delay* seconds; *drop* closes the connection, *raw* replaces it all."""
+    """What a path answers: after *delay* seconds, and not before *until* is true; *drop* closes the
+    connection, *raw* replaces it all."""
 
     status: int = 200
     body: str | bytes = ""
@@ -26,6 +36,7 @@ class Answer:
     delay: float = 0.0
     drop: bool = False
     raw: bytes | None = None
+    until: Callable[[], object] | None = None
 
     def to_bytes(self) -> bytes:
         if self.raw is not None:
@@ -63,8 +74,10 @@ class Web:
     def __init__(self, hosts: int = 1) -> None:
         self.visits: list[Visit] = []
         self.default = Answer()
+        self.limit = math.inf  # requests beyond so many are answered when it is raised
         self._answers: dict[tuple[int, str], list[Answer]] = {}
         self._under_way = [0] * hosts
+        self._writers: list[asyncio.StreamWriter] = []
         self._news = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -72,10 +85,11 @@ class Web:
         self._servers = [self._do(self._listen(host)) for host in range(hosts)]
 
     def _do(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
 
     async def _listen(self, host: int) -> asyncio.Server:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._writers.append(writer)
             with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 while await self._answer(host, reader, writer):
                     pass
@@ -84,18 +98,26 @@ class Web:
         return await asyncio.start_server(serve, self.name(host), 0, limit=4 << 20)
 
     def close(self) -> None:
+        """Leave no socket behind: the collector would name it in the middle of another test."""
+
         async def stop() -> None:
             for server in self._servers:
                 server.close()
-            tasks = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asyncio.sleep(0)  # transports close themselves in the next turn
+            quiet = 0
+            while quiet < 5:  # whoever was let in last becomes a task some turns later, transports end in one
+                tasks = asyncio.all_tasks() - {asyncio.current_task()}
+                quiet = 0 if tasks else quiet + 1
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                for writer in self._writers:
+                    writer.transport.abort()  # `close` would wait for those who do not read
+                self._writers.clear()
+                await asyncio.sleep(0)
 
         self._do(stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
         self._loop.close()
 
     # -- what there is, and what was asked for -----------------------------------------------------------
@@ -127,11 +149,11 @@ class Web:
         times = self.times(host)
         return [after - before for before, after in pairwise(times)]
 
-    def wait(self, count: int, timeout: float = 30) -> None:
-        """Return when *count* requests have arrived in all."""
+    def wait(self, count: int, host: int | None = None) -> None:
+        """Return when *count* requests have arrived, in all or at *host*."""
         with self._news:
-            if not self._news.wait_for(lambda: len(self.visits) >= count, timeout):
-                raise TimeoutError(f"{len(self.visits)} of {count} requests in {timeout} s")
+            if not self._news.wait_for(lambda: len(self.paths(host)) >= count, PATIENCE):
+                raise TimeoutError(f"{len(self.paths(host))} of {count} requests in {PATIENCE} s")
 
     # -- serving -----------------------------------------------------------------------------------------
 
@@ -145,11 +167,14 @@ class Web:
         visit.headers = headers
         with self._news:
             self.visits.append(visit)
+            number = len(self.visits)
             self._news.notify_all()
         try:
             answer = self._next(host, path)
             if answer.delay:
                 await asyncio.sleep(answer.delay)
+            while number > self.limit or not (answer.until is None or answer.until()):
+                await asyncio.sleep(0.01)
         finally:
             self._under_way[host] -= 1
             visit.end = time.monotonic()

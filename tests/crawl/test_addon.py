@@ -245,7 +245,8 @@ def test_other_scheduler_is_named_in_the_log(web: Web, run: Callable[..., Crawl]
 
 
 class SeedSpider(Spider):
-    """Yields *count* seeds while the downloader is full; notes the longest the loop stood still."""
+    """Yields *count* seeds while the downloader is full; notes for how long the loop stood still at most, in
+    seconds of its own work."""
 
     name = "seeds"
     url: str
@@ -257,32 +258,31 @@ class SeedSpider(Spider):
         yield Request(self.url)
         while not self.crawler.engine or not self.crawler.engine.needs_backout():
             await asyncio.sleep(0.01)
-        begin = time.monotonic()
         for number in range(self.count):
             yield Request(f"{self.url}{number}")
         self.tick()
         watching.cancel()
-        Path(self.result).write_text(f"{self.longest} {time.monotonic() - begin}")
+        Path(self.result).write_text(f"{self.longest}")
         os._exit(0)  # the pages are not what is tested
 
     async def watch(self) -> None:
-        self.ticked, self.longest = time.monotonic(), 0.0
+        self.ticked, self.longest = time.thread_time(), 0.0
         while True:
             self.tick()
             await asyncio.sleep(0.001)
 
     def tick(self) -> None:
-        now = time.monotonic()
+        now = time.thread_time()
         self.longest = max(self.longest, now - self.ticked)
         self.ticked = now
 
 
 def test_seeds_let_the_loop_breathe(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
     """50,000 seeds while nothing can be fetched: the loop stands still for a tenth of the time at most."""
-    web.on("/", delay=60)
+    web.on("/", delay=3000)
     longest = {}
     for name, addons in {"ours": ADDON, "stock": {}}.items():
         settings = {"SCHEDULER": None, "ADDONS": addons, "CONCURRENT_REQUESTS": 1, "LOG_LEVEL": "INFO"}
         run(SeedSpider, settings, url=web.url("/"), count=50_000, result=str(tmp_path / name))
-        longest[name] = float((tmp_path / name).read_text().split()[0])
+        longest[name] = float((tmp_path / name).read_text())
     assert longest["ours"] < longest["stock"] / 10

@@ -6,10 +6,14 @@ import fcntl
 import hashlib
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 from conftest import SETTINGS, environment
+from server import PATIENCE
+
+from scrapy_frontier.scheduler import SWEEP_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +62,7 @@ class Project:
         (package / "__init__.py").touch()
         settings = {
             **SETTINGS,
-            "DOWNLOAD_TIMEOUT": 99,
+            "DOWNLOAD_TIMEOUT": 3000,
             "JOBDIR": "job",
             "SPIDER_MODULES": ["project.spiders"],
             "LOG_LEVEL": "INFO",
@@ -70,7 +74,7 @@ class Project:
     def scrapy(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "scrapy", *words]
         return subprocess.run(
-            command, capture_output=True, text=True, cwd=self.directory, env=environment(), timeout=60
+            command, capture_output=True, text=True, cwd=self.directory, env=environment(), timeout=PATIENCE
         )
 
     def start_crawl(self, url: str) -> None:
@@ -83,6 +87,13 @@ class Project:
             return {}
         files = [path for path in self.frontier.rglob("*") if path.is_file()]
         return {path.name: hashlib.sha1(path.read_bytes()).hexdigest() for path in files}
+
+    def stored_at_rest(self) -> dict[str, str]:
+        """The same when a crawl that waits has written all it has to write."""
+        found: dict[str, str] = {}
+        while found != (found := self.stored()):
+            time.sleep(1.5 * SWEEP_INTERVAL)
+        return found
 
 
 @pytest.fixture
@@ -152,10 +163,10 @@ def test_commands_leave_the_store_alone(project: Project, try_commands: Callable
 def test_commands_work_while_a_crawl_holds_the_store(
     project: Project, web: Web, try_commands: Callable[[Project], None]
 ) -> None:
-    web.on("/slow", delay=60)
+    web.on("/slow", delay=3000)
     project.start_crawl(web.url("/slow"))
     web.wait(1)
-    before = project.stored()
+    before = project.stored_at_rest()
     assert "CURRENT" in before
     try_commands(project)
     assert project.stored() == before

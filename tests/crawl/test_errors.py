@@ -10,7 +10,6 @@ import re
 import resource
 import shutil
 import signal
-import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +63,7 @@ def assert_closed(crawl: Crawl, reason: str, *words: str) -> None:
 
 def test_locked_by_a_running_crawl(web: Web, start: Run) -> None:
     """The second crawl says which process has the frontier, and the first one goes on."""
-    web.on("/", delay=60)
+    web.on("/", delay=3000)
     first = start(LinkSpider, start_urls=[web.url("/")])
     web.wait(1)
     second = start(LinkSpider, start_urls=[web.url("/other")]).wait()
@@ -443,10 +442,8 @@ def test_closures_work_and_are_counted(web: Web, run: Run, pages: Callable[[], d
 def test_unreadable_record_is_set_aside(web: Web, start: Run) -> None:
     """A spider that lost a callback: its pages are named and set aside, the others fetched."""
     web.link("/", "/1", "/2")
-    crawl = start(TwoCallbackSpider, {"DOWNLOAD_DELAY": 5}, url=web.url("/"))
-    web.wait(1)
-    wait_until_known(crawl)
-    crawl.kill()
+    crawl = start(TwoCallbackSpider, {"DOWNLOAD_DELAY": 600}, url=web.url("/"))
+    crawl.wait_for("Crawled (200)").go_on().kill()  # the line is written before the callback runs
     second = start(OneCallbackSpider, url=web.url("/")).wait()
     assert second.reason == "finished"
     assert "Traceback" not in second.log
@@ -454,14 +451,6 @@ def test_unreadable_record_is_set_aside(web: Web, start: Run) -> None:
     assert "parse_odd" in second.log
     assert web.paths().count("/1") == 0
     assert web.paths().count("/2") == 1
-
-
-def wait_until_known(crawl: Crawl) -> None:
-    deadline = time.monotonic() + 20
-    while "Crawled (200)" not in crawl.log:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    time.sleep(0.5)  # the line is written before the callback runs
 
 
 class OneCallbackSpider(Spider):

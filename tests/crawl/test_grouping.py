@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import signal
-import time
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+from conftest import wait_until
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.resolver import CachingThreadedResolver
-from server import Answer
+from server import TOLERANCE, Answer
 from twisted.internet.defer import Deferred, succeed
 
 from scrapy_frontier.core.lifecycle import State
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from scrapy_frontier.core.records import Page
 
-TOLERANCE = 0.02  # seconds
 ADDONS = {"scrapy_frontier.Addon": 500}
 NAMES = {
     "www.example.com": "127.0.0.2",
@@ -84,14 +83,14 @@ def test_a_function_of_the_users_own(
     web.on("/a", status=302, headers={"Location": web.url("/to", 1)})
     settings = {
         **SETTINGS,
-        "DOWNLOAD_SLOTS": {"pair": {"delay": 0.3, "concurrency": 1}},
+        "DOWNLOAD_SLOTS": {"pair": {"delay": 1, "concurrency": 1}},
         "FRONTIER_POLITENESS_KEY": "test_grouping.one_of_two",
     }
     crawl = run(LinkSpider, settings, start_urls=[web.url("/", host) for host in range(3)])
     assert crawl.reason == "finished"
     assert len(times(web, 0, 1)) == 5
-    assert min(gaps(web, 0, 1)) >= 0.3 - TOLERANCE
-    assert min(gaps(web, 2)) < 0.3 or times(web, 2)[0] < times(web, 0, 1)[1]
+    assert min(gaps(web, 0, 1)) >= 1 - TOLERANCE
+    assert times(web, 2)[0] < times(web, 0, 1)[1], "the third host has a clock of its own"
     found = pages()
     assert {page.host for url, page in found.items() if "127.0.0.4" not in url} == {"pair"}
     assert {page.host for url, page in found.items() if "127.0.0.4" in url} == {""}
@@ -101,21 +100,21 @@ def test_hosts_of_a_registered_domain(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
     urls = [named(web, name, f"/{number}") for number in range(3) for name in list(NAMES)[:3]]
-    settings = {**SETTINGS, "DOWNLOAD_DELAY": 0.3, "FRONTIER_POLITENESS_KEY": "domain"}
+    settings = {**SETTINGS, "DOWNLOAD_DELAY": 1, "FRONTIER_POLITENESS_KEY": "domain"}
     crawl = run(LinkSpider, settings, start_urls=urls)
     assert crawl.reason == "finished"
     assert len(web.visits) == 9
-    assert min(gaps(web, 0, 1)) >= 0.3 - TOLERANCE
-    assert min(gaps(web, 0, 1, 2)) < 0.2, "another domain has a clock of its own"
+    assert min(gaps(web, 0, 1)) >= 1 - TOLERANCE
+    assert min(gaps(web, 0, 1, 2)) < 1 - TOLERANCE, "another domain has a clock of its own"
     assert {page.host for page in pages().values()} == {"example.com", "example.org"}
 
 
 def test_a_domain_in_trouble_rests_whole(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/0", Answer(429, headers={"Retry-After": "2"}), Answer())
+    web.on("/0", Answer(429, headers={"Retry-After": "4"}), Answer())
     urls = [named(web, name, f"/{number}") for number in range(2) for name in list(NAMES)[:3]]
     crawl = run(LinkSpider, {**SETTINGS, "FRONTIER_POLITENESS_KEY": "domain"}, start_urls=urls)
     assert crawl.reason == "finished"
-    assert gaps(web, 0, 1)[0] >= 2 - TOLERANCE
+    assert gaps(web, 0, 1)[0] >= 4 - TOLERANCE
     assert times(web, 2)[1] < times(web, 0, 1)[1]
 
 
@@ -193,7 +192,7 @@ def test_a_domain_is_no_faster_than_its_rate(web: Web, run: Callable[..., Crawl]
     for first in range(24):
         for last in range(first, 24):
             assert last - first + 1 <= 10 + 1.5 + 5 * (domain[last] - domain[first] + TOLERANCE)
-    assert max(times(web, 2)) < domain[15]
+    assert max(times(web, 2)) < domain[-1]
 
 
 def test_robots_txt_of_hosts_without_end_keeps_the_rate_of_their_domain(
@@ -214,11 +213,8 @@ def test_files_that_lie_on_one_slow_host_hold_nobody_else_up(web: Web, start: Ca
     web.on("/robots.txt", status=301, headers={"Location": named(web, "www.example.org", "/rules")}, host=3)
     urls = [named(web, f"h{number}.trap.example", "/") for number in range(80)]
     urls.append(named(web, "www.example.com", "/plain"))
-    slow = {"www.example.org": {"delay": 5}}
+    slow = {"www.example.org": {"delay": 3600}}
     crawl = start(LinkSpider, {**SETTINGS, "ROBOTSTXT_OBEY": True, "DOWNLOAD_SLOTS": slow}, start_urls=urls)
-    deadline = time.monotonic() + 50
-    while "/plain" not in web.paths() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: "/plain" in web.paths())
     crawl.kill()
-    assert "/plain" in web.paths()
-    assert web.paths().count("/rules") <= 3
+    assert web.paths().count("/rules") <= 1

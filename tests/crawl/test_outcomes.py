@@ -85,13 +85,7 @@ class OutcomeSpider(Spider):
         self.count("errback", failure.request)
 
 
-def refused_url() -> str:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.7", 0))
-        return f"http://127.0.0.7:{unused.getsockname()[1]}/"
-
-
-def all_pages(web: Web) -> dict[str, dict[str, Any]]:
+def all_pages(web: Web, refused: str) -> dict[str, dict[str, Any]]:
     def page(url: str, **meta: Any) -> dict[str, Any]:
         return {"url": url, "meta": meta}
 
@@ -120,9 +114,9 @@ def all_pages(web: Web) -> dict[str, dict[str, Any]]:
         "redirect chain": page(web.url("/chain0")),
         "redirect offsite": page(web.on("/off", status=302, headers={"Location": "http://127.0.0.98/"})),
         "meta refresh": page(web.on("/refresh", body=refresh)),
-        "timeout": page(web.on("/slow", delay=3), download_timeout=0.5, dont_retry=True),
-        "refused": page(refused_url()),
-        "refused, no retry": page(refused_url() + "once", dont_retry=True),
+        "timeout": page(web.on("/slow", delay=300), download_timeout=2, dont_retry=True),
+        "refused": page(refused),
+        "refused, no retry": page(refused + "once", dont_retry=True),
         "dropped": page(web.on("/dropped", drop=True)),
         "garbage": page(web.on("/garbage", raw=b"\0\1\2 what?\r\n\r\n"), dont_retry=True),
         "cut short": page(
@@ -147,15 +141,19 @@ class Story:
 
     def __init__(self, web: Web, directory: Any) -> None:
         self.web = web
-        self.asked = all_pages(web)
-        settings = {
+        with socket.socket() as taken:  # and nobody listens
+            taken.bind(("127.0.0.7", 0))
+            self.asked = all_pages(web, f"http://127.0.0.7:{taken.getsockname()[1]}/")
+            self.crawl = Crawl(OutcomeSpider, directory, self.settings(directory), pages=self.asked).wait()
+        self.pages = read_pages(directory / "frontier")
+
+    def settings(self, directory: Any) -> dict[str, Any]:
+        return {
             **SETTINGS,
             "FRONTIER_DIR": str(directory / "frontier"),
             "RETRY_TIMES": 2,
             "REDIRECT_MAX_TIMES": 5,
         }
-        self.crawl = Crawl(OutcomeSpider, directory, settings, pages=self.asked).wait()
-        self.pages = read_pages(directory / "frontier")
 
     def page(self, name: str) -> Page:
         return self.pages[self.asked[name]["url"]]

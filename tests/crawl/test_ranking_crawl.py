@@ -113,10 +113,13 @@ def wide_web(web: Web, pages: int = 400) -> str:
 
 @pytest.mark.parametrize("scorer", ["mixed", "pagerank", "hits"])
 def test_pages_are_ranked_while_the_crawl_goes_on(
-    web: Web, run: Callable[..., Crawl], tmp_path: Path, scorer: str
+    web: Web, start: Callable[..., Crawl], tmp_path: Path, scorer: str
 ) -> None:
     settings = {**ADDON, "FRONTIER_SCORER": scorer, "CONCURRENT_REQUESTS": 4, "DOWNLOAD_DELAY": 0.005}
-    crawl = run(FollowSpider, settings, start_urls=[wide_web(web)])
+    web.limit = 200
+    crawl = start(FollowSpider, settings, start_urls=[wide_web(web)]).wait_for("Ranked ")
+    web.limit = 400
+    crawl.wait()
     assert crawl.reason == "finished"
     assert "Traceback" not in crawl.log
     assert len(set(web.paths())) == len(web.visits) == 400
@@ -135,12 +138,19 @@ def test_pages_are_ranked_while_the_crawl_goes_on(
 
 @pytest.mark.parametrize(("scorer", "linked"), [("mixed", ()), ("hits", ()), ("cash", ()), ("mixed", ("/",))])
 def test_the_smallest_crawls_can_be_ranked(
-    web: Web, run: Callable[..., Crawl], scorer: str, linked: tuple[str, ...]
+    web: Web, start: Callable[..., Crawl], scorer: str, linked: tuple[str, ...]
 ) -> None:
     """One page without a link, or with one to itself; ranked by time while it is on its way."""
-    seed = web.link("/", *linked, delay=1.2)
+    web.limit = 0
+    seed = web.link("/", *linked)
     settings = {**ADDON, "FRONTIER_SCORER": scorer, "FRONTIER_RANK_INTERVAL": 0.2}
-    crawl = run(FollowSpider, settings, start_urls=[seed])
+    crawl = start(FollowSpider, settings, start_urls=[seed])
+    web.wait(1)
+    if scorer != "cash":
+        crawl.wait_for("Ranked ")
+    crawl.go_on()
+    web.limit = 1
+    crawl.wait()
     assert crawl.reason == "finished"
     assert "Traceback" not in crawl.log
     if scorer != "cash":
@@ -168,20 +178,23 @@ class Stubborn(PageRank):
     """Ranks for ever, unless somebody stops it."""
 
     def rank(self, *graph: Any, stop: Any = None, clock: Any = None) -> Any:
+        logging.getLogger(__name__).info("ranks for ever")
         while not stop():
             time.sleep(0.01)
         return super().rank(*graph, stop=stop, clock=clock)
 
 
-def test_a_crawl_that_ends_does_not_wait_for_a_ranking(web: Web, run: Callable[..., Crawl]) -> None:
-    seed = web.link("/", delay=1)
+def test_a_crawl_that_ends_does_not_wait_for_a_ranking(web: Web, start: Callable[..., Crawl]) -> None:
+    web.limit = 0
+    seed = web.link("/")
     settings = {
         **ADDON,
         "FRONTIER_SCORER": "test_ranking_crawl.Stubborn",
         "FRONTIER_RANK_INTERVAL": 0.1,
     }
-    crawl = run(FollowSpider, settings, start_urls=[seed])
-    assert crawl.reason == "finished"
+    crawl = start(FollowSpider, settings, start_urls=[seed]).wait_for("ranks for ever")
+    web.limit = 1
+    assert crawl.wait().reason == "finished"
     assert "Traceback" not in crawl.log
     assert "frontier/rank/runs" not in crawl.stats
 
@@ -193,12 +206,15 @@ class Broken(PageRank):
         raise ArithmeticError("no rank today")
 
 
-def test_a_ranking_that_fails_is_told_once_and_the_crawl_goes_on(web: Web, run: Callable[..., Crawl]) -> None:
-    seed = web.link("/", "/next", delay=0.6)
-    web.link("/next", delay=0.6)
+def test_a_ranking_that_fails_is_told_once_and_the_crawl_goes_on(
+    web: Web, start: Callable[..., Crawl]
+) -> None:
+    web.limit = 0
+    seed = web.link("/", "/next")
     settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Broken", "FRONTIER_RANK_INTERVAL": 0.1}
-    crawl = run(FollowSpider, settings, start_urls=[seed])
-    assert crawl.reason == "finished"
+    crawl = start(FollowSpider, settings, start_urls=[seed]).wait_for("The ranking failed").go_on()
+    web.limit = 2
+    assert crawl.wait().reason == "finished"
     assert crawl.log.count("The ranking failed") == 1
     assert "no rank today" in crawl.log
     assert crawl.stats["frontier/errors"] == 1
@@ -216,13 +232,14 @@ class Jealous(PageRank):
         return super().rank(*graph, stop=stop, clock=clock)
 
 
-def test_never_two_rankings_at_once(web: Web, run: Callable[..., Crawl]) -> None:
+def test_never_two_rankings_at_once(web: Web, start: Callable[..., Crawl]) -> None:
     """It is due again long before it has ended, and nothing but the one that runs keeps it from beginning."""
-    seed = web.link("/", "/next", delay=1.5)
-    web.link("/next", delay=1.5)
+    web.limit = 1
+    seed = web.link("/", "/next")
     settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Jealous", "FRONTIER_RANK_INTERVAL": 0.05}
-    crawl = run(RestlessSpider, settings, start_urls=[seed])
-    assert crawl.reason == "finished"
+    crawl = start(RestlessSpider, settings, start_urls=[seed]).wait_for("Ranked ", times=3)
+    web.limit = 2
+    assert crawl.wait().reason == "finished"
     assert "others rank too" not in crawl.log
     assert crawl.stats["frontier/rank/runs"] >= 2
 
@@ -246,7 +263,7 @@ class Lazy(PageRank):
 
     def told(self, nodes: Any) -> Any:
         logging.getLogger(__name__).info("rows move")
-        time.sleep(0.4)
+        time.sleep(1)
         return super().told(nodes)
 
 
@@ -262,11 +279,7 @@ def test_an_end_while_rows_move_leaves_nothing_half_done(
     seed = web.link("/", *every)
     settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Lazy", "CONCURRENT_REQUESTS": 4}
     crawl = start(FollowSpider, settings, start_urls=[seed])
-    waited = time.monotonic() + 60
-    while crawl.log.count("rows move") < 2:
-        assert time.monotonic() < waited
-        time.sleep(0.01)
-    crawl.kill(end)
+    crawl.wait_for("rows move", times=2).kill(end)
     assert "Ranked " not in crawl.log
     assert len(web.visits) < len(every)
     store = Store(tmp_path / "frontier")

@@ -13,8 +13,8 @@ import pytest
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Response
-from server import Answer, Web
-from test_politeness import TOLERANCE, LinkSpider
+from server import TOLERANCE, Answer, Web
+from test_politeness import LinkSpider
 
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.robots import BODY_LIMIT
@@ -44,13 +44,6 @@ def robots(*lines: str) -> Answer:
 
 def many(web: Web, count: int, host: int = 0) -> list[str]:
     return [web.url(f"/{number}", host) for number in range(count)]
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("order", ["one seed", "all at once"])
@@ -114,44 +107,44 @@ def test_the_errback_sees_what_it_sees_with_scrapy(web: Web, run: Run, tmp_path:
 
 
 def test_forbidden_pages_do_not_slow_a_host_down(web: Web, run: Run) -> None:
-    web.on(ROBOTS, body="User-agent: *\nDisallow: /no\nCrawl-delay: 1\n")
+    web.on(ROBOTS, body="User-agent: *\nDisallow: /no\nCrawl-delay: 2\n")
     web.link("/", *[web.url(f"/no{number}") for number in range(30)], web.url("/yes"))
-    began = time.monotonic()
     run(LinkSpider, OBEY, start_urls=[web.url("/")])
     assert web.paths() == [ROBOTS, "/", "/yes"]
-    assert time.monotonic() - began < 20
+    assert web.times()[-1] - web.times()[0] < 30
 
 
 # -- delays --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("line", ["Crawl-delay: 0.4", "Request-rate: 5/2s", "Request-rate: 5/2 0000-2400"])
+@pytest.mark.parametrize("line", ["Crawl-delay: 0.6", "Request-rate: 5/3s", "Request-rate: 5/3 0000-2400"])
 def test_no_gap_is_shorter_than_the_delay_asked_for(web: Web, run: Run, line: str) -> None:
     """The one after robots.txt itself too, with retries and redirects, and one request at a time."""
     web.on(ROBOTS, robots(line))
     web.on("/bad", Answer(500), Answer())
     web.on("/from", status=302, headers={"Location": "/to"})
     web.link("/", "/bad", "/from", "/slow")
-    web.on("/slow", delay=0.8)
+    web.on("/slow", delay=1)
     crawl = run(LinkSpider, {**OBEY, "CONCURRENT_REQUESTS_PER_DOMAIN": 8}, start_urls=[web.url("/")])
     assert crawl.reason == "finished"
     assert sorted(web.paths()) == sorted([ROBOTS, "/", "/bad", "/bad", "/from", "/to", "/slow"])
-    assert min(web.gaps()) >= 0.4 - TOLERANCE
+    assert min(web.gaps()) >= 0.6 - TOLERANCE
     assert max(visit.under_way for visit in web.visits) == 1
 
 
-def test_other_hosts_go_on_at_their_own_pace(web: Web, run: Run) -> None:
-    web.on(ROBOTS, robots("Crawl-delay: 1"), host=0)
+def test_other_hosts_go_on_at_their_own_pace(web: Web, start: Callable[..., Crawl]) -> None:
+    web.on(ROBOTS, robots("Crawl-delay: 600"), host=0)
     urls = many(web, 4, 0) + many(web, 40, 1)
-    run(LinkSpider, OBEY, start_urls=urls)
-    assert min(web.gaps(0)) >= 1 - TOLERANCE
-    assert web.times(1)[-1] < web.times(0)[-1] - 1
+    crawl = start(LinkSpider, OBEY, start_urls=urls)
+    web.wait(41, host=1)
+    crawl.kill()
+    assert set(web.paths(0)) <= {ROBOTS}
 
 
 def test_a_longer_download_delay_stands(web: Web, run: Run) -> None:
     web.on(ROBOTS, robots("Crawl-delay: 0.1"))
-    run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.5}, start_urls=many(web, 3))
-    assert min(web.gaps()) >= 0.5 - TOLERANCE
+    run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.8}, start_urls=many(web, 3))
+    assert min(web.gaps()) >= 0.8 - TOLERANCE
 
 
 @pytest.mark.parametrize("signals", [(signal.SIGKILL,), (signal.SIGINT,)], ids=["SIGKILL", "SIGINT"])
@@ -191,7 +184,7 @@ def test_outside_the_visit_time_nothing_is_fetched(web: Web, run: Run, pages: Pa
         Answer(500),
         Answer(429),
         Answer(drop=True),
-        Answer(delay=30),
+        Answer(delay=3000),
         Answer(raw=b"garbage\r\n\r\n"),
     ],
     ids=["503", "500", "429", "reset", "timeout", "garbage"],
@@ -201,7 +194,7 @@ def test_a_host_whose_file_cannot_be_read_sees_nothing_else(
 ) -> None:
     web.on(ROBOTS, answer, host=0)
     urls = many(web, 20, 0)
-    settings = {**OBEY, "FRONTIER_ROBOTS_TIMEOUT": 1, "FRONTIER_END_WAIT": 2}
+    settings = {**OBEY, "FRONTIER_ROBOTS_TIMEOUT": 8 if answer.delay else 120, "FRONTIER_END_WAIT": 2}
     crawl = run(LinkSpider, settings, start_urls=[*urls, *many(web, 20, 1)])
     assert set(web.paths(0)) == {ROBOTS}
     assert len(web.paths(1)) == 21
@@ -217,7 +210,7 @@ class HurriedSpider(LinkSpider):
     """Its clock runs a hundred times as fast: pauses of a minute pass in no time."""
 
     name = "hurried"
-    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.hurried"}
+    custom_settings = {"FRONTIER_CLOCK": "test_robots_crawl.hurried", "FRONTIER_LEASE_TIMEOUT": 1e7}
 
 
 _BEGAN = time.time()
@@ -242,8 +235,7 @@ def test_it_is_asked_again_and_then_the_pages_come(web: Web, run: Run) -> None:
 def test_what_failed_is_known_to_the_next_run(web: Web, run: Run, start: Callable[..., Crawl]) -> None:
     web.on(ROBOTS, status=503)
     crawl = start(LinkSpider, OBEY, start_urls=many(web, 3))
-    wait_for(lambda: "cannot be read" in crawl.log)
-    crawl.kill()
+    crawl.wait_for("cannot be read").go_on().kill()
     run(LinkSpider, {**OBEY, "FRONTIER_END_WAIT": 0}, start_urls=many(web, 3))
     assert web.paths() == [ROBOTS]
 
@@ -259,11 +251,11 @@ def test_no_file_allows_everything(web: Web, run: Run, status: int) -> None:
 
 
 def test_the_next_run_asks_nobody_again(web: Web, run: Run) -> None:
-    web.on(ROBOTS, robots("Disallow: /1", "Crawl-delay: 0.3"))
+    web.on(ROBOTS, robots("Disallow: /1", "Crawl-delay: 0.6"))
     run(LinkSpider, OBEY, start_urls=[web.url("/0")])
     crawl = run(LinkSpider, OBEY, start_urls=many(web, 4))
     assert web.paths() == [ROBOTS, "/0", "/2", "/3"]
-    assert min(web.gaps()) >= 0.3 - TOLERANCE
+    assert min(web.gaps()) >= 0.6 - TOLERANCE
     assert crawl.stats["frontier/robots/read"] == 1
     assert "robotstxt/request_count" not in crawl.stats
 
@@ -368,10 +360,10 @@ def test_redirects_are_followed_across_hosts_each_by_its_own_clock(web: Web, run
         web.on(ROBOTS if hop == 0 else f"/hop{hop}", host=hop, status=301, headers={"Location": target})
     web.on("/hop5", robots("Disallow: /private"), host=5)
     urls = [web.url("/private"), web.url("/open"), web.url("/private", 5)]
-    run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.4}, start_urls=urls)
+    run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.8}, start_urls=urls)
     assert web.paths(0) == [ROBOTS, "/open"]
     assert sorted(web.paths(5)) == sorted(["/hop5", ROBOTS, "/private"])
-    assert min(gap for host in range(6) for gap in web.gaps(host)) >= 0.4 - TOLERANCE
+    assert min(gap for host in range(6) for gap in web.gaps(host)) >= 0.8 - TOLERANCE
 
 
 def test_a_redirect_without_end_is_no_file(web: Web, run: Run) -> None:
@@ -389,16 +381,21 @@ def test_a_file_without_end_is_read_as_far_as_it_counts(web: Web, run: Run) -> N
 
 
 def test_sixteen_slow_files_hold_nobody_up(run: Run) -> None:
+    """They come when all pages of the other host have come."""
     web = Web(17)
     try:
         for host in range(16):
-            web.on(ROBOTS, Answer(404, delay=6), host=host)
+            web.on(ROBOTS, Answer(404, until=lambda: len(web.paths(16)) == 4), host=host)
         urls = [url for host in range(17) for url in many(web, 3, host)]
-        crawl = run(LinkSpider, {**OBEY, "CONCURRENT_REQUESTS": 16}, start_urls=urls)
+        settings = {
+            **OBEY,
+            "CONCURRENT_REQUESTS": 16,
+            "FRONTIER_ROBOTS_TIMEOUT": 600,
+            "DOWNLOAD_TIMEOUT": 600,
+        }
+        crawl = run(LinkSpider, settings, start_urls=urls)
         assert crawl.reason == "finished"
-        assert len(web.paths(16)) == 4
-        slow = min(visit.end for visit in web.visits if visit.host < 16 and visit.end is not None)
-        assert max(web.times(16)) < slow
+        assert len(web.visits) == 17 * 4
     finally:
         web.close()
 
@@ -473,7 +470,9 @@ def test_in_one_slot_a_file_that_cannot_be_read_stops_its_own_site_only(
 ) -> None:
     web.on(ROBOTS, status=503, host=1)
     settings = {**OBEY, "FRONTIER_END_WAIT": 1, "FRONTIER_MAX_ATTEMPTS": 3}
-    crawl = run(SlotSpider, {**settings, "CLOSESPIDER_TIMEOUT": 6}, urls=[*many(web, 3, 1), *many(web, 3, 0)])
+    crawl = run(
+        SlotSpider, {**settings, "CLOSESPIDER_TIMEOUT": 300}, urls=[*many(web, 3, 1), *many(web, 3, 0)]
+    )
     assert sorted(web.paths(0)) == ["/0", "/1", "/2", ROBOTS]
     assert web.paths(1) == [ROBOTS]
     page = pages()[web.url("/0", 1)]
@@ -525,9 +524,9 @@ class BackwardsParser:
 
 
 def test_gaps_are_counted_from_the_answer_of_robots(web: Web, run: Run) -> None:
-    web.on(ROBOTS, Answer(200, "User-agent: *\nCrawl-delay: 0.5\n", delay=0.5))
+    web.on(ROBOTS, Answer(200, "User-agent: *\nCrawl-delay: 0.8\n", delay=0.8))
     run(LinkSpider, OBEY, start_urls=many(web, 2))
     (robots_visit, first, second) = web.visits
     assert robots_visit.end is not None
-    assert first.begin - robots_visit.end >= 0.5 - TOLERANCE
-    assert all(after - before >= 0.5 - TOLERANCE for before, after in pairwise([first.begin, second.begin]))
+    assert first.begin - robots_visit.end >= 0.8 - TOLERANCE
+    assert all(after - before >= 0.8 - TOLERANCE for before, after in pairwise([first.begin, second.begin]))

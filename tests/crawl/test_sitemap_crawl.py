@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import signal
 import time
 from collections import Counter
@@ -126,7 +127,7 @@ def test_the_second_guess_is_made_when_the_first_is_none(
 
 def test_a_site_without_sitemaps_is_asked_twice_and_quietly(web: Web, run: Callable[..., Crawl]) -> None:
     """An empty page with status 200, as many sites answer to everything."""
-    crawl = crawl_site(run, web)
+    crawl = crawl_site(run, web, CONCURRENT_REQUESTS=1)
     assert web.paths() == ["/", "/sitemap.xml", "/sitemap_index.xml"]
     assert parsed(crawl) == {"/"}
     assert sitemap_stats(crawl) == {}
@@ -394,8 +395,14 @@ def test_pages_of_another_site_count_only_with_its_word(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
     """Host 1 names the file in its robots.txt and was asked before, host 2 says nothing."""
+
+    def was_asked() -> bool:
+        return "/" in web.paths(1)
+
     url = web.url("/all.xml")
-    web.on("/all.xml", Answer(body=urlset(web.url("/a"), web.url("/b", 1), web.url("/c", 2)), delay=0.5))
+    web.on(
+        "/all.xml", Answer(body=urlset(web.url("/a"), web.url("/b", 1), web.url("/c", 2)), until=was_asked)
+    )
     web.on("/robots.txt", body=f"Sitemap: {url}")
     web.on("/robots.txt", body=f"Sitemap: {url}", host=1)
     crawl = run(SiteSpider, WITH_ROBOTS, start_urls=[web.url("/"), web.url("/", 1)])
@@ -437,7 +444,8 @@ def test_the_spiders_allowed_domains_hold_before_anything_is_queued(
 
 
 class TickingSpider(SiteSpider):
-    """Measures for how long the event loop does not come round, until a sitemap is read."""
+    """Measures for how long the event loop does not come round, until a sitemap is read: in seconds of its
+    own work, whatever else the machine does."""
 
     name = "ticking"
 
@@ -449,12 +457,12 @@ class TickingSpider(SiteSpider):
 
     def opened(self) -> None:
         self.pauses: list[float] = []
-        self.last = time.monotonic()
+        self.last = time.thread_time()
         self.ticker = compat.create_looping_call(self.tick)
         self.ticker.start(0.001)
 
     def tick(self) -> None:
-        now = time.monotonic()
+        now = time.thread_time()
         self.pauses.append(now - self.last)
         self.last = now
         assert self.crawler.stats
@@ -480,24 +488,31 @@ def test_fifty_thousand_urls_do_not_stop_the_event_loop(
     assert found[sitemap].reason == "sitemap of 50000 entries"
     assert len(found) >= 50_002
     pauses = crawl.stats["test/pauses"]
-    assert pauses[-5] < 0.2, pauses  # a loop that waits for the whole file stands still for seconds
+    assert pauses[-5] < 0.3, pauses  # a loop that waits for the whole file stands still for seconds
+
+
+class DeadlySpider(SiteSpider):
+    """Its process ends when it is shown the first page that a sitemap listed."""
+
+    def parse(self, response: Response) -> None:
+        if not response.url.endswith("/"):
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_sigkill_in_the_middle_of_a_sitemap_loses_no_page(
     web: Web, start: Callable[..., Crawl], tmp_path: Path
 ) -> None:
-    """Entries of 4 kB, so that the reading takes a while; the first pages are fetched meanwhile."""
+    """Entries of 20 kB, so that the reading takes a while; the first pages are fetched meanwhile."""
     count, at_once = 600, 8
     urls = [web.url(f"/{number}") for number in range(count)]
     body = urlset(*urls, note="x" * 20_000)
     sitemap = web.on("/sitemap.xml", body=body)
     settings = {**ON, "CONCURRENT_REQUESTS": at_once}
-    crawl = start(SiteSpider, settings, start_urls=[web.url("/")])
-    web.wait(4)
-    crawl.kill(signal.SIGKILL)
+    crawl = start(DeadlySpider, settings, start_urls=[web.url("/")]).wait()
+    assert crawl.process.returncode == -signal.SIGKILL
     halfway = read_pages(tmp_path / "frontier")
     assert halfway[sitemap].state is State.QUEUED
-    assert 2 < len(halfway) < count, "the kill came too late to show anything"
+    assert 2 < len(halfway) < count, "the first page comes when the reading has ended"
     seen = len(web.visits)
     last = start(SiteSpider, settings, start_urls=[web.url("/")]).wait()
 
