@@ -472,7 +472,6 @@ def _whole(digits: str) -> int:
 # --- redirects --------------------------------------------------------------------------------------------
 
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
-PERMANENT_REDIRECTS = frozenset((301, 308))
 
 
 class Redirected(NamedTuple):

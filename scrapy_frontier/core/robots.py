@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from .urls import absolute, origin
+from .urls import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,12 +64,6 @@ def unreachable(has_copy: bool, seconds: float) -> Verdict:
     if has_copy:
         return Verdict.PARSE
     return Verdict.ALLOW_ALL if seconds >= UNREACHABLE_LIMIT else Verdict.POSTPONE
-
-
-def robots_url(url: str) -> str | None:
-    """Return where the rules for *url* are, one file per origin (RFC 9309 2.3); None unless http(s)."""
-    at = origin(url)
-    return None if at is None else at + "/robots.txt"
 
 
 _MAX_AGE = re.compile(r'(?i)(?:^|,)\s*max-age\s*=\s*"?(\d{1,10})')

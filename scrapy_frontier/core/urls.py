@@ -545,7 +545,3 @@ def without_session(url: str) -> str:
         return url
     address, hash_sign, fragment = clean.partition("#")
     return address.rstrip("&").removesuffix("?") + hash_sign + fragment
-
-
-def has_session(url: str) -> bool:
-    return without_session(url) != url

@@ -21,7 +21,6 @@ from scrapy_frontier.core.robots import (
     Verdict,
     fresh_for,
     parse,
-    robots_url,
     unreachable,
     verdict,
 )
@@ -478,12 +477,6 @@ def test_2_3_1_4_a_host_that_cannot_be_asked_waits_uses_its_copy_or_is_given_up_
 )
 def test_2_4_a_copy_is_good_for_a_day_at_most(headers: tuple[str, ...], age: float, seconds: float) -> None:
     assert fresh_for(headers, age) == seconds
-
-
-def test_2_3_one_file_per_scheme_host_and_port() -> None:
-    assert robots_url("https://me@Example.org/a?b#c") == "https://example.org/robots.txt"
-    assert robots_url("http://example.org:8080/") == "http://example.org:8080/robots.txt"
-    assert robots_url("ftp://example.org/") is None
 
 
 def test_the_line_that_decides_is_told_with_its_number() -> None:

@@ -16,7 +16,6 @@ from scrapy_frontier.core.urls import (
     absolute,
     escaped_fragment,
     grows,
-    has_session,
     host_name,
     is_private,
     origin,
@@ -283,7 +282,6 @@ def test_a_redirect_that_appends_a_segment_grows_and_one_that_moves_on_does_not(
 )
 def test_session_identifiers_are_found_and_taken_out(url: str, clean: str) -> None:
     assert without_session(url) == clean
-    assert has_session(url) is (clean != url)
 
 
 @given(st.from_regex(r"https?://[a-z0-9.:%@-]{1,20}[/?#]?[a-z]?", fullmatch=True))
