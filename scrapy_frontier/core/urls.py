@@ -1,9 +1,8 @@
-"""URLs as text: resolve, read as a browser does, and tell traps from pages.
+"""URLs as text: read them as a browser does, and tell traps from pages.
 
 Owns no state. `absolute` is what a crawler should call on anything found in a page (WHATWG URL Standard,
-http and https only); `resolve` is RFC 3986 to the letter, for text that must keep its octets. The trap
-checks look at one URL alone, so that they can be asked before the URL costs a row. Every function is linear
-in the length of the URL.
+http and https only). The trap checks look at one URL alone, so that they can be asked before the URL costs
+a row. Every function is linear in the length of the URL.
 """
 
 from __future__ import annotations
@@ -31,37 +30,6 @@ _PARTS = re.compile(
 )  # appendix B
 
 
-def resolve(reference: str, base: str) -> str:
-    """Return *reference* resolved against *base*, octets untouched (RFC 3986 section 5.2.2, strict).
-
-    Nothing is validated or normalised; a *reference* that is absolute comes back without its dot segments.
-    """
-    scheme, authority, path, query, fragment = _split(reference)
-    base_scheme, base_authority, base_path, base_query, _ = _split(base)
-    if scheme is not None:
-        path = _without_dots(path)
-    elif authority is not None:
-        scheme, path = base_scheme, _without_dots(path)
-    else:
-        scheme, authority = base_scheme, base_authority
-        if not path:
-            path = base_path
-            query = base_query if query is None else query
-        elif path.startswith("/"):
-            path = _without_dots(path)
-        elif base_authority is not None and not base_path:
-            path = _without_dots("/" + path)
-        else:
-            path = _without_dots(base_path[: base_path.rfind("/") + 1] + path)
-    return (
-        (f"{scheme}:" if scheme is not None else "")
-        + (f"//{authority}" if authority is not None else "")
-        + path
-        + (f"?{query}" if query is not None else "")
-        + (f"#{fragment}" if fragment is not None else "")
-    )
-
-
 def _split(url: str) -> tuple[str | None, str | None, str, str | None, str | None]:
     match = _PARTS.fullmatch(url)
     assert match is not None  # every part is optional
@@ -73,24 +41,6 @@ def _split(url: str) -> tuple[str | None, str | None, str, str | None, str | Non
 
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
-
-
-def _without_dots(path: str) -> str:
-    """RFC 3986 section 5.2.4, on the segments instead of the characters."""
-    if "." not in path:
-        return path
-    rooted = path.startswith("/")
-    segments = path[1:].split("/") if rooted else path.split("/")
-    kept: list[str] = []
-    for segment in segments:
-        if segment == "..":
-            rooted = rooted or len(kept) == 1  # the RFC's own reading: of "a/../b" stays "/b"
-            del kept[-1:]
-        elif segment != ".":
-            kept.append(segment)
-    if segments[-1] in (".", "..") and (kept or not rooted):
-        kept.append("")
-    return ("/" if rooted else "") + "/".join(kept)
 
 
 # --- WHATWG -----------------------------------------------------------------------------------------------
