@@ -474,27 +474,6 @@ def _whole(digits: str) -> int:
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
-class Redirected(NamedTuple):
-    """How the next request of a redirect chain is made."""
-
-    method: str
-    keeps_body: bool
-
-
-def redirected(status: int, method: str) -> Redirected | None:
-    """Return method and body of the request after a redirect with *status*; None when *status* is not
-    followed.
-
-    RFC 9110 15.4 as browsers read it (Fetch Standard, HTTP-redirect fetch): 301 and 302 turn POST into GET,
-    303 turns all but HEAD into GET, 307 and 308 repeat the request. 300, 304, 305 and 306 are not followed.
-    """
-    if status not in REDIRECTS:
-        return None
-    if (status == 303 and method not in ("GET", "HEAD")) or (status in (301, 302) and method == "POST"):
-        return Redirected("GET", False)
-    return Redirected(method, method not in ("GET", "HEAD"))
-
-
 def location(value: str, url: str) -> str | None:
     """Return where the Location header *value* of the answer for *url* points; None when it is no http(s)
     URL.

@@ -16,14 +16,12 @@ from scrapy_frontier.core.directives import (
     LONGEST_WAIT,
     SCAN_LIMIT,
     Head,
-    Redirected,
     Refresh,
     canonical,
     http_date,
     location,
     parse_link_header,
     parse_refresh,
-    redirected,
     rel_tokens,
     retry_after,
     robots_directives,
@@ -80,12 +78,6 @@ def test_retry_after_vectors(case: dict[str, Any]) -> None:
 def test_http_date_vectors(case: dict[str, Any]) -> None:
     expected = timestamp(case["expected"]) if case["expected"] else None
     assert http_date(case["input"], NOW) == expected
-
-
-@pytest.mark.parametrize("case", cases("redirects", "method"))
-def test_redirect_method_vectors(case: dict[str, Any]) -> None:
-    found = redirected(case["status"], case["method"])
-    assert found == (case["new_method"] and Redirected(case["new_method"], case["keeps_body"]))
 
 
 @pytest.mark.parametrize("case", cases("redirects", "location"))
@@ -420,24 +412,6 @@ def test_the_canonical_url_is_what_header_and_page_agree_on() -> None:
 )
 def test_a_refresh_is_read_as_browsers_read_it(value: str, expected: Refresh | None) -> None:
     assert parse_refresh(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("status", "method", "expected"),
-    [
-        (301, "HEAD", Redirected("HEAD", False)),
-        (302, "POST", Redirected("GET", False)),
-        (301, "PUT", Redirected("PUT", True)),
-        (303, "HEAD", Redirected("HEAD", False)),
-        (303, "DELETE", Redirected("GET", False)),
-        (308, "PATCH", Redirected("PATCH", True)),
-        (305, "GET", None),
-        (306, "GET", None),
-        (200, "GET", None),
-    ],
-)
-def test_how_a_redirect_goes_on(status: int, method: str, expected: Redirected | None) -> None:
-    assert redirected(status, method) == expected
 
 
 @pytest.mark.parametrize(
