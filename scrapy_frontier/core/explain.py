@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .records import Page
     from .robots_copy import Copy
     from .store import Store
-    from .urls import TrapLimits
+    from .traps import TrapLimits
 
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
 
