@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from html import unescape
 from html.entities import html5
 from typing import TYPE_CHECKING, NamedTuple
 
+from .dates import http_date, timestamp
 from .robots import product_token
-from .sitemaps import posix, timestamp
 from .urls import absolute, without_fragment
 
 if TYPE_CHECKING:
@@ -486,50 +485,6 @@ def location(value: str, url: str) -> str | None:
 
 
 # --- waits ------------------------------------------------------------------------------------------------
-
-_MONTHS = dict(
-    zip(
-        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
-        range(1, 13),
-        strict=True,
-    )
-)
-_MONTH = "|".join(_MONTHS)
-_SHORT_DAY = "Mon|Tue|Wed|Thu|Fri|Sat|Sun"
-_LONG_DAY = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
-_CLOCK = r"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)"
-_HTTP_DATES = tuple(
-    re.compile(form, re.ASCII)
-    for form in (
-        rf"(?:{_SHORT_DAY}), (?P<day>\d\d) (?P<month>{_MONTH}) (?P<year>\d{{4}}) {_CLOCK} GMT",
-        rf"(?:{_LONG_DAY}), (?P<day>\d\d)-(?P<month>{_MONTH})-(?P<year>\d\d) {_CLOCK} GMT",
-        rf"(?:{_SHORT_DAY}) (?P<month>{_MONTH}) (?P<day>[ \d]\d) {_CLOCK} (?P<year>\d{{4}})",
-    )
-)
-
-
-def http_date(text: str, now: float) -> float | None:
-    """Return the POSIX seconds of an HTTP-date in one of its three forms, and nothing else (RFC 9110
-    5.6.7).
-
-    The day of the week must be one but need not be right. A two-digit year more than 50 years ahead of
-    *now* is past.
-    """
-    for form in _HTTP_DATES:
-        match = form.fullmatch(text.strip(" \t"))
-        if match is not None:
-            year = _full_year(match["year"], now)
-            clock = int(match["hour"]), int(match["minute"]), int(match["second"])
-            return posix(year, _MONTHS[match["month"]], int(match["day"]), *clock)
-    return None
-
-
-def _full_year(digits: str, now: float) -> int:
-    if len(digits) == 4:
-        return int(digits)
-    this_year = datetime.fromtimestamp(now, timezone.utc).year
-    year = this_year - this_year % 100 + int(digits)
-    return year - 100 if year > this_year + 50 else year
 
 
 def retry_after(value: str, now: float) -> float | None:

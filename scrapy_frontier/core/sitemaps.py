@@ -4,7 +4,7 @@
 text, gzipped or not, told apart by their content alone. It is a generator that works on `CHUNK` bytes
 between two slices, a few milliseconds, so that whoever iterates it can let an event loop breathe. Memory
 stays at a few chunks, whatever the file inflates to. Nothing is fetched, no DTD is loaded and no entity
-expanded. Dates are at the end: `timestamp` reads what sitemaps and feeds write.
+expanded.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import codecs
 import re
 import zlib
 from contextlib import suppress
-from datetime import datetime, timedelta
-from email.utils import parsedate_tz
 from enum import Enum
 from html.entities import html5
 from itertools import chain
@@ -23,6 +21,7 @@ from urllib.parse import urlsplit
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 
+from .dates import timestamp
 from .urls import absolute
 
 if TYPE_CHECKING:
@@ -489,74 +488,3 @@ def _numbered(piece: bytes, in_cdata: bool) -> tuple[bytes, bool]:
         in_cdata = in_cdata if found < 0 else not in_cdata
         place = end
     return b"".join(parts), in_cdata
-
-
-# --- dates ------------------------------------------------------------------------------------------------
-
-_EPOCH = datetime(1970, 1, 1)
-_W3C = re.compile(
-    r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[Tt ]\s*(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?)?"
-    r"\s*(?:[Zz]|UTC|GMT|([+-])(\d\d):?(\d\d)?)?)?)?",
-    re.ASCII,
-)
-_LARGEST_OFFSET = 14 * 3_600  # seconds (XML Schema 3.2.7.3); no zone of the world is farther away
-
-
-def timestamp(text: str) -> float | None:
-    """Return the POSIX seconds of a date as sitemaps and feeds write it; None when it is none.
-
-    W3C date and time (a profile of ISO 8601, from the year alone to fractions of a second; the sitemap
-    schema allows a zone behind a day, too), or RFC 822 with a year of two or four digits, with the zones and
-    12-hour clocks that scripts write. What is not said is the earliest it could be; without a zone, or with
-    the name of one that RFC 822 does not know, it is UTC.
-    """
-    text = text.strip()
-    match = _W3C.fullmatch(text)
-    return _rfc822(text) if match is None else _w3c(match)
-
-
-def _w3c(match: re.Match[str]) -> float | None:
-    year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes = match.groups()
-    offset = int(zone_hours or 0) * 3_600 + int(zone_minutes or 0) * 60
-    clock = int(hour or 0), int(minute or 0), int(second or 0)
-    ends_day = clock == (24, 0, 0)
-    whole = posix(int(year), int(month or 1), int(day or 1), *((0, 0, 0) if ends_day else clock))
-    if whole is None or offset > _LARGEST_OFFSET:
-        return None
-    return whole + ends_day * 86_400 + float(f"0.{fraction or 0}") - (-offset if sign == "-" else offset)
-
-
-_CLOCK_OF_12 = re.compile(r"(?i)\b(0?[1-9]|1[0-2])(:\d\d(?::\d\d)?) ?([ap])\.?m\b\.?")
-_CLOCK_AND_ZONE = re.compile(r"(:\d\d) ?(?:GMT|UTC?|Z)? ?([+-]\d\d):?(\d\d)\b(?: ?\(.*)?")
-
-
-def _rfc822(text: str) -> float | None:
-    if len(text) >= 100:
-        return None
-    if ":" not in text:
-        text += " 00:00:00"
-    # email.utils reads over "PM", and takes "GMT+0100" and "+01:00" for names of zones it does not know.
-    text = _CLOCK_OF_12.sub(_clock_of_24, text)
-    parsed = parsedate_tz(_CLOCK_AND_ZONE.sub(r"\1 \2\3", text))
-    if parsed is None:
-        return None
-    year, month, day, hour, minute, second = parsed[:6]
-    whole = posix(year, month, day, hour, minute, second)
-    offset = parsed[9] or 0
-    return None if whole is None or abs(offset) > _LARGEST_OFFSET else whole - offset
-
-
-def _clock_of_24(match: re.Match[str]) -> str:
-    return f"{int(match[1]) % 12 + 12 * (match[3] in 'pP'):02}{match[2]}"
-
-
-def posix(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
-    """Return the POSIX seconds of a moment in UTC, None when the calendar has no such; second 60 is a leap
-    second.
-    """
-    try:
-        return (datetime(year, month, day, hour, minute, min(second, 59)) - _EPOCH) / timedelta(seconds=1) + (
-            second == 60
-        )
-    except (ValueError, OverflowError):
-        return None

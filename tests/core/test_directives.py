@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html  # type: ignore[import-untyped]
 
+from scrapy_frontier.core.dates import timestamp
 from scrapy_frontier.core.directives import (
     LONGEST_WAIT,
     SCAN_LIMIT,
     Head,
     Refresh,
     canonical,
-    http_date,
     location,
     parse_link_header,
     parse_refresh,
@@ -28,7 +28,6 @@ from scrapy_frontier.core.directives import (
     scan_head,
     shared_rel,
 )
-from scrapy_frontier.core.sitemaps import timestamp
 from scrapy_frontier.core.urls import absolute
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
@@ -72,12 +71,6 @@ def test_robots_meta_vectors(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", cases("retry_after", "cases"))
 def test_retry_after_vectors(case: dict[str, Any]) -> None:
     assert retry_after(case["values"][0], clock(case)) == case["delay"]
-
-
-@pytest.mark.parametrize("case", cases("retry_after", "http_dates"))
-def test_http_date_vectors(case: dict[str, Any]) -> None:
-    expected = timestamp(case["expected"]) if case["expected"] else None
-    assert http_date(case["input"], NOW) == expected
 
 
 @pytest.mark.parametrize("case", cases("redirects", "location"))
@@ -466,15 +459,6 @@ def test_a_location_starts_from_the_request_and_inherits_its_fragment(
 )
 def test_retry_after_is_a_number_a_date_or_nothing(value: str, seconds: float | None) -> None:
     assert retry_after(value, NOW) == seconds
-
-
-def test_a_two_digit_year_is_never_more_than_fifty_years_ahead() -> None:
-    assert http_date("Sunday, 14-Nov-73 00:00:00 GMT", NOW) == timestamp("2073-11-14")
-    assert http_date("Sunday, 14-Nov-74 00:00:00 GMT", NOW) == timestamp("1974-11-14")
-
-
-def test_a_leap_second_is_a_second() -> None:
-    assert http_date("Sat, 31 Dec 2016 23:59:60 GMT", NOW) == timestamp("2017-01-01")
 
 
 @given(st.text(max_size=40))
