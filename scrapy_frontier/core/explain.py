@@ -13,7 +13,7 @@ from . import inspect
 from .delays import OPERATOR
 from .lifecycle import State
 from .places import Place, find_place
-from .robots import Verdict
+from .robots_answers import Verdict
 from .robots_copy import standing
 from .urls import origin
 
