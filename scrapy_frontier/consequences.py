@@ -17,8 +17,8 @@ from w3lib.url import safe_url_string
 
 from . import compat
 from .core.chains import is_same_site
-from .core.directives import rel_tokens, shared_rel
 from .core.hosts import host_of
+from .core.relations import rel_tokens, shared_rel
 from .core.urls import escaped_fragment
 from .downloadermiddlewares.directives import nofollow_reason
 from .downloadermiddlewares.redirect import is_from_private

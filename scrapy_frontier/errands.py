@@ -13,9 +13,10 @@ from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
 from . import compat
-from .core.directives import location, retry_after
+from .core.headers import location, retry_after
 from .core.hosts import FOREVER, host_of
-from .core.robots import BODY_LIMIT, MAX_REDIRECTS, Verdict
+from .core.robots import BODY_LIMIT
+from .core.robots_answers import MAX_REDIRECTS, Verdict
 from .downloadermiddlewares.private import comes_from_inside
 from .requests import ERRAND, FROM_PUBLIC
 from .runtime import steady_clock

@@ -3,7 +3,7 @@
 The scheduler asks `Gate.admits` for each page that it is about to hand out. While nobody knows what its site
 asks for, the page goes back into the queue, its host is held, and an errand fetches robots.txt by the host's
 own clock: no place of `CONCURRENT_REQUESTS` is taken by what waits. The middleware asks the same gate. What
-an answer means is decided in `core.robots` and `core.robots_copy`. Without an open frontier (another
+an answer means is decided in `core.robots_answers` and `core.robots_copy`. Without an open frontier (another
 scheduler) the gate knows no clock and keeps its copies in memory.
 """
 
@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from . import compat
 from .core.explain import span
 from .core.hosts import host_of
-from .core.robots import Verdict
+from .core.robots_answers import Verdict
 from .core.robots_copy import Copy, Standing, is_current, learnt, standing
 from .core.troubles import Trouble
 from .core.urls import origin

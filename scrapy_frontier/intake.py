@@ -16,7 +16,7 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.leases import Outcome
 from .core.lifecycle import Event, State
-from .core.urls import without_session
+from .core.traps import without_session
 from .objects import Objects
 from .plain import Unstorable
 from .requests import (

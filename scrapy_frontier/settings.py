@@ -17,7 +17,7 @@ from .core.cooldown import Rule
 from .core.delays import Pace
 from .core.errors import FrontierError
 from .core.hosts import Politeness
-from .core.urls import TrapLimits
+from .core.traps import TrapLimits
 from .grouping import ADDRESS, DOMAIN, HOST
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from ..core.errors import UnreadableRecord
 from ..core.explain import moment, span
 from ..core.places import queued_places, standing, waiting_places
 from ..core.records import Page
-from ..core.urls import trap, without_session
+from ..core.traps import trap, without_session
 from ..requests import SITEMAP
 from .output import Column, progress
 from .project import host_name

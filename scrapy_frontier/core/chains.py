@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from .hostnames import host_name, is_private
 from .hosts import host_of
-from .urls import DEFAULT_PORTS, grows, host_name, is_private, origin, without_fragment
+from .traps import grows
+from .urls import DEFAULT_PORTS, origin, without_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from .lifecycle import TABLE, Event, State
 from .link import NEUTRAL, Link, Refusal, encode_link, page_of_link
 from .listings import Listing
 from .records import Page
-from .urls import trap
+from .traps import trap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import UnreadableRecord
 from .listings import LISTING, Listing, decode_listing, encode_listing, listing_key
-from .robots import Verdict
+from .robots_answers import Verdict
 from .robots_copy import ROBOTS, Copy, copy_key, decode_copy, encode_copy
 
 if TYPE_CHECKING:

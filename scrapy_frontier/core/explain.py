@@ -13,7 +13,7 @@ from . import inspect
 from .delays import OPERATOR
 from .lifecycle import State
 from .places import Place, find_place
-from .robots import Verdict
+from .robots_answers import Verdict
 from .robots_copy import standing
 from .urls import origin
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .records import Page
     from .robots_copy import Copy
     from .store import Store
-    from .urls import TrapLimits
+    from .traps import TrapLimits
 
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .rescoring import Rescoring
     from .scorer import Scorer
     from .store import Store
-    from .urls import TrapLimits
+    from .traps import TrapLimits
 
 UNLIMITED = Politeness(0.0, 8)
 _NO_ORDERS = Orders()

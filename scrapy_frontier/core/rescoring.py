@@ -193,10 +193,6 @@ class Rescoring:
     def is_loaded(self) -> bool:
         return self._loading is None
 
-    @property
-    def is_walking(self) -> bool:
-        return self._walk is not None
-
     def begin_walk(self, about: dict[str, Any] | None = None) -> None:
         """Have the following steps bring all queue rows to the scores of now, then keep the columns and
         *about*, the ranking they come from."""

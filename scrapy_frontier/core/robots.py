@@ -1,8 +1,7 @@
-"""robots.txt: what a host asks of a crawler (RFC 9309), as plain values.
+"""robots.txt: what a body asks of a crawler (RFC 9309), as plain values.
 
-`parse` reads a body for one product token and keeps what concerns it; `Rules` answers for URLs. The other
-functions say what an answer without a body means, how long a copy stays good, and when the hours of the
-host are. Nothing here fetches, and nothing reads a clock.
+`parse` reads a body for one product token and keeps what concerns it, as the `Rules` that answer for URLs.
+Nothing here fetches, and nothing reads a clock.
 
 No line of another library takes part in a decision. Protego, Scrapy's parser, departs from the RFC in what
 it is built on (group ends, token comparison, one normal form for ``?`` and ``%3F``) and tells no rule:
@@ -12,319 +11,15 @@ it is built on (group ends, token comparison, one normal form for ``?`` and ``%3
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from .urls import absolute, origin
+from .robots_rules import DAY, Hours, Rate, Rule, Rules, rules_of
+from .urls import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 BODY_LIMIT = 512_000  # bytes: a parser must read 500 KiB (RFC 9309 2.5), and nobody asks for more
-MAX_REDIRECTS = 5  # hops to follow before the file counts as unavailable (RFC 9309 2.3.1.2)
-FRESH_LIMIT = 86_400.0  # seconds a copy may be used (RFC 9309 2.4)
-FRESH_FLOOR = 3_600.0  # seconds a copy is used at least: max-age=0 is common, and nobody means a fetch a page
-UNREACHABLE_LIMIT = 30 * 86_400.0  # seconds of errors after which a host counts as one without (2.3.1.4)
-
-
-# --- what an answer means ---------------------------------------------------------------------------------
-
-
-class Verdict(IntEnum):
-    """What to do after asking for robots.txt. The numbers are written to disk: never change one."""
-
-    ALLOW_ALL = 0  # there is no such file
-    PARSE = 1  # obey the body
-    POSTPONE = 2  # nobody knows: ask again, fetch nothing
-
-
-def verdict(status: int | None) -> Verdict:
-    """Say what the last answer to a robots.txt request means; *status* None: there was no answer.
-
-    2xx is a file, 4xx is none, 5xx and network errors are "unreachable" (RFC 9309 2.3.1). 429 is taken as
-    unreachable, as Google does: the RFC is silent and the host has just asked for less. A 3xx is left over
-    after `MAX_REDIRECTS` hops or without a usable Location: no file. A 304 renews the copy instead.
-    """
-    if status is None:
-        return Verdict.POSTPONE
-    if 200 <= status < 300:
-        return Verdict.PARSE
-    if 300 <= status < 500 and status != 429:
-        return Verdict.ALLOW_ALL
-    return Verdict.POSTPONE
-
-
-def unreachable(has_copy: bool, seconds: float) -> Verdict:
-    """Say what holds after *seconds* of `Verdict.POSTPONE`: the old copy, else to wait, else to give in.
-
-    RFC 9309 2.3.1.4 and 2.4: a stale copy may be used while the file is unreachable; after a reasonably
-    long time (30 days) the host may be taken as having no file.
-    """
-    if has_copy:
-        return Verdict.PARSE
-    return Verdict.ALLOW_ALL if seconds >= UNREACHABLE_LIMIT else Verdict.POSTPONE
-
-
-def robots_url(url: str) -> str | None:
-    """Return where the rules for *url* are, one file per origin (RFC 9309 2.3); None unless http(s)."""
-    at = origin(url)
-    return None if at is None else at + "/robots.txt"
-
-
-_MAX_AGE = re.compile(r'(?i)(?:^|,)\s*max-age\s*=\s*"?(\d{1,10})')
-
-
-def fresh_for(cache_control: Sequence[str] = (), age: float = 0.0) -> float:
-    """Return the seconds a copy just fetched may be used: ``max-age`` less *age*, 1 hour to 24 hours.
-
-    RFC 9309 2.4 lets the cache headers decide below 24 hours; ``no-cache`` and ``no-store`` give the floor.
-    """
-    line = ",".join(cache_control)
-    if re.search(r"(?i)(?:^|,)\s*no-(?:cache|store)\b", line):
-        return FRESH_FLOOR
-    match = _MAX_AGE.search(line)
-    asked = float(match[1]) - max(age, 0.0) if match else FRESH_LIMIT
-    return min(max(asked, FRESH_FLOOR), FRESH_LIMIT)
-
-
-# --- hours and rates --------------------------------------------------------------------------------------
-
-_DAY = 86_400
-
-
-class Hours(NamedTuple):
-    """A part of every day, UTC, in seconds after midnight; may span midnight. Equal ends: the whole day."""
-
-    start: int
-    end: int
-
-    def holds(self, now: float) -> bool:
-        moment = now % _DAY
-        if self.start < self.end:
-            return self.start <= moment < self.end
-        return moment >= self.start or moment < self.end
-
-
-class Rate(NamedTuple):
-    """At most *requests* in *seconds*, always or during *hours*."""
-
-    requests: int
-    seconds: int
-    hours: Hours | None = None
-
-
-# --- the rules --------------------------------------------------------------------------------------------
-
-
-class Rule(NamedTuple):
-    """One Allow or Disallow line, ready to match."""
-
-    length: int  # octets of the normal form
-    allow: bool
-    pieces: tuple[str, ...]  # the normal form between its wildcards
-    anchored: bool
-    query_pieces: tuple[
-        str, ...
-    ]  # as pieces, "/" and "?" of the query decoded; empty where that is no change
-    line: str  # as the site wrote it
-
-    @property
-    def precedence(self) -> tuple[int, bool]:
-        """Return a key that sorts the rule that wins first: the longest, Allow before Disallow (2.2.2)."""
-        return -self.length, not self.allow
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What one robots.txt asks of one product token, made by `parse`; equal when they ask the same."""
-
-    rules: tuple[Rule, ...] = ()  # best first
-    crawl_delay: float | None = None  # seconds; the largest the group names
-    request_rate: tuple[Rate, ...] = ()
-    visit_time: tuple[Hours, ...] = ()  # none: any time
-    sitemaps: tuple[str, ...] = ()  # absolute where the file's own URL was known
-    others: tuple[tuple[str, str], ...] = ()  # Host, Clean-param, Content-Signal, -Usage: shown, not obeyed
-    numbers: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # lines of the rules
-    _literal: dict[str, Rule] = field(init=False, repr=False, compare=False)
-    _lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    _special: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        literal: dict[str, Rule] = {}
-        special: list[Rule] = []
-        for rule in self.rules:
-            if len(rule.pieces) > 1 or rule.anchored or rule.query_pieces:
-                special.append(rule)
-            else:
-                literal.setdefault(rule.pieces[0], rule)
-        object.__setattr__(self, "_literal", literal)
-        object.__setattr__(self, "_lengths", tuple(sorted({len(text) for text in literal}, reverse=True)))
-        object.__setattr__(self, "_special", tuple(special))
-
-    def __repr__(self) -> str:
-        delay = "" if self.crawl_delay is None else f", crawl delay {self.crawl_delay:g} s"
-        return f"<Rules {len(self.rules)} lines{delay}, {len(self.sitemaps)} sitemaps>"
-
-    def allowed(self, url: str) -> bool:
-        """May *url* be fetched? The longest matching rule decides; no rule, no objection (2.2.2)."""
-        rule = self._decisive(url)
-        return rule is None or rule.allow
-
-    def rule(self, url: str) -> str:
-        """Return the line that decides about *url* as the site wrote it; empty when none does."""
-        rule = self._decisive(url)
-        return "" if rule is None else rule.line
-
-    def where(self, url: str) -> str:
-        """Return the line that decides about *url* and its number: ``Disallow: /private (line 4)``."""
-        line = self.rule(url)
-        return f"{line} (line {self.numbers[line]})" if line in self.numbers else line
-
-    def delay(self, now: float) -> float:
-        """Return the least seconds between two requests that the file asks for at *now*; 0: it asks none."""
-        rates = (
-            rate.seconds / rate.requests
-            for rate in self.request_rate
-            if not rate.hours or rate.hours.holds(now)
-        )
-        return max(self.crawl_delay or 0.0, *rates, 0.0)
-
-    def opens_in(self, now: float) -> float:
-        """Return the seconds from *now* until a `visit_time` begins: 0 during one, and when none is set."""
-        if not self.visit_time or any(hours.holds(now) for hours in self.visit_time):
-            return 0.0
-        return min((hours.start - now) % _DAY for hours in self.visit_time)
-
-    def _decisive(self, url: str) -> Rule | None:
-        if not self.rules:
-            return None
-        target = _target(url)
-        if target == "/robots.txt" or target.startswith("/robots.txt?"):
-            return None  # implicitly allowed (2.2.2)
-        path = _normal(target)
-        best = self._longest_literal(path)
-        query_path = _with_open_query(path) if self._special else path
-        for rule in self._special:
-            if best is not None and rule.precedence > best.precedence:
-                break
-            if _matches(rule.pieces, rule.anchored, path) or (
-                rule.query_pieces and _matches(rule.query_pieces, rule.anchored, query_path)
-            ):
-                return rule
-        return best
-
-    def _longest_literal(self, path: str) -> Rule | None:
-        for length in self._lengths:
-            rule = self._literal.get(path[:length])
-            if rule is not None:
-                return rule
-        return None
-
-
-def _matches(pieces: Sequence[str], anchored: bool, path: str) -> bool:
-    """Does *path* begin with the *pieces*, in order, anything between them, and end there if *anchored*?
-
-    Each piece is taken at its leftmost place, which never costs a match, so the path is walked once: no
-    backtracking.
-    """
-    first, last = pieces[0], pieces[-1]
-    if not path.startswith(first):
-        return False
-    if len(pieces) == 1:
-        return not anchored or path == first
-    place = len(first)
-    for piece in pieces[1:-1]:
-        place = path.find(piece, place)
-        if place < 0:
-            return False
-        place += len(piece)
-    if anchored:
-        return path.endswith(last) and len(path) - len(last) >= place
-    return path.find(last, place) >= 0
-
-
-# --- normal form ------------------------------------------------------------------------------------------
-
-# Every octet has one spelling on both sides (2.2.2). Unreserved characters and those reserved ones that
-# never delimit anything here stand for themselves; "/" and "?" delimit, "*" and "$" mean something in a
-# rule, "#" and "%" everywhere, so their escapes stay escapes; all else is escaped, in upper case.
-_ITSELF = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!'(),;+=&[]")
-_SPELLING = tuple(chr(octet) if octet in _ITSELF else f"%{octet:02X}" for octet in range(256))
-_ODD = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~:@!'(),;+=&\[\]/?%]")
-_DELIMITER = re.compile(r"%(?:2F|3F)")
-
-
-def _spell(match: re.Match[str]) -> str:
-    text = match[0]
-    if len(text) == 3:
-        return _SPELLING[int(text[1:], 16)]
-    return "".join(_SPELLING[octet] for octet in text.encode("utf-8", "surrogateescape"))
-
-
-def _normal(path: str) -> str:
-    return _ODD.sub(_spell, path)
-
-
-def _with_open_query(path: str) -> str:
-    """Decode ``/`` and ``?`` behind the first ``?``, where the RFC's table writes them either way."""
-    before, mark, query = path.partition("?")
-    if "%" not in query:
-        return path
-    return before + mark + _DELIMITER.sub(lambda match: "/" if match[0] == "%2F" else "?", query)
-
-
-def _target(url: str) -> str:
-    """Return path and query of *url* as it goes on the wire: at least ``/``, without fragment."""
-    start = url.find("://")
-    if not url[: max(start, 0)].isalnum():
-        start = -1  # no scheme: it stands in a path or a query
-    rest = url[start + 3 :] if start >= 0 else url
-    end = rest.find("#")
-    if end >= 0:
-        rest = rest[:end]
-    slash, mark = rest.find("/"), rest.find("?")
-    if mark >= 0 and (slash < 0 or mark < slash):
-        return "/" + rest[mark:] if start >= 0 else "/" + rest
-    if start >= 0 or rest.startswith("/"):
-        return rest[slash:] if slash >= 0 else "/"
-    return "/" + rest
-
-
-_INDEX_PAGES = ("/index.html", "/index.htm")
-
-
-def _rules_of(allow: bool, value: str, line: str) -> list[Rule]:
-    """Make the rules of one line: none when no path can match it, two when it allows an index page.
-
-    Whoever allows ``/shop/index.html`` allows ``/shop/``: not in the RFC, but Google, crawler-commons and
-    Protego agree.
-    """
-    anchored = value.endswith("$")
-    pieces = tuple(map(_normal, (value[:-1] if anchored else value).split("*")))
-    whole = "*".join(pieces)
-    if whole[:1] not in ("/", "*"):
-        return []  # every path begins with a slash
-    rules = [Rule(len(whole) + anchored, allow, _squeezed(pieces), anchored, _open_pieces(whole), line)]
-    if allow and not anchored and whole.endswith(_INDEX_PAGES):
-        directory = whole[: whole.rfind("/") + 1]
-        rules.append(Rule(len(directory) + 1, True, _squeezed(tuple(directory.split("*"))), True, (), line))
-    return rules
-
-
-def _open_pieces(whole: str) -> tuple[str, ...]:
-    query = whole.partition("?")[2]
-    opened = _with_open_query(whole)
-    if "/" not in query and "?" not in query and opened == whole:
-        return ()
-    return _squeezed(tuple(opened.split("*")))
-
-
-def _squeezed(pieces: tuple[str, ...]) -> tuple[str, ...]:
-    """Drop the empty pieces of ``**``; the first and the last say where the pattern may begin and end."""
-    if len(pieces) < 3:
-        return pieces
-    return (pieces[0], *filter(None, pieces[1:-1]), pieces[-1])
 
 
 # --- lines ------------------------------------------------------------------------------------------------
@@ -456,7 +151,7 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
             continue
         if name in ("allow", "disallow"):
             if not mine.isdisjoint(group.rule_agents):
-                rules += _rules_of(name == "allow", value, line)
+                rules += rules_of(name == "allow", value, line)
                 numbers.setdefault(line, number)
         elif name not in _OF_A_GROUP or not mine.isdisjoint(group.delay_agents):
             asked.append((name, value))
@@ -481,7 +176,7 @@ _RATE = re.compile(r"(\d{1,9})\s*/\s*(\d{1,9})\s*([smhd]?)(?:\s+(\S.*))?", re.AS
 _HOURS = re.compile(
     r"(\d{1,2})[:.]?(\d\d)\s*[- ]\s*(\d{1,2})[:.]?(\d\d)(?:\s*(?:UTC|GMT|Z))?", re.ASCII | re.IGNORECASE
 )
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": _DAY}
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": DAY}
 
 
 def _values(asked: Iterable[tuple[str, str]], wanted: str, read: Callable[[str], _T | None]) -> Iterator[_T]:
@@ -514,9 +209,9 @@ def _hours(text: str) -> Hours | None:
 
 def _moment(hours: str, minutes: str) -> int | None:
     seconds = int(hours) * 3_600 + int(minutes) * 60
-    if int(minutes) >= 60 or seconds > _DAY:
+    if int(minutes) >= 60 or seconds > DAY:
         return None
-    return _DAY if seconds == _DAY - 60 else seconds  # whoever writes 2359 means midnight
+    return DAY if seconds == DAY - 60 else seconds  # whoever writes 2359 means midnight
 
 
 def _located(sitemap: str, url: str) -> str:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import varint
 from .errors import UnreadableRecord
-from .robots import BODY_LIMIT, FRESH_LIMIT, Rules, Verdict, fresh_for, parse, unreachable, verdict
+from .robots import BODY_LIMIT, parse
+from .robots_answers import FRESH_LIMIT, Verdict, fresh_for, unreachable, verdict
+from .robots_rules import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

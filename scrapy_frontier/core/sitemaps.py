@@ -1,34 +1,30 @@
-"""Sitemaps and feeds, read as they arrive.
+"""Sitemaps and feeds: the entries in them, read as the bytes arrive.
 
 `read` turns a body into slices of entries: XML ``urlset`` and ``sitemapindex``, RSS, Atom, RDF and plain
 text, gzipped or not, told apart by their content alone. It is a generator that works on `CHUNK` bytes
 between two slices, a few milliseconds, so that whoever iterates it can let an event loop breathe. Memory
 stays at a few chunks, whatever the file inflates to. Nothing is fetched, no DTD is loaded and no entity
-expanded. Dates are at the end: `timestamp` reads what sitemaps and feeds write.
+expanded.
 """
 
 from __future__ import annotations
 
-import codecs
 import re
-import zlib
 from contextlib import suppress
-from datetime import datetime, timedelta
-from email.utils import parsedate_tz
 from enum import Enum
-from html.entities import html5
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 
+from .dates import timestamp
+from .sitemap_bytes import CHUNK, PIECE_LIMIT, Inflated, Sniffed, sniffed, with_numbered_ampersands
 from .urls import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-CHUNK = 32_768  # bytes parsed between two slices: about 250 entries, 2 ms
 MAX_BYTES = 52_428_800  # of one file, uncompressed (sitemaps.org)
 MAX_ENTRIES = 50_000  # of one file (sitemaps.org)
 MAX_LOCATION = 2_048  # characters; a location must be shorter (sitemaps.org)
@@ -72,7 +68,7 @@ def read(
     *problem* on the last slice. Entries without a usable http(s) URL are left out, duplicates are not.
     """
     left = max_entries
-    inflated = _Inflated(body, max_bytes)
+    inflated = Inflated(body, max_bytes)
     reader = _reader(inflated, url)
     for entries in reader.slices():
         yield Slice(reader.kind, tuple(entries[:left]))
@@ -95,106 +91,9 @@ def is_under(url: str, sitemap: str) -> bool:
     return same_origin and (page.path or "/").startswith(directory)
 
 
-# --- bytes ------------------------------------------------------------------------------------------------
-
-_GZIP = b"\x1f\x8b"
-
-
-class _Inflated:
-    """The chunks of a body, inflated if it is gzip, up to *max_bytes* or to where the gzip data break."""
-
-    def __init__(self, body: bytes | Iterable[bytes], max_bytes: int) -> None:
-        self._chunks = _chunks(body)
-        self._left = max_bytes
-        self.problem = ""
-
-    def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._plain():
-            yield chunk[: self._left]
-            self._left -= len(chunk)
-            if self._left < 0:
-                self.problem = "too many bytes"
-                return
-
-    def _plain(self) -> Iterator[bytes]:
-        first = next(self._chunks, b"")
-        if len(first) < len(_GZIP):
-            first += next(self._chunks, b"")
-        source = chain((first,), self._chunks)
-        return self._gunzip(source) if first.startswith(_GZIP) else source
-
-    def _gunzip(self, source: Iterator[bytes]) -> Iterator[bytes]:
-        inflater: zlib._Decompress | None = zlib.decompressobj(wbits=31)
-        for pending in source:
-            while pending:
-                if inflater is None:  # behind a member: another one, or padding
-                    if not pending.startswith(_GZIP[:1]):
-                        return
-                    inflater = zlib.decompressobj(wbits=31)
-                try:
-                    plain = inflater.decompress(pending, CHUNK)
-                except zlib.error as error:
-                    self.problem = f"broken gzip: {error}"
-                    return
-                if plain:
-                    yield plain
-                pending = inflater.unconsumed_tail
-                if inflater.eof:
-                    pending = inflater.unused_data
-                    inflater = None
-        if inflater is not None:
-            self.problem = "gzip data break off"
-
-
-def _chunks(body: bytes | Iterable[bytes]) -> Iterator[bytes]:
-    """Cut *body* into non-empty pieces of at most `CHUNK` bytes."""
-    for part in (body,) if isinstance(body, bytes) else body:
-        for start in range(0, len(part), CHUNK):
-            yield part[start : start + CHUNK]
-
-
-# --- what kind of file ------------------------------------------------------------------------------------
-
-# Written by programs that count their characters in UTF-16 and send UTF-8; the bytes know better.
-_SAYS_WIDE = re.compile(rb"""(?i)<\?xml[^>]{1,64}encoding\s*=\s*["'](?:utf-?16|utf-?32|ucs-?2|ucs-?4)""")
-_XML_START = re.compile(rb"(?i)<(?:\?xml|!--|!doctype|[a-z0-9]*:?(?:urlset|sitemapindex|rss|feed|rdf)\b)")
-_SNIFFED = 1_024  # bytes in which XML must begin; servers print warnings before it
-_BLANK_LIMIT = 65_536  # bytes of blanks before these; templates print empty lines
-_WIDE = (
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-    (b"<\0", "utf-16-le"),
-    (b"\0<", "utf-16-be"),
-)
-
-
 def _reader(inflated: Iterable[bytes], url: str) -> _XmlReader | _TextReader:
-    head, rest = _sniff(iter(inflated))
-    encoding = next((encoding for mark, encoding in _WIDE if head.startswith(mark)), None)
-    if encoding is not None:
-        head, rest = _sniff(_recoded(chain((head,), rest), encoding))
-    head = head.lstrip()
-    start = _XML_START.search(head, 0, _SNIFFED)
-    if start is None:
-        return _TextReader(chain((head,), rest), url)
-    head = head[start.start() :]
-    return _XmlReader(head, rest, url, "utf-8" if encoding or _SAYS_WIDE.match(head) else None)
-
-
-def _sniff(chunks: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    head = b""
-    blank = 0
-    while len(head) < _SNIFFED and (chunk := next(chunks, b"")):
-        head += chunk
-        if head.isspace() and blank < _BLANK_LIMIT:
-            blank += len(head)
-            head = b""
-    return head, chunks
-
-
-def _recoded(source: Iterable[bytes], encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
-    return (text.encode("utf-8", "replace") for chunk in source if (text := decoder.decode(chunk)))
+    file = sniffed(inflated)
+    return _XmlReader(file, url) if file.is_xml else _TextReader(chain((file.head,), file.rest), url)
 
 
 # --- text -------------------------------------------------------------------------------------------------
@@ -268,23 +167,23 @@ class _XmlReader:
     text, no DTD and no network is used, elements are thrown away once they are read.
     """
 
-    def __init__(self, head: bytes, rest: Iterable[bytes], url: str, encoding: str | None) -> None:
-        self._source = chain((head,), rest)
+    def __init__(self, file: Sniffed, url: str) -> None:
+        self._source = chain((file.head,), file.rest)
         self._url = url
-        prefix = _PREFIX.search(head)  # a prefix nobody declared becomes part of the name
+        prefix = _PREFIX.search(file.head)  # a prefix nobody declared becomes part of the name
         spaces = ["{*}", f"{prefix[1].decode()}:"] if prefix else ["{*}"]
         tags = [space + name for space in spaces for name in _NAMES]
         self._parser = etree.XMLPullParser(
             events=("start", "end"), tag=tags, recover=True, resolve_entities=False, load_dtd=False,
-            no_network=True, remove_comments=True, remove_pis=True, encoding=encoding,
+            no_network=True, remove_comments=True, remove_pis=True, encoding=file.encoding,
         )  # fmt: skip
         self.kind = Kind.UNKNOWN
         self.problem = ""
 
     def slices(self) -> Iterator[list[Entry]]:
         idle = 0
-        for piece in _with_numbered_ampersands(self._source):
-            if len(piece) > _PIECE_LIMIT or idle > _IDLE_LIMIT:
+        for piece in with_numbered_ampersands(self._source):
+            if len(piece) > PIECE_LIMIT or idle > _IDLE_LIMIT:
                 self.problem = "no entry in too many bytes"
                 return
             self._parser.feed(piece)
@@ -433,130 +332,3 @@ def _location(text: str, base: str | None) -> str:
 
 def _priority(text: str) -> float | None:
     return float(text) if re.fullmatch(r"0?\.\d{1,9}|[01](?:\.0{0,9})?|0\.\d{1,9}", text, re.ASCII) else None
-
-
-_PIECE_LIMIT = 262_144  # bytes without a ">": no sitemap has such a text or tag
-_CDATA_OPENS, _CDATA_CLOSES = b"<![CDATA[", b"]]>"
-_NAMED = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
-_STRAY_AMPERSAND = re.compile(rb"&(?!#\d{1,7};|#x[0-9A-Fa-f]{1,6};|[A-Za-z_][\w.-]{0,31};)")
-
-
-def _with_numbered_ampersands(source: Iterable[bytes]) -> Iterator[bytes]:
-    """Write every ampersand outside CDATA so that the parser in recovery keeps it, whatever came before.
-
-    Left alone, ``?a=1&b=2``, which generators forget to escape, comes out as ``?a=1=2``; and after the first
-    error of a file libxml2 drops ``&amp;`` too, but not ``&#38;``.
-
-    Works on pieces that end with ``>``, so that no reference and no CDATA mark is cut in two.
-    """
-    rest = b""
-    in_cdata = False
-    for chunk in source:
-        rest += chunk
-        end = rest.rfind(b">") + 1
-        if not end and len(rest) <= _PIECE_LIMIT:
-            continue
-        end = end or len(rest)
-        piece, in_cdata = _numbered(rest[:end], in_cdata)
-        rest = rest[end:]
-        yield piece
-    if rest:
-        yield _numbered(rest, in_cdata)[0]
-
-
-def _with_numbers(text: bytes) -> bytes:
-    if b"&" not in text:
-        return text
-    return _NAMED.sub(_number, _STRAY_AMPERSAND.sub(b"&#38;", text.replace(b"&amp;", b"&#38;")))
-
-
-def _number(match: re.Match[bytes]) -> bytes:
-    characters = html5.get(match[1].decode(), "")
-    return b"".join(b"&#%d;" % ord(character) for character in characters) or match[0]
-
-
-def _numbered(piece: bytes, in_cdata: bool) -> tuple[bytes, bool]:
-    if b"&" not in piece and _CDATA_OPENS not in piece and not in_cdata:
-        return piece, False
-    parts: list[bytes] = []
-    place = 0
-    while place < len(piece):
-        mark = _CDATA_CLOSES if in_cdata else _CDATA_OPENS
-        found = piece.find(mark, place)
-        end = len(piece) if found < 0 else found + len(mark)
-        text = piece[place:end]
-        parts.append(text if in_cdata else _with_numbers(text))
-        in_cdata = in_cdata if found < 0 else not in_cdata
-        place = end
-    return b"".join(parts), in_cdata
-
-
-# --- dates ------------------------------------------------------------------------------------------------
-
-_EPOCH = datetime(1970, 1, 1)
-_W3C = re.compile(
-    r"(\d{4})(?:-(\d\d?)(?:-(\d\d?)(?:[Tt ]\s*(\d\d?):(\d\d)(?::(\d\d)(?:[.,](\d{1,9})\d*)?)?)?"
-    r"\s*(?:[Zz]|UTC|GMT|([+-])(\d\d):?(\d\d)?)?)?)?",
-    re.ASCII,
-)
-_LARGEST_OFFSET = 14 * 3_600  # seconds (XML Schema 3.2.7.3); no zone of the world is farther away
-
-
-def timestamp(text: str) -> float | None:
-    """Return the POSIX seconds of a date as sitemaps and feeds write it; None when it is none.
-
-    W3C date and time (a profile of ISO 8601, from the year alone to fractions of a second; the sitemap
-    schema allows a zone behind a day, too), or RFC 822 with a year of two or four digits, with the zones and
-    12-hour clocks that scripts write. What is not said is the earliest it could be; without a zone, or with
-    the name of one that RFC 822 does not know, it is UTC.
-    """
-    text = text.strip()
-    match = _W3C.fullmatch(text)
-    return _rfc822(text) if match is None else _w3c(match)
-
-
-def _w3c(match: re.Match[str]) -> float | None:
-    year, month, day, hour, minute, second, fraction, sign, zone_hours, zone_minutes = match.groups()
-    offset = int(zone_hours or 0) * 3_600 + int(zone_minutes or 0) * 60
-    clock = int(hour or 0), int(minute or 0), int(second or 0)
-    ends_day = clock == (24, 0, 0)
-    whole = posix(int(year), int(month or 1), int(day or 1), *((0, 0, 0) if ends_day else clock))
-    if whole is None or offset > _LARGEST_OFFSET:
-        return None
-    return whole + ends_day * 86_400 + float(f"0.{fraction or 0}") - (-offset if sign == "-" else offset)
-
-
-_CLOCK_OF_12 = re.compile(r"(?i)\b(0?[1-9]|1[0-2])(:\d\d(?::\d\d)?) ?([ap])\.?m\b\.?")
-_CLOCK_AND_ZONE = re.compile(r"(:\d\d) ?(?:GMT|UTC?|Z)? ?([+-]\d\d):?(\d\d)\b(?: ?\(.*)?")
-
-
-def _rfc822(text: str) -> float | None:
-    if len(text) >= 100:
-        return None
-    if ":" not in text:
-        text += " 00:00:00"
-    # email.utils reads over "PM", and takes "GMT+0100" and "+01:00" for names of zones it does not know.
-    text = _CLOCK_OF_12.sub(_clock_of_24, text)
-    parsed = parsedate_tz(_CLOCK_AND_ZONE.sub(r"\1 \2\3", text))
-    if parsed is None:
-        return None
-    year, month, day, hour, minute, second = parsed[:6]
-    whole = posix(year, month, day, hour, minute, second)
-    offset = parsed[9] or 0
-    return None if whole is None or abs(offset) > _LARGEST_OFFSET else whole - offset
-
-
-def _clock_of_24(match: re.Match[str]) -> str:
-    return f"{int(match[1]) % 12 + 12 * (match[3] in 'pP'):02}{match[2]}"
-
-
-def posix(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
-    """Return the POSIX seconds of a moment in UTC, None when the calendar has no such; second 60 is a leap
-    second.
-    """
-    try:
-        return (datetime(year, month, day, hour, minute, min(second, 59)) - _EPOCH) / timedelta(seconds=1) + (
-            second == 60
-        )
-    except (ValueError, OverflowError):
-        return None

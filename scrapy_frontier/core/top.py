@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from .scorer import Codes, Floats
     from .store import Store
 
-BY = ("pagerank", "authority", "hub", "cash", "score")
 TOLERANCE = 1e-6  # L1, of PageRank
 _HITS_TOLERANCE = 1e-4  # float32 sees no smaller change
 _AT_A_TIME = 1000
@@ -47,7 +46,10 @@ class Leader(NamedTuple):
 
 
 def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
-    """Scores of one of `BY`; *clock* times the computing. Raises `UnreadableRecord`."""
+    """Scores by ``pagerank``, ``authority``, ``hub``, ``cash`` or ``score``; *clock* times the computing.
+
+    Raises `UnreadableRecord`.
+    """
     pages = inspect.read_counts(store).next_page
     if by == "score":
         return Scores(kept_scores(store, pages))

@@ -13,7 +13,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 
 from ..core.chains import is_same_site
-from ..core.directives import Head, canonical, robots_directives
+from ..core.directives import canonical, robots_directives
+from ..core.pagehead import Head
 from ..core.urls import escaped_fragment, without_fragment
 from ..heads import head_of
 from ..notes import count

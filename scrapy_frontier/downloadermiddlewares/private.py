@@ -8,9 +8,9 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from .. import compat
 from ..core.chains import PRIVATE
+from ..core.hostnames import is_private
 from ..core.hosts import host_of
 from ..core.listings import Errand
-from ..core.urls import is_private
 from ..notes import count
 from ..requests import FROM_PUBLIC, SITEMAP
 from ..settings import FrontierSettings

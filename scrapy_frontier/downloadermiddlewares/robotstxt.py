@@ -11,7 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.robotstxt import RobotParser
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from ..core.robots import Rules, parse
+from ..core.robots import parse
 from ..core.urls import origin
 from ..flights import REASON
 from ..gate import Gate
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..core.robots_copy import Copy
+    from ..core.robots_rules import Rules
     from ..gate import Site
 
 logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from scrapy_frontier.core import graph, keys
 from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.listings import Listing, decode_listing, encode_listing, listing_key
-from scrapy_frontier.core.robots import Verdict
+from scrapy_frontier.core.robots_answers import Verdict
 from scrapy_frontier.core.robots_copy import ROBOTS, Copy, copy_key, decode_copy, encode_copy
 from scrapy_frontier.core.store import Store
 

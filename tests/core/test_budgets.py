@@ -15,7 +15,7 @@ from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.store import Store
-from scrapy_frontier.core.urls import TrapLimits
+from scrapy_frontier.core.traps import TrapLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

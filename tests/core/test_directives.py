@@ -1,54 +1,27 @@
-"""What pages and headers say to crawlers: the head scanner, robots directives, links, refreshes, waits."""
+"""What a page asks of crawlers, and of which ones."""
 
 from __future__ import annotations
 
 import json
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lxml import html  # type: ignore[import-untyped]
 
-from scrapy_frontier.core.directives import (
-    LONGEST_WAIT,
-    SCAN_LIMIT,
-    Head,
-    Redirected,
-    Refresh,
-    canonical,
-    http_date,
-    location,
-    parse_link_header,
-    parse_refresh,
-    redirected,
-    rel_tokens,
-    retry_after,
-    robots_directives,
-    scan_head,
-    shared_rel,
-)
-from scrapy_frontier.core.sitemaps import timestamp
-from scrapy_frontier.core.urls import absolute
+from scrapy_frontier.core.dates import timestamp
+from scrapy_frontier.core.directives import canonical, robots_directives
+from scrapy_frontier.core.pagehead import Head, scan_head
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
 NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
 
-@lru_cache(maxsize=4)
-def vectors(name: str) -> dict[str, Any]:
-    path = VECTORS / f"{name}.json"
-    return json.loads(path.read_text("utf-8")) if path.exists() else {}
-
-
 def cases(name: str, part: str) -> list[Any]:
-    return [
-        pytest.param(case, id=case.get("id", part))
-        for case in vectors(name).get(part, [])
-        if not case.get("disputed")
-    ]
+    path = VECTORS / f"{name}.json"
+    found = json.loads(path.read_text("utf-8"))[part] if path.exists() else []
+    return [pytest.param(case, id=case.get("id", part)) for case in found if not case.get("disputed")]
 
 
 def clock(case: dict[str, Any]) -> float:
@@ -69,184 +42,6 @@ def test_robots_meta_vectors(case: dict[str, Any]) -> None:
             assert found.unavailable_after == timestamp(value)
         elif name != "own_scope":
             assert (getattr(found, name) if hasattr(found, name) else name in found) == value, name
-
-
-@pytest.mark.parametrize("case", cases("retry_after", "cases"))
-def test_retry_after_vectors(case: dict[str, Any]) -> None:
-    assert retry_after(case["values"][0], clock(case)) == case["delay"]
-
-
-@pytest.mark.parametrize("case", cases("retry_after", "http_dates"))
-def test_http_date_vectors(case: dict[str, Any]) -> None:
-    expected = timestamp(case["expected"]) if case["expected"] else None
-    assert http_date(case["input"], NOW) == expected
-
-
-@pytest.mark.parametrize("case", cases("redirects", "method"))
-def test_redirect_method_vectors(case: dict[str, Any]) -> None:
-    found = redirected(case["status"], case["method"])
-    assert found == (case["new_method"] and Redirected(case["new_method"], case["keeps_body"]))
-
-
-@pytest.mark.parametrize("case", cases("redirects", "location"))
-def test_location_vectors(case: dict[str, Any]) -> None:
-    assert location(case["location"], case["base"]) == case["expected"]
-
-
-def page_of(case: dict[str, Any]) -> str:
-    page: str = case["html"]
-    return (
-        page.encode("latin-1").decode("utf-8", "replace") if case.get("html_is") == "latin1-bytes" else page
-    )
-
-
-@pytest.mark.parametrize("case", cases("redirects", "refresh"))
-def test_refresh_vectors(case: dict[str, Any]) -> None:
-    if "content" in case:
-        found = parse_refresh(case["content"])
-        assert (found and {"seconds": found.seconds, "url": found.url or None}) == case["expected"]
-        return
-    head = scan_head(page_of(case))
-    base = head.base_url(case["base"]) if case.get("base") else None
-    target = absolute(head.refresh.url, base) if head.refresh and head.refresh.url else None
-    assert (head.refresh and target and {"seconds": head.refresh.seconds, "url": target}) == case["expected"]
-
-
-@pytest.mark.parametrize("case", cases("redirects", "base_href"))
-def test_base_href_vectors(case: dict[str, Any]) -> None:
-    url = case["document_url"]
-    url = url["bytes"] if isinstance(url, dict) else url
-    assert scan_head(page_of(case)).base_url(url) == case["expected"]
-
-
-# --- the head ---------------------------------------------------------------------------------------------
-
-NOINDEX = "<meta name=robots content=noindex>"
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        "",
-        "\ufeff<!DOCTYPE html><html><head>",
-        "<!-- <body> -->",
-        "<!-->",
-        "<!--->",
-        "<!-- a -- b --!>",
-        '<?php echo "x" ?>',
-        "<title>a <b> </p> </titles></title >",
-        "<script>if (a<b) document.write('<p>')</script>",
-        "<script><!-- <script>x</script> --></script>",
-        "<SCRIPT><!-- x --></Script>",
-        "<style>a > b {} <p></style>",
-        '<noscript><img src="pixel"></noscript>',
-        "<template><p><template></template></template>",
-        "<meta content='a>b' name=x>",
-        "<link rel=stylesheet href='a\">b'>",
-        "<base target=_top>",
-        "</head>\n",
-        "</3>",
-        "<link/rel=icon/>",
-    ],
-)
-def test_the_head_goes_on(before: str) -> None:
-    assert ("robots", "noindex") in scan_head(before + NOINDEX).metas
-
-
-@pytest.mark.parametrize(
-    "before",
-    [
-        "text",
-        "<",
-        "<p>",
-        "<body>",
-        "</body>",
-        "</html>",
-        "<h1 hidden>",
-        "<!-- ",
-        "<!--!>",
-        "<title>",
-        "<title></titles>",
-        "<script>",
-        "<script><!-- <script> </script>",
-        "<noscript>",
-        "<template><template></template>",
-        '<meta content="',
-        "<svg>",
-        "</br>",
-        "<linked>",
-        " " * SCAN_LIMIT,
-    ],
-)
-def test_what_is_hidden_or_in_the_body_does_not_count(before: str) -> None:
-    assert scan_head(before + NOINDEX) == Head()
-
-
-def test_a_head_is_read_as_written() -> None:
-    page = """<!doctype html><HTML><Head>
-        <META NAME=" Robots " CONTENT='noindex,&#32;nofollow'>
-        <meta name=googlebot content=nosnippet><meta property="og:title" content="x">
-        <base><base href="/base/"><base href="/other/">
-        <link rel="alternate Canonical" href="page?a=1&amp;b=2&copy=3&lt">
-        <link rel="canonical"><link rel=stylesheet href=x.css>
-        <meta http-equiv=Refresh content="soon"><meta http-equiv=REFRESH content="5; url='/next'">
-        </head><body><meta name=robots content=none>"""
-    assert scan_head(page) == Head(
-        metas=(("robots", "noindex, nofollow"), ("googlebot", "nosnippet")),
-        base="/base/",
-        canonicals=("page?a=1&b=2&copy=3<",),
-        refresh=Refresh(5, "/next"),
-    )
-
-
-def test_the_first_attribute_of_a_name_counts() -> None:
-    assert scan_head("<meta name=robots content=a content=b NAME=x>").metas == (("robots", "a"),)
-
-
-def test_a_page_that_breaks_off_in_a_tag_keeps_what_is_whole() -> None:
-    assert scan_head(NOINDEX + '<meta name=robots content="nofollow"').metas[-1] == ("robots", "nofollow")
-    assert scan_head(NOINDEX + '<meta name=robots content="nofoll').metas == (("robots", "noindex"),)
-
-
-def test_the_base_counts_only_when_it_is_a_web_address() -> None:
-    for href in ("data:,x", "javascript:0", "http://[", ""):
-        assert scan_head(f'<base href="{href}">').base_url("http://h/a") == "http://h/a"
-    assert scan_head("<base href='//cdn/x/'>").base_url("https://h/a") == "https://cdn/x/"
-
-
-TAGS = st.sampled_from(
-    [
-        NOINDEX,
-        '<meta name="robots" content="nofollow">',
-        "<!-- c -->",
-        "<title>t</title>",
-        "<script>var s = '<meta>';</script>",
-        '<link rel="canonical" href="/c">',
-        '<link rel="icon" href="/i">',
-        "<style>p > a {}</style>",
-        "\n",
-        '<base href="/b/">',
-    ]
-)
-
-
-@given(st.lists(TAGS, max_size=8), st.text(max_size=30))
-def test_lxml_finds_the_same_in_a_well_formed_head(tags: list[str], body: str) -> None:
-    page = "<!DOCTYPE html><html><head>" + "".join(tags) + "</head><body>"
-    tree = html.document_fromstring(page + "</body></html>")
-    head = scan_head(page + body)
-    assert [content for _, content in head.metas] == tree.xpath("//meta[@name]/@content")
-    assert list(head.canonicals) == tree.xpath("//link[@rel='canonical']/@href")
-    assert head.base == next(iter(tree.xpath("//base/@href")), None)
-
-
-@given(st.text(st.sampled_from("<>/!-\"'= \nametnoscripl&;"), max_size=80))
-def test_no_text_breaks_the_scanner_and_nothing_after_a_body_counts(text: str) -> None:
-    assert scan_head(text + "<body>" + NOINDEX * 2) in (
-        scan_head(text + "<body>"),
-        scan_head(text + "<body>" + NOINDEX * 2),
-    )
-    assert scan_head("<body>" + text) == Head()
 
 
 # --- robots directives ------------------------------------------------------------------------------------
@@ -351,35 +146,7 @@ def test_more_lines_never_allow_more_and_their_order_says_nothing(some: list[str
     assert said(*some, *more) == said(*more, *some)
 
 
-# --- links ------------------------------------------------------------------------------------------------
-
-
-def test_rel_is_a_set_of_words() -> None:
-    assert rel_tokens(" NoFollow\tugc\nugc ") == {"nofollow", "ugc"}
-    assert rel_tokens(None) == rel_tokens("") == frozenset()
-
-
-def test_one_link_without_nofollow_is_enough() -> None:
-    assert shared_rel([rel_tokens("nofollow ugc"), rel_tokens("ugc")]) == {"ugc"}
-    assert shared_rel([rel_tokens("nofollow")]) == {"nofollow"}
-    assert shared_rel([]) == frozenset()
-
-
-def test_a_link_header_may_hold_several_links() -> None:
-    line = (
-        '</a,b;c>; rel="canonical next" ; title="x, \\"y\\"; rel=no", '
-        '<b>;rel=prev;rel=next, <c>; rel=x; anchor="#y", junk'
-    )
-    assert [(link.target, set(link.rel), link.anchored) for link in parse_link_header(line)] == [
-        ("/a,b;c", {"canonical", "next"}, False),
-        ("b", {"prev"}, False),
-        ("c", {"x"}, True),
-    ]
-
-
-def test_a_link_header_that_breaks_off_keeps_its_whole_links() -> None:
-    assert [link.target for link in parse_link_header('<a>; rel="canonical, <b>')] == ["a"]
-    assert parse_link_header("rel=canonical") == []
+# --- canonical --------------------------------------------------------------------------------------------
 
 
 def test_the_canonical_url_is_what_header_and_page_agree_on() -> None:
@@ -395,115 +162,3 @@ def test_the_canonical_url_is_what_header_and_page_agree_on() -> None:
     assert canonical(Head(), ["<page>; rel=canonical"], "https://h/x") == "https://h/page"
     assert canonical(Head(), ["<page>; rel=canonical; anchor=/other"], "https://h/x") is None
     assert canonical(Head(canonicals=("mailto:x", "/y")), [], "https://h/x") == "https://h/y"
-
-
-# --- refresh and redirects --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("0;URL = 'a b'", Refresh(0, "a b")),
-        (".9 , /x", Refresh(0, "/x")),
-        ("3.7.1; url=x", Refresh(3, "x")),
-        ("5; url", Refresh(5, "url")),
-        ("5; url=", Refresh(5, "")),
-        ("5; 'x'y", Refresh(5, "x")),
-        ("5; url='x", Refresh(5, "x")),
-        ("9" * 5_000, Refresh(LONGEST_WAIT, "")),
-        ("", None),
-        (";url=x", None),
-        ("x", None),
-        ("5x", None),
-        ("\xa05; url=x", None),
-    ],
-)
-def test_a_refresh_is_read_as_browsers_read_it(value: str, expected: Refresh | None) -> None:
-    assert parse_refresh(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("status", "method", "expected"),
-    [
-        (301, "HEAD", Redirected("HEAD", False)),
-        (302, "POST", Redirected("GET", False)),
-        (301, "PUT", Redirected("PUT", True)),
-        (303, "HEAD", Redirected("HEAD", False)),
-        (303, "DELETE", Redirected("GET", False)),
-        (308, "PATCH", Redirected("PATCH", True)),
-        (305, "GET", None),
-        (306, "GET", None),
-        (200, "GET", None),
-    ],
-)
-def test_how_a_redirect_goes_on(status: int, method: str, expected: Redirected | None) -> None:
-    assert redirected(status, method) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("/b", "https://h/b#here"),
-        ("/b#there", "https://h/b#there"),
-        ("/b#", "https://h/b#"),
-        ("?q", "https://h/dir/a?q#here"),
-        ("//other", "https://other/#here"),
-        ("  /\u00fc ", "https://h/%C3%BC#here"),
-        ("ftp://h/x", None),
-        ("javascript:0", None),
-        ("http://", None),
-    ],
-)
-def test_a_location_starts_from_the_request_and_inherits_its_fragment(
-    value: str, expected: str | None
-) -> None:
-    assert location(value, "https://h/dir/a?x#here") == expected
-
-
-# --- waits ------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "seconds"),
-    [
-        ("120", 120.0),
-        ("\t007 ", 7.0),
-        ("0", 0.0),
-        ("9" * 6_000, float(LONGEST_WAIT)),
-        ("Tue, 14 Nov 2023 22:14:20 GMT", 60.0),
-        ("Tuesday, 14-Nov-23 22:14:20 GMT", 60.0),
-        ("Tue Nov 14 22:14:20 2023", 60.0),
-        ("Tue, 14 Nov 2023 23:14:20 +0100", 60.0),
-        ("Wed, 9 Nov 2033 22:14:20 UTC", timestamp("2033-11-09T22:14:20Z") - NOW),  # type: ignore[operator]
-        ("Sun, 06 Nov 1994 08:49:37 GMT", 0.0),
-        ("Fri, 31 Dec 9999 23:59:59 GMT", float(LONGEST_WAIT)),
-        ("-5", None),
-        ("+5", None),
-        ("1.5", None),
-        ("5 seconds", None),
-        ("0x10", None),
-        ("\u0665", None),
-        ("", None),
-        ("tomorrow", None),
-        ("Tue, 31 Feb 2023 00:00:00 GMT", None),
-        ("Tue, 14 Nov 2023 25:00:00 GMT", None),
-        ("2023-11-14", None),
-    ],
-)
-def test_retry_after_is_a_number_a_date_or_nothing(value: str, seconds: float | None) -> None:
-    assert retry_after(value, NOW) == seconds
-
-
-def test_a_two_digit_year_is_never_more_than_fifty_years_ahead() -> None:
-    assert http_date("Sunday, 14-Nov-73 00:00:00 GMT", NOW) == timestamp("2073-11-14")
-    assert http_date("Sunday, 14-Nov-74 00:00:00 GMT", NOW) == timestamp("1974-11-14")
-
-
-def test_a_leap_second_is_a_second() -> None:
-    assert http_date("Sat, 31 Dec 2016 23:59:60 GMT", NOW) == timestamp("2017-01-01")
-
-
-@given(st.text(max_size=40))
-def test_no_text_makes_anyone_wait_less_than_nothing_or_for_ever(value: str) -> None:
-    seconds = retry_after(value, NOW)
-    assert seconds is None or 0.0 <= seconds <= LONGEST_WAIT

@@ -99,6 +99,17 @@ def test_what_thinks_about_bytes_and_text_knows_no_store_at_all() -> None:
         assert "store" not in core_modules(PACKAGE / "core" / f"{name}.py")
 
 
+PARSERS = {
+    *("urls", "hostnames", "traps", "dates", "relations", "headers", "pagehead", "directives"),
+    *("robots", "robots_rules", "robots_answers", "sitemaps", "sitemap_bytes"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(PARSERS))
+def test_what_reads_the_texts_of_the_web_knows_nothing_of_a_crawl(name: str) -> None:
+    assert core_modules(PACKAGE / "core" / f"{name}.py") <= PARSERS
+
+
 def test_imports_in_the_core_go_round_in_no_circle() -> None:
     below = {file.stem: core_modules(file) - {file.stem} for file in CORE}
     while bottom := {name for name, needed in below.items() if not needed & set(below)}:

@@ -11,20 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from protego import Protego
 
-from scrapy_frontier.core import robots
-from scrapy_frontier.core.robots import (
-    Hours,
-    Rate,
-    Rules,
-    Verdict,
-    fresh_for,
-    parse,
-    robots_url,
-    unreachable,
-    verdict,
-)
+from scrapy_frontier.core.robots import BODY_LIMIT, parse, product_token
+from scrapy_frontier.core.robots_rules import Hours, Rate, Rules
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "robots_txt.json"
 
@@ -136,7 +125,7 @@ def test_2_2_1_a_part_of_the_token_or_more_than_it_is_another_crawler(line: str)
     ],
 )
 def test_a_bot_dressed_as_a_browser_is_the_bot(agent: str) -> None:
-    assert robots.product_token(agent) == "mybot"
+    assert product_token(agent) == "mybot"
 
 
 def test_several_agents_obey_what_any_of_them_is_asked() -> None:
@@ -169,143 +158,6 @@ def test_an_unreadable_user_agent_line_takes_its_rules_with_it() -> None:
     assert allowed("User-agent: *\nDisallow: /a\nUser-agent: !!\nDisallow: /x\n")
 
 
-# --- matching ---------------------------------------------------------------------------------------------
-
-
-def test_2_2_2_the_longest_rule_decides_and_allow_wins_a_tie() -> None:
-    text = (
-        "User-agent: *\nDisallow: /shop\nAllow: /shop/open\nDisallow: /shop/open/secret\n"
-        "Allow: /same\nDisallow: /same\n"
-    )
-    answers = {"/shop": False, "/shop/open": True, "/shop/open/secret": False, "/same": True, "/sho": True}
-    assert {path: allowed(text, "http://h" + path) for path in answers} == answers
-
-
-def test_2_2_2_a_wildcard_rule_counts_as_long_as_it_is_written() -> None:
-    text = "User-agent: *\nAllow: /p*ge$\nDisallow: /page\n"
-    assert allowed(text, "http://h/page")  # six octets against five
-    assert not allowed(text, "http://h/pages")
-
-
-@pytest.mark.parametrize(
-    ("rule", "matching", "others"),
-    [
-        ("/*.php$", ["/a.php", "/a/b.php"], ["/a.php5", "/a.php?x"]),
-        ("/fish*", ["/fish", "/fishes", "/fish/x"], ["/Fish", "/a/fish"]),
-        ("/a*b*c", ["/abc", "/axbxc", "/a/b/c?d"], ["/acb", "/ab"]),
-        ("*/private", ["/private", "/a/b/private/c"], ["/privat"]),
-        ("/x$", ["/x"], ["/x/", "/x$", "/xy"]),
-        ("/x$y", ["/x$yz", "/x%24y"], ["/x"]),
-        ("/x%24", ["/x$", "/x%24y"], ["/x"]),
-        ("/x%2A", ["/x*", "/x%2ay"], ["/xy"]),
-        ("/?", ["/?", "/?q"], ["/", "/x?q"]),
-        ("/*?id=", ["/?id=1", "/a?id="], ["/a?x=1&id=", "/id="]),
-        ("/a**b", ["/ab", "/axb"], ["/a"]),
-        ("/*$", ["/", "/x"], []),
-    ],
-)
-def test_2_2_3_special_characters(rule: str, matching: list[str], others: list[str]) -> None:
-    text = f"User-agent: *\nDisallow: {rule}\n"
-    assert not [path for path in matching if allowed(text, "http://h" + path)]
-    assert not [path for path in others if not allowed(text, "http://h" + path)]
-
-
-@pytest.mark.parametrize(
-    ("rule", "path", "equal"),
-    [
-        ("/%62%61%7A", "/baz", True),
-        ("/~joe", "/%7Ejoe", True),
-        ("/caf\u00e9", "/caf%C3%A9", True),
-        ("/caf%c3%a9", "/caf\u00e9", True),
-        ("/a%3cb", "/a<b", True),
-        ("/a b", "/a%20b", True),
-        ("/a,b", "/a%2Cb", True),
-        ("/a%2Fb", "/a/b", False),
-        ("/a%3Fb", "/a?b", False),
-        ("/a%2fb", "/a%2Fb", True),
-        ("/go?to=https%3A%2F%2Fx", "/go?to=https://x", True),
-        ("/go?to=https://x", "/go?to=https%3A%2F%2Fx", True),
-        ("/*%2Fx", "/go?to=%2Fx", True),
-        ("/%zz%", "/%zz%", True),
-        ("/A", "/a", False),
-    ],
-)
-def test_2_2_2_octets_are_compared_in_one_spelling(rule: str, path: str, equal: bool) -> None:
-    assert allowed(f"User-agent: *\nDisallow: {rule}\n", "http://h" + path) is not equal
-
-
-def test_2_2_2_robots_txt_itself_is_allowed() -> None:
-    text = "User-agent: *\nDisallow: /\n"
-    assert allowed(text, "http://h/robots.txt")
-    assert allowed(text, "http://h/robots.txt?v=2")
-    assert not allowed(text, "http://h/robots.txt.bak")
-
-
-def test_only_path_and_query_of_a_url_are_compared() -> None:
-    text = "User-agent: *\nDisallow: /?\nDisallow: /y\n"
-    assert not allowed(text, "http://host?q")
-    assert not allowed(text, "http://user:y@host:80/y#z")
-    assert allowed(text, "http://host/x?u=http://y/y")
-    assert allowed(text, "http://host#/y")
-
-
-def test_allowing_an_index_page_allows_its_directory_only() -> None:
-    text = "User-agent: *\nDisallow: /\nAllow: /shop/index.html\n"
-    assert allowed(text, "http://h/shop/")
-    assert not allowed(text, "http://h/shop/cart")
-
-
-def test_the_line_that_decides_can_be_told() -> None:
-    rules = parse(b"User-agent: *\nDISALLOW : /a*b$ # why\nAllow: /a\n", "mybot")
-    assert rules.rule("http://h/axb") == "DISALLOW : /a*b$"
-    assert rules.rule("http://h/ax") == "Allow: /a"
-    assert rules.rule("http://h/") == ""
-
-
-def test_many_wildcards_cost_no_more_than_their_number() -> None:
-    """A backtracking matcher would try 2000 over 60 places here."""
-    rules = parse(b"User-agent: *\nDisallow: /" + b"a*" * 60 + b"b\n", "mybot")
-    assert rules.allowed("http://h/" + "a" * 2_000)
-    assert not rules.allowed("http://h/" + "a" * 2_000 + "b")
-
-
-def slow_match(pattern: str, path: str) -> bool:
-    """The definition, octet by octet: *places* are all positions a prefix of the pattern can end at."""
-    anchored = pattern.endswith("$")
-    places = {0}
-    for char in pattern[:-1] if anchored else pattern:
-        if char == "*":
-            places = {later for place in places for later in range(place, len(path) + 1)}
-        else:
-            places = {place + 1 for place in places if path[place : place + 1] == char}
-    return len(path) in places if anchored else bool(places)
-
-
-@given(
-    st.text(st.sampled_from("ab/*"), max_size=10), st.booleans(), st.text(st.sampled_from("ab/"), max_size=14)
-)
-def test_the_matcher_agrees_with_the_definition(pattern: str, anchored: bool, path: str) -> None:
-    pattern = "/" + pattern + ("$" if anchored else "")
-    expected = slow_match(pattern, "/" + path)
-    assert allowed(f"User-agent: *\nDisallow: {pattern}\n", "http://h/" + path) is not expected
-
-
-PATHS = st.lists(st.sampled_from(["a", "b", "ab", "index", "x-1"]), max_size=4).map(
-    lambda parts: "/" + "/".join(parts)
-)
-RULES = st.lists(
-    st.tuples(st.sampled_from(["Allow", "Disallow"]), PATHS, st.sampled_from(["", "*", "$", "*/b"])),
-    max_size=8,
-)
-
-
-@given(RULES, PATHS)
-def test_protego_agrees_where_it_follows_the_rfc(rules: list[tuple[str, str, str]], path: str) -> None:
-    """One group, nothing escaped: there Scrapy's parser and ours must say the same."""
-    text = "User-agent: mybot\n" + "".join(f"{name}: {value}{end}\n" for name, value, end in rules)
-    assert allowed(text, "http://h" + path) is Protego.parse(text).can_fetch("http://h" + path, "mybot")
-
-
 # --- bytes and lines --------------------------------------------------------------------------------------
 
 
@@ -334,7 +186,7 @@ def test_octets_that_are_no_utf_8_match_their_own_escapes() -> None:
 
 def test_2_5_five_hundred_kibibytes_are_read_and_no_line_is_halved() -> None:
     head = b"User-agent: *\n"
-    padding = b"#" * (robots.BODY_LIMIT - len(head) - 12) + b"\n"
+    padding = b"#" * (BODY_LIMIT - len(head) - 12) + b"\n"
     crossing, beyond = b"Disallow: /inside-and-on\n", b"Disallow: /beyond\n"
     rules = parse(head + padding + crossing + beyond, "mybot")
     assert not rules.allowed("http://h/inside-and-on")
@@ -435,59 +287,3 @@ def test_the_same_body_gives_equal_rules() -> None:
     body = b"User-agent: *\nDisallow: /x*y\nAllow: /x\n"
     assert parse(body, "mybot") == parse(body.replace(b"\n", b"\r\n"), "MyBot/3")
     assert parse(body, "mybot") != Rules()
-
-
-# --- answers and copies -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("statuses", "expected"),
-    [
-        ((200, 204, 206, 299), Verdict.PARSE),
-        ((301, 302, 307, 308, 400, 401, 403, 404, 410, 451, 499), Verdict.ALLOW_ALL),
-        ((None, 100, 429, 500, 502, 503, 504, 599, 999), Verdict.POSTPONE),
-    ],
-)
-def test_2_3_1_status_classes(statuses: tuple[int | None, ...], expected: Verdict) -> None:
-    assert {verdict(status) for status in statuses} == {expected}
-
-
-def test_2_3_1_4_a_host_that_cannot_be_asked_waits_uses_its_copy_or_is_given_up_on() -> None:
-    month = 30 * 86_400.0
-    assert (
-        unreachable(has_copy=True, seconds=1.0)
-        is unreachable(has_copy=True, seconds=2 * month)
-        is Verdict.PARSE
-    )
-    assert unreachable(has_copy=False, seconds=month - 1) is Verdict.POSTPONE
-    assert unreachable(has_copy=False, seconds=month) is Verdict.ALLOW_ALL
-
-
-@pytest.mark.parametrize(
-    ("headers", "age", "seconds"),
-    [
-        ((), 0.0, 86_400.0),
-        (("public, max-age=7200",), 0.0, 7_200.0),
-        (("public", 'max-age="7200"'), 600.0, 6_600.0),
-        (("max-age=31536000",), 0.0, 86_400.0),
-        (("max-age=0",), 0.0, 3_600.0),
-        (("no-cache, max-age=80000",), 0.0, 3_600.0),
-        (("s-maxage=7200",), 0.0, 86_400.0),
-        (("max-age=soon",), 0.0, 86_400.0),
-    ],
-)
-def test_2_4_a_copy_is_good_for_a_day_at_most(headers: tuple[str, ...], age: float, seconds: float) -> None:
-    assert fresh_for(headers, age) == seconds
-
-
-def test_2_3_one_file_per_scheme_host_and_port() -> None:
-    assert robots_url("https://me@Example.org/a?b#c") == "https://example.org/robots.txt"
-    assert robots_url("http://example.org:8080/") == "http://example.org:8080/robots.txt"
-    assert robots_url("ftp://example.org/") is None
-
-
-def test_the_line_that_decides_is_told_with_its_number() -> None:
-    body = b"User-agent: other\nDisallow: /a\n\nUser-agent: *\nDisallow: /a # all of it\nDisallow: /b\n"
-    rules = parse(body, "mybot")
-    assert rules.where("http://a.example/a/x") == "Disallow: /a (line 5)"
-    assert rules.where("http://a.example/c") == ""

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
-from scrapy_frontier.core.robots import BODY_LIMIT, FRESH_FLOOR, FRESH_LIMIT, Verdict, decode
+from scrapy_frontier.core.robots import BODY_LIMIT, decode
+from scrapy_frontier.core.robots_answers import FRESH_FLOOR, FRESH_LIMIT, Verdict
 from scrapy_frontier.core.robots_copy import (
     FIRST_PAUSE,
     LONGEST_PAUSE,

@@ -6,7 +6,6 @@ import base64
 import gzip
 import json
 import tracemalloc
-from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_frontier.core.dates import timestamp
 from scrapy_frontier.core.robots import parse
-from scrapy_frontier.core.sitemaps import Entry, Kind, Slice, is_under, read, timestamp
+from scrapy_frontier.core.sitemaps import Entry, Kind, Slice, is_under, read
 from scrapy_frontier.core.urls import absolute
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "sitemaps.json"
@@ -71,13 +71,6 @@ def all_of(slices: list[Slice]) -> list[Entry]:
 @pytest.mark.parametrize("case", vectors().get("cases", []), ids=lambda case: case["id"])
 def test_sitemap_vectors(case: dict[str, Any]) -> None:
     assert agrees(case) is (case["id"] not in DEPARTURES)
-
-
-@pytest.mark.parametrize(
-    "case", vectors().get("lastmod_w3c", []) + vectors().get("rss_dates", []), ids=lambda case: case["input"]
-)
-def test_date_vectors(case: dict[str, Any]) -> None:
-    assert timestamp(case["input"]) == (timestamp(case["expected"]) if case["expected"] else None)
 
 
 @pytest.mark.parametrize(
@@ -390,49 +383,3 @@ def test_what_is_written_is_read_however_it_is_cut(paths: list[str], size: int, 
 def test_no_bytes_break_the_reader(body: bytes, start: bytes) -> None:
     slices = list(read(start + body, URL))
     assert all(entry.url.startswith("http") for entry in all_of(slices))
-
-
-@given(st.integers(0, 4 * 10**9), st.integers(0, 999_999), st.sampled_from([0, 90, -330]))
-def test_a_date_is_what_it_was_before_it_was_written(second: int, micro: int, zone: int) -> None:
-    date = datetime.fromtimestamp(second, timezone(timedelta(minutes=zone))).replace(microsecond=micro)
-    assert timestamp(date.isoformat()) == pytest.approx(second + micro / 1e6, abs=1e-6)
-    assert timestamp(date.strftime("%a, %d %b %Y %H:%M:%S %z")) == second
-
-
-@pytest.mark.parametrize(
-    ("text", "iso"),
-    [
-        ("2024-05-06Z", "2024-05-06T00:00"),  # a date of the sitemap schema (xsd:date) may have a zone
-        ("2024-05-06+02:00", "2024-05-05T22:00"),
-        ("2024-05-06T24:00:00Z", "2024-05-07T00:00"),  # the end of a day (xsd:dateTime)
-        ("Mon, 06 May 2024 07:08:00 +02:00", "2024-05-06T05:08"),
-        ("Mon May 06 2024 07:08:00 GMT+0200 (Central European Summer Time)", "2024-05-06T05:08"),
-        ("Mon May  6 07:08:00 +0200 2024", "2024-05-06T05:08"),
-        ("Mon, 06 May 2024 07:08:00 PDT", "2024-05-06T14:08"),
-        ("Mon, 06 May 2024 07:08:00 CEST", "2024-05-06T07:08"),  # no zone of RFC 822: nobody knows
-        ("May 6, 2024 7:08:00 PM", "2024-05-06T19:08"),
-        ("6 May 2024 12:08 a.m. GMT", "2024-05-06T00:08"),
-        ("Mon, 06 May 2024", "2024-05-06T00:00"),
-        ("May 6, 2024", "2024-05-06T00:00"),
-    ],
-)
-def test_dates_are_read_as_they_are_written_in_the_wild(text: str, iso: str) -> None:
-    assert timestamp(text) == datetime.fromisoformat(iso + "+00:00").timestamp()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("2024-01-01T24:00:01Z", "2024-01-01T00:00+25:00", "Mon, 01 Jan 2024 00:00:00 +9999"),
-        *("2024-01-01T24:30", "12:30", "May", "Mon, 06 May", "1714979280", "06/05/2024"),
-    ],
-)
-def test_what_could_be_any_moment_is_no_date(text: str) -> None:
-    assert timestamp(text) is None
-
-
-@pytest.mark.parametrize(
-    "text", ["", "0", "2024-13", "2024-02-30", "2024-01-01T25:00", "next year", "20240101", "9" * 200]
-)
-def test_no_date_is_no_date(text: str) -> None:
-    assert timestamp(text) is None

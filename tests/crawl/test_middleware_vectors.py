@@ -14,7 +14,7 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
-from scrapy_frontier.core.sitemaps import timestamp
+from scrapy_frontier.core.dates import timestamp
 from scrapy_frontier.downloadermiddlewares import directives, redirect
 from scrapy_frontier.requests import is_same_page
 

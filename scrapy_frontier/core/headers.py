@@ -1,0 +1,91 @@
+"""Headers that lead elsewhere or ask to wait: Location, Refresh (a meta element too) and Retry-After.
+
+A line in, a value out; None where it says nothing. ``now`` is POSIX seconds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from .dates import http_date, timestamp
+from .urls import absolute
+
+LONGEST_WAIT = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large to hold
+BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
+
+# --- Refresh ----------------------------------------------------------------------------------------------
+
+
+class Refresh(NamedTuple):
+    """Go to *url* after *seconds*; an empty *url* is the page itself."""
+
+    seconds: int
+    url: str
+
+
+_REFRESH_TIME = re.compile(rf"[{BLANK}]*([0-9]*)([0-9.]*)")
+_REFRESH_URL = re.compile(rf"[uU][rR][lL][{BLANK}]*=[{BLANK}]*")
+
+
+def parse_refresh(value: str) -> Refresh | None:
+    """Read a Refresh header or the content of a meta refresh: the shared declarative refresh steps of the
+    HTML Standard.
+
+    None when a browser would stay. The URL is as written: resolve it against the page's URL (against the
+    base of the page for a meta). Fractions of a second are dropped.
+    """
+    match = _REFRESH_TIME.match(value)
+    assert match is not None  # every part may be empty
+    digits, fraction = match.groups()
+    rest = value[match.end() :]
+    if not (digits or fraction) or (rest and rest[0] not in BLANK + ";,"):
+        return None
+    rest = rest.lstrip(BLANK)
+    if rest.startswith((";", ",")):
+        rest = rest[1:].lstrip(BLANK)
+    named = _REFRESH_URL.match(rest)
+    url = rest[named.end() :] if named else rest
+    if url.startswith(("'", '"')):
+        url = url[1:].partition(url[0])[0]
+    return Refresh(_whole(digits), url.strip(BLANK))
+
+
+def _whole(digits: str) -> int:
+    """Read a number of seconds of any length."""
+    return min(int(digits.lstrip("0")[:12] or "0"), LONGEST_WAIT)
+
+
+# --- Location ---------------------------------------------------------------------------------------------
+
+REDIRECTS = frozenset((301, 302, 303, 307, 308))
+
+
+def location(value: str, url: str) -> str | None:
+    """Return where the Location header *value* of the answer for *url* points; None when it is no http(s)
+    URL.
+
+    RFC 9110 10.2.2: relative to *url*, whose fragment it inherits when it has none.
+    """
+    target = absolute(value, url)
+    _, hash_sign, fragment = url.partition("#")
+    return target + hash_sign + fragment if target is not None and "#" not in target else target
+
+
+# --- Retry-After ------------------------------------------------------------------------------------------
+
+
+def retry_after(value: str, now: float) -> float | None:
+    """Return for how many seconds from *now* a Retry-After header asks; None when it says nothing.
+
+    RFC 9110 10.2.3: digits, or an HTTP-date (0 when it has passed). Signs, decimals and other words say
+    nothing; dates that only miss the exact form (a zone, a one-digit day) are read. At most `LONGEST_WAIT`;
+    the caller's cap is its own. Of several header lines pass the first.
+    """
+    text = value.strip(" \t")
+    if re.fullmatch(r"[0-9]+", text):
+        return float(_whole(text))
+    date = http_date(text, now)
+    if date is None and len(text) < 60 and re.search(r"[A-Za-z]{3}.*\d:\d\d:\d\d", text):
+        date = timestamp(text)
+    return None if date is None else min(max(date - now, 0.0), float(LONGEST_WAIT))

@@ -1,0 +1,250 @@
+"""The rules of a robots.txt: whether they allow a URL, which line decides, and when a host wants requests.
+
+Made from lines by `robots.parse`. Rules and URLs are compared octet by octet in one normal form, without
+backtracking (RFC 9309 2.2.2 and 2.2.3; section numbers below are the RFC's).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# --- hours and rates --------------------------------------------------------------------------------------
+
+DAY = 86_400  # seconds
+
+
+class Hours(NamedTuple):
+    """A part of every day, UTC, in seconds after midnight; may span midnight. Equal ends: the whole day."""
+
+    start: int
+    end: int
+
+    def holds(self, now: float) -> bool:
+        moment = now % DAY
+        if self.start < self.end:
+            return self.start <= moment < self.end
+        return moment >= self.start or moment < self.end
+
+
+class Rate(NamedTuple):
+    """At most *requests* in *seconds*, always or during *hours*."""
+
+    requests: int
+    seconds: int
+    hours: Hours | None = None
+
+
+# --- the rules --------------------------------------------------------------------------------------------
+
+
+class Rule(NamedTuple):
+    """One Allow or Disallow line, ready to match."""
+
+    length: int  # octets of the normal form
+    allow: bool
+    pieces: tuple[str, ...]  # the normal form between its wildcards
+    anchored: bool
+    query_pieces: tuple[str, ...]  # with "/" and "?" of the query decoded; empty where that is no change
+    line: str  # as the site wrote it
+
+    @property
+    def precedence(self) -> tuple[int, bool]:
+        """Return a key that sorts the rule that wins first: the longest, Allow before Disallow (2.2.2)."""
+        return -self.length, not self.allow
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one robots.txt asks of one product token, made by `parse`; equal when they ask the same."""
+
+    rules: tuple[Rule, ...] = ()  # best first
+    crawl_delay: float | None = None  # seconds; the largest the group names
+    request_rate: tuple[Rate, ...] = ()
+    visit_time: tuple[Hours, ...] = ()  # none: any time
+    sitemaps: tuple[str, ...] = ()  # absolute where the file's own URL was known
+    others: tuple[tuple[str, str], ...] = ()  # Host, Clean-param, Content-Signal, -Usage: shown, not obeyed
+    numbers: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # lines of the rules
+    _literal: dict[str, Rule] = field(init=False, repr=False, compare=False)
+    _lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
+    _special: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        literal: dict[str, Rule] = {}
+        special: list[Rule] = []
+        for rule in self.rules:
+            if len(rule.pieces) > 1 or rule.anchored or rule.query_pieces:
+                special.append(rule)
+            else:
+                literal.setdefault(rule.pieces[0], rule)
+        object.__setattr__(self, "_literal", literal)
+        object.__setattr__(self, "_lengths", tuple(sorted({len(text) for text in literal}, reverse=True)))
+        object.__setattr__(self, "_special", tuple(special))
+
+    def __repr__(self) -> str:
+        delay = "" if self.crawl_delay is None else f", crawl delay {self.crawl_delay:g} s"
+        return f"<Rules {len(self.rules)} lines{delay}, {len(self.sitemaps)} sitemaps>"
+
+    def allowed(self, url: str) -> bool:
+        """May *url* be fetched? The longest matching rule decides; no rule, no objection (2.2.2)."""
+        rule = self._decisive(url)
+        return rule is None or rule.allow
+
+    def rule(self, url: str) -> str:
+        """Return the line that decides about *url* as the site wrote it; empty when none does."""
+        rule = self._decisive(url)
+        return "" if rule is None else rule.line
+
+    def where(self, url: str) -> str:
+        """Return the line that decides about *url* and its number: ``Disallow: /private (line 4)``."""
+        line = self.rule(url)
+        return f"{line} (line {self.numbers[line]})" if line in self.numbers else line
+
+    def delay(self, now: float) -> float:
+        """Return the least seconds between two requests that the file asks for at *now*; 0: it asks none."""
+        rates = (
+            rate.seconds / rate.requests
+            for rate in self.request_rate
+            if not rate.hours or rate.hours.holds(now)
+        )
+        return max(self.crawl_delay or 0.0, *rates, 0.0)
+
+    def opens_in(self, now: float) -> float:
+        """Return the seconds from *now* until a `visit_time` begins: 0 during one, and when none is set."""
+        if not self.visit_time or any(hours.holds(now) for hours in self.visit_time):
+            return 0.0
+        return min((hours.start - now) % DAY for hours in self.visit_time)
+
+    def _decisive(self, url: str) -> Rule | None:
+        if not self.rules:
+            return None
+        target = _target(url)
+        if target == "/robots.txt" or target.startswith("/robots.txt?"):
+            return None  # implicitly allowed (2.2.2)
+        path = _normal(target)
+        best = self._longest_literal(path)
+        query_path = _with_open_query(path) if self._special else path
+        for rule in self._special:
+            if best is not None and rule.precedence > best.precedence:
+                break
+            if _matches(rule.pieces, rule.anchored, path) or (
+                rule.query_pieces and _matches(rule.query_pieces, rule.anchored, query_path)
+            ):
+                return rule
+        return best
+
+    def _longest_literal(self, path: str) -> Rule | None:
+        for length in self._lengths:
+            rule = self._literal.get(path[:length])
+            if rule is not None:
+                return rule
+        return None
+
+
+def _matches(pieces: Sequence[str], anchored: bool, path: str) -> bool:
+    """Does *path* begin with the *pieces*, in order, anything between them, and end there if *anchored*?
+
+    Each piece is taken at its leftmost place, which never costs a match, so the path is walked once: no
+    backtracking.
+    """
+    first, last = pieces[0], pieces[-1]
+    if not path.startswith(first):
+        return False
+    if len(pieces) == 1:
+        return not anchored or path == first
+    place = len(first)
+    for piece in pieces[1:-1]:
+        place = path.find(piece, place)
+        if place < 0:
+            return False
+        place += len(piece)
+    if anchored:
+        return path.endswith(last) and len(path) - len(last) >= place
+    return path.find(last, place) >= 0
+
+
+# --- normal form ------------------------------------------------------------------------------------------
+
+# Every octet has one spelling on both sides (2.2.2). Unreserved characters and those reserved ones that
+# never delimit anything here stand for themselves; "/" and "?" delimit, "*" and "$" mean something in a
+# rule, "#" and "%" everywhere, so their escapes stay escapes; all else is escaped, in upper case.
+_ITSELF = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!'(),;+=&[]")
+_SPELLING = tuple(chr(octet) if octet in _ITSELF else f"%{octet:02X}" for octet in range(256))
+_ODD = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~:@!'(),;+=&\[\]/?%]")
+_DELIMITER = re.compile(r"%(?:2F|3F)")
+
+
+def _spell(match: re.Match[str]) -> str:
+    text = match[0]
+    if len(text) == 3:
+        return _SPELLING[int(text[1:], 16)]
+    return "".join(_SPELLING[octet] for octet in text.encode("utf-8", "surrogateescape"))
+
+
+def _normal(path: str) -> str:
+    return _ODD.sub(_spell, path)
+
+
+def _with_open_query(path: str) -> str:
+    """Decode ``/`` and ``?`` behind the first ``?``, where the RFC's table writes them either way."""
+    before, mark, query = path.partition("?")
+    if "%" not in query:
+        return path
+    return before + mark + _DELIMITER.sub(lambda match: "/" if match[0] == "%2F" else "?", query)
+
+
+def _target(url: str) -> str:
+    """Return path and query of *url* as it goes on the wire: at least ``/``, without fragment."""
+    start = url.find("://")
+    if not url[: max(start, 0)].isalnum():
+        start = -1  # no scheme: it stands in a path or a query
+    rest = url[start + 3 :] if start >= 0 else url
+    end = rest.find("#")
+    if end >= 0:
+        rest = rest[:end]
+    slash, mark = rest.find("/"), rest.find("?")
+    if mark >= 0 and (slash < 0 or mark < slash):
+        return "/" + rest[mark:] if start >= 0 else "/" + rest
+    if start >= 0 or rest.startswith("/"):
+        return rest[slash:] if slash >= 0 else "/"
+    return "/" + rest
+
+
+_INDEX_PAGES = ("/index.html", "/index.htm")
+
+
+def rules_of(allow: bool, value: str, line: str) -> list[Rule]:
+    """Make the rules of one line: none when no path can match it, two when it allows an index page.
+
+    Whoever allows ``/shop/index.html`` allows ``/shop/``: not in the RFC, but Google, crawler-commons and
+    Protego agree.
+    """
+    anchored = value.endswith("$")
+    pieces = tuple(map(_normal, (value[:-1] if anchored else value).split("*")))
+    whole = "*".join(pieces)
+    if whole[:1] not in ("/", "*"):
+        return []  # every path begins with a slash
+    rules = [Rule(len(whole) + anchored, allow, _squeezed(pieces), anchored, _open_pieces(whole), line)]
+    if allow and not anchored and whole.endswith(_INDEX_PAGES):
+        directory = whole[: whole.rfind("/") + 1]
+        rules.append(Rule(len(directory) + 1, True, _squeezed(tuple(directory.split("*"))), True, (), line))
+    return rules
+
+
+def _open_pieces(whole: str) -> tuple[str, ...]:
+    query = whole.partition("?")[2]
+    opened = _with_open_query(whole)
+    if "/" not in query and "?" not in query and opened == whole:
+        return ()
+    return _squeezed(tuple(opened.split("*")))
+
+
+def _squeezed(pieces: tuple[str, ...]) -> tuple[str, ...]:
+    """Drop the empty pieces of ``**``; the first and the last say where the pattern may begin and end."""
+    if len(pieces) < 3:
+        return pieces
+    return (pieces[0], *filter(None, pieces[1:-1]), pieces[-1])

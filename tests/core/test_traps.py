@@ -1,0 +1,78 @@
+"""Traps: what a URL looks like that leads to ever more of its kind."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrapy_frontier.core.traps import TrapLimits, grows, path_segments, repeats, trap, without_session
+
+
+def test_ordinary_urls_are_no_traps() -> None:
+    for path in ("", "/", "/a/a/b", "/2024/01/01/index.html", "/en/docs/en/api", "/x" * 20 + "y"):
+        limits = TrapLimits(repeats=0) if path.startswith("/x/x") else TrapLimits()
+        assert trap("https://example.org" + path, limits) is None
+
+
+def test_a_trap_is_named() -> None:
+    limits = TrapLimits(length=200, depth=10, repeats=3)
+    assert trap("http://h/?" + "a" * 200, limits) == "length"
+    assert trap("http://h/" + "/".join("abcdefghijk"), limits) == "depth"
+    assert trap("http://h/calendar/next/next/next", limits) == "repeated-segments"
+    assert trap("http://h/a/b/a/b/a/b/index.html", limits) == "repeated-segments"
+    assert trap("http://h/a/b/a/b/index.html", limits) is None
+
+
+def test_zero_switches_a_check_off() -> None:
+    assert trap("http://h/" + "a/" * 3_000, TrapLimits(0, 0, 0)) is None
+
+
+@given(st.lists(st.sampled_from("ab"), max_size=12))
+def test_repeats_is_what_counting_every_run_finds(segments: list[str]) -> None:
+    best = 0
+    for start in range(len(segments)):
+        for period in range(1, len(segments) - start + 1):
+            run = segments[start : start + period]
+            count = 1
+            while segments[start + count * period : start + (count + 1) * period] == run:
+                count += 1
+            best = max(best, count)
+    assert repeats(segments) == best
+
+
+def test_path_segments_ignore_query_and_doubled_slashes() -> None:
+    assert path_segments("http://h//a///b/?c/d") == ["a", "b"]
+
+
+def test_a_redirect_that_wraps_its_own_address_grows() -> None:
+    chain = ["https://h/in?next=/start"]
+    for _ in range(4):
+        target = (
+            chain[-1].removeprefix("https://h").replace("%", "%25").replace("?", "%3F").replace("=", "%3D")
+        )
+        chain.append(f"https://h/in?next={target}")
+    assert grows(chain)
+    assert not grows(chain[:4])
+
+
+def test_a_redirect_that_appends_a_segment_grows_and_one_that_moves_on_does_not() -> None:
+    assert grows([f"http://h/a{'/b' * count}" for count in range(5)])
+    assert not grows([f"http://h/step/{count}" for count in range(98, 103)])
+    assert not grows([f"http://h{count}/a{'/b' * count}" for count in range(5)])
+
+
+@pytest.mark.parametrize(
+    ("url", "clean"),
+    [
+        ("http://h/p;jsessionid=0A1B2C3D4E5F?x=1", "http://h/p?x=1"),
+        ("http://h/p?PHPSESSID=abcdef0123456789", "http://h/p"),
+        ("http://h/p?a=1&sid=abcdef0123456789&b=2#f", "http://h/p?a=1&b=2#f"),
+        ("http://h/p?a=1&sid=abcdef0123456789", "http://h/p?a=1"),
+        ("http://h/(S(lit3py55t21z5v55vlm25s55))/page.aspx", "http://h/page.aspx"),
+        ("http://h/p?sid=12", "http://h/p?sid=12"),
+        ("http://h/p?inside=abcdef0123456789", "http://h/p?inside=abcdef0123456789"),
+    ],
+)
+def test_session_identifiers_are_found_and_taken_out(url: str, clean: str) -> None:
+    assert without_session(url) == clean
