@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from scrapy_frontier.core import ranking
 from scrapy_frontier.core.ranking import discount_internal, from_pairs, hits, pagerank
 
 GRAPHS = Path(__file__).resolve().parents[3] / "shared/data/graphs"  # beside the checkout
@@ -229,6 +230,16 @@ def test_a_warm_start_saves_sweeps():
     grown = pagerank(*graph, start=cold.scores[:2900])
     assert grown.converged
     assert l1(grown.scores, cold.scores) < 2e-6
+
+
+def test_many_blocks_of_pages_rank_as_one(monkeypatch):
+    draw = np.random.default_rng(5)
+    indptr, indices = from_pairs(draw.integers(0, 45, 300), draw.integers(0, 50, 300), 50)
+    whole = pagerank(indptr, indices, **EXACT)
+    monkeypatch.setattr(ranking, "_BLOCK", 7)
+    parts = pagerank(indptr, indices, **EXACT)
+    assert parts.converged
+    assert l1(whole.scores, parts.scores) < 1e-9
 
 
 def test_it_stops_when_told_and_keeps_what_it_has():
