@@ -177,6 +177,8 @@ class _System:
     ) -> tuple[NDArray[np.float64], float]:
         """The best vector met from *guess* on, and its change: at most *goal* unless budget or digits end."""
         y = guess[self._linking]
+        if not y.any():  # what only pages without links have leads nowhere
+            y = self._inside
         best, least = self._v, np.inf
         while True:
             budget.used += 1  # the result needs it, whatever the limit

@@ -221,6 +221,17 @@ def big_graph(pages=3000, seed=1):
     return from_pairs(sources, targets, pages)
 
 
+@given(link_graphs(), st.data())
+def test_from_wherever_it_starts_it_comes_to_the_same(graph, data):
+    pages, links = graph
+    indptr, indices = csr(pages, links)
+    start = data.draw(st.lists(st.sampled_from([0.0, 1e-12, 0.5, 1.0]), min_size=1, max_size=pages))
+    assume(sum(start))
+    warm = pagerank(indptr, indices, start=start, **EXACT)
+    assert warm.converged
+    assert l1(warm.scores, pagerank(indptr, indices, **EXACT).scores) < 1e-9
+
+
 def test_a_warm_start_saves_sweeps():
     graph = big_graph()
     cold = pagerank(*graph)
