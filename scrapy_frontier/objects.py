@@ -1,42 +1,41 @@
-"""Requests as the objects they were: some live in memory only, others are known again while they live."""
+"""Requests as the objects they were: those that live in memory only, and those that were queued last."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-from weakref import ref
 
 if TYPE_CHECKING:
     from scrapy import Request
 
-LIVE = 100  # requests whose objects are known again in each of two generations
+LIVE = 25  # stored requests kept in each of two generations; more would busy the garbage collector
 
 
 class Objects:
     """Request objects by the ids of their pages.
 
-    One that is stored is not held, or the garbage collector would walk thousands; but who queued it may hold
-    it, and go on changing it, as ``scrapy shell`` does. One that cannot be stored is held.
+    The last that were stored are kept for a while: ``scrapy shell`` goes on changing its own after it was
+    queued, and a page that is handed out soon need not be made anew from its record. One that cannot be
+    stored is kept until then.
     """
 
     def __init__(self) -> None:
-        self._live: dict[int, ref[Request]] = {}
-        self._live_before: dict[int, ref[Request]] = {}
-        self._held: dict[int, Request] = {}
+        self._live: dict[int, Request] = {}
+        self._live_before: dict[int, Request] = {}
+        self._unstored: dict[int, Request] = {}
 
     def keep(self, page_id: int, request: Request, stored: bool) -> None:
         """*request* is queued as the page of that id."""
         if not stored:
-            self._held[page_id] = request
+            self._unstored[page_id] = request
             return
         live = self._live
-        live[page_id] = ref(request)
+        live[page_id] = request
         if len(live) >= LIVE:
             self._live, self._live_before = {}, live
 
     def recall(self, page_id: int) -> Request | None:
-        """The request of a page as the object it was, if it is still there; it is not held any longer."""
-        found = self._live.pop(page_id, None) or self._live_before.pop(page_id, None)
-        request = found() if found is not None else None
-        if request is None and self._held:
-            request = self._held.pop(page_id, None)
+        """The request of a page as the object it was, if it is still there; it is not kept any longer."""
+        request = self._live.pop(page_id, None) or self._live_before.pop(page_id, None)
+        if request is None and self._unstored:
+            request = self._unstored.pop(page_id, None)
         return request
