@@ -214,6 +214,17 @@ def reopened(directory):
     return frontier
 
 
+def reopen(directory):
+    reopened(directory).close()
+
+
+def in_a_process_of_its_own(work, *arguments):
+    """Nothing of it stays in this one's memory, and nothing here is walked by its garbage collector."""
+    process = multiprocessing.get_context("spawn").Process(target=work, args=arguments)
+    process.start()
+    process.join()
+
+
 def copy(source, target):
     """As a kill would leave it, once LevelDB has merged its tables."""
     while True:
@@ -237,11 +248,7 @@ def main():
     directory = given.dir or Path(tempfile.mkdtemp(prefix="frontier-bench-"))
     made = directory / f"made-{given.pages}-{given.links}"
     if not made.exists():
-        maker = multiprocessing.get_context("spawn").Process(
-            target=build, args=(made, given.pages, given.links)
-        )
-        maker.start()
-        maker.join()
+        in_a_process_of_its_own(build, made, given.pages, given.links)
     place = Path(tempfile.mkdtemp(prefix="ranked-", dir=directory))
     shutil.copytree(made, place / "live")
     frontier = reopened(place / "live")
@@ -252,10 +259,10 @@ def main():
     copy(place / "live", place / "killed")
     begin = time.perf_counter()
     frontier.close()
-    print(f"close {(time.perf_counter() - begin) * 1e3:.0f} ms\nafter a clean stop:")
-    reopened(place / "live").close()
-    print("after a kill:")
-    reopened(place / "killed").close()
+    print(f"close {(time.perf_counter() - begin) * 1e3:.0f} ms\nafter a clean stop:", flush=True)
+    in_a_process_of_its_own(reopen, place / "live")
+    print("after a kill:", flush=True)
+    in_a_process_of_its_own(reopen, place / "killed")
     shutil.rmtree(place if given.dir else directory)
 
 
