@@ -141,7 +141,9 @@ async def live(frontier, web):
     runtime = SimpleNamespace(frontier=frontier, clock=time.time, settings=SimpleNamespace(rank_interval=0))
     stats = SimpleNamespace(inc_value=print, set_value=print)
     signals = SimpleNamespace(connect=lambda *_: None)
-    extension = ranking.RankingExtension(SimpleNamespace(signals=signals, stats=stats, spider=None))
+    engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
+    crawler = SimpleNamespace(signals=signals, stats=stats, spider=None, engine=engine)
+    extension = ranking.RankingExtension(crawler)
     clock = Clock()
     memory = [anonymous()]
 

@@ -110,9 +110,9 @@ class RankingExtension:
         self._slice()
 
     def _slice(self) -> None:
-        """Go on with the run for a third of a millisecond, and come back."""
+        """Go on with the run for a third of a millisecond, and come back; not while the crawl ends."""
         run = self._run
-        if run is None:
+        if run is None or compat.is_closing(self._crawler):
             return
         try:
             began = time.perf_counter()
