@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime, timedelta, timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from vectors import NOW, cases
 
 from scrapy_frontier.core.dates import http_date, timestamp
 
-VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
-NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
 
-
-def cases(name: str, part: str) -> list[dict[str, Any]]:
-    path = VECTORS / f"{name}.json"
-    found = json.loads(path.read_text("utf-8"))[part] if path.exists() else []
-    return [case for case in found if not case.get("disputed")]
-
-
-@pytest.mark.parametrize(
-    "case", cases("sitemaps", "lastmod_w3c") + cases("sitemaps", "rss_dates"), ids=lambda case: case["input"]
-)
+@pytest.mark.parametrize("case", cases("sitemaps", "lastmod_w3c") + cases("sitemaps", "rss_dates"))
 def test_date_vectors(case: dict[str, Any]) -> None:
     assert timestamp(case["input"]) == (timestamp(case["expected"]) if case["expected"] else None)
 
 
-@pytest.mark.parametrize("case", cases("retry_after", "http_dates"), ids=lambda case: case["input"])
+@pytest.mark.parametrize("case", cases("retry_after", "http_dates"))
 def test_http_date_vectors(case: dict[str, Any]) -> None:
     expected = timestamp(case["expected"]) if case["expected"] else None
     assert http_date(case["input"], NOW) == expected

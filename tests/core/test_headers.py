@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from vectors import NOW, cases, clock
 
 from scrapy_frontier.core.dates import timestamp
 from scrapy_frontier.core.headers import LONGEST_WAIT, Refresh, location, parse_refresh, retry_after
-
-VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
-NOW = 1_700_000_000.0  # 2023-11-14T22:13:20Z
-
-
-def cases(name: str, part: str) -> list[Any]:
-    path = VECTORS / f"{name}.json"
-    found = json.loads(path.read_text("utf-8"))[part] if path.exists() else []
-    return [pytest.param(case, id=case.get("id", part)) for case in found if not case.get("disputed")]
-
-
-def clock(case: dict[str, Any]) -> float:
-    now = timestamp(case["now"]) if case.get("now") else NOW
-    assert now is not None
-    return now
 
 
 @pytest.mark.parametrize("case", cases("retry_after", "cases"))

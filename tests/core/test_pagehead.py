@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html  # type: ignore[import-untyped]
+from vectors import cases
 
 from scrapy_frontier.core.headers import Refresh, parse_refresh
 from scrapy_frontier.core.pagehead import SCAN_LIMIT, Head, scan_head
 from scrapy_frontier.core.urls import absolute
 
-VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
 NOINDEX = "<meta name=robots content=noindex>"
-
-
-def cases(name: str, part: str) -> list[Any]:
-    path = VECTORS / f"{name}.json"
-    found = json.loads(path.read_text("utf-8"))[part] if path.exists() else []
-    return [pytest.param(case, id=case.get("id", part)) for case in found if not case.get("disputed")]
 
 
 def page_of(case: dict[str, Any]) -> str:

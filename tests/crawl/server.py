@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TOLERANCE = (
-    0.3  # seconds: on a busy machine a request may be this much longer on its way than the one after it
-)
+TOLERANCE = 0.3  # seconds that a request may be longer on its way than the one after it, on a busy machine
 PATIENCE = 600  # seconds until a test that waits for something gives up: only there to end it
 
 
