@@ -3,9 +3,10 @@
 Makes a frontier of --pages pages, of which so many are read that there are --links links, in a process of its
 own; --dir keeps it for the next time. A copy of it is opened and ranked with the extension's own code on an
 asyncio loop, on which pages are leased and released all the time, as they are for a while before and behind
-it: the control. The machine's share of a gap is known from the kernel, which counts how long a thread could
-have run and had no core: "less own" is a gap without that of the loop's thread, "less all" without that of
-LevelDB's and of the ranking's as well, for which the loop may have had to wait. At the end the frontier is
+it: the control. The machine's share of a gap is known from the kernel: where the loop's thread waited for
+nothing, "less own" is the processor time it used, since a virtual machine may have none to give; else the
+gap without the time the thread could have run and had no core, and "less all" without that of LevelDB's
+threads and of the ranking's as well, for which the loop may have had to wait. At the end the frontier is
 closed and opened again, after a clean stop and after a kill.
 
     python benchmarks/rank_live.py [--pages 1000000] [--links 10000000] [--dir DIR]
@@ -22,6 +23,7 @@ import multiprocessing
 import os
 import random
 import re
+import resource
 import shutil
 import tempfile
 import threading
@@ -101,7 +103,8 @@ def build(directory, pages, links):
 
 
 class Clock:
-    """Wall clock, and the seconds threads could have run and had no core: the one that made it, and all."""
+    """Wall clock, processor time of the thread that made it and how often that one has waited; and the
+    seconds threads could have run and had no core: that one, and all."""
 
     def __init__(self):
         self._own = self._open(threading.get_native_id())
@@ -123,7 +126,8 @@ class Clock:
             now = time.perf_counter()
             waited = self._waited()
             if waited == before:  # else one had to wait between the two
-                return now, waited[0] * 1e-9, sum(waited) * 1e-9
+                used = resource.getrusage(resource.RUSAGE_THREAD)
+                return now, time.thread_time(), used.ru_nvcsw, waited[0] * 1e-9, sum(waited) * 1e-9
             before = waited
 
     def _waited(self):
@@ -164,9 +168,13 @@ async def live(frontier, web):
             now = clock.read()
             gaps.append(np.subtract(now, last))
             last = now
-        wall, own, every = np.array(gaps).T * 1e3
+        wall, used, waits, own, every = np.array(gaps).T * 1e3
         told = [name, len(wall)]
-        for ms in (wall, wall - own, np.maximum(wall - every, 0)):
+        for ms in (
+            wall,
+            np.where(waits, wall - own, used),
+            np.where(waits, np.maximum(wall - every, 0), used),
+        ):
             told += [np.quantile(ms, 0.99), ms.max()]
         print("{:18}{:9} ticks{:9.2f}{:8.2f}{:12.2f}{:8.2f}{:12.2f}{:8.2f}".format(*told))
 
