@@ -40,6 +40,8 @@ def registered_domain(host: str) -> str:
     3 us. Sub-domains of hosting services (``user.github.io``) belong to the service: who spawns them without
     end must not be many.
     """
+    if host.count(".") < 2:  # whatever suffixes there are
+        return host
     found = _extractor().extract_str(host)
     if found.domain and found.suffix:
         domain = f"{found.domain}.{found.suffix}"
