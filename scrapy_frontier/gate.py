@@ -17,10 +17,10 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from . import compat
-from .core.explain import span
 from .core.hosts import host_of
 from .core.robots_answers import Verdict
 from .core.robots_copy import Copy, Standing, is_current, learnt, standing
+from .core.times import span
 from .core.troubles import Trouble
 from .core.urls import origin
 from .downloadermiddlewares.cooldown import STATUSES

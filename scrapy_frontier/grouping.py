@@ -6,7 +6,9 @@ page stays in the unit it was queued in when the setting changes.
 
 from __future__ import annotations
 
+import gc
 import logging
+import threading
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
@@ -25,12 +27,33 @@ HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
 _MOST_ADDRESSES = 100_000  # hosts; about 150 bytes each
 
 
-@cache
-def _extractor() -> TLDExtract:
-    """The bundled snapshot of the public suffix list: nothing is asked from the internet."""
-    import tldextract  # 0.1 s, for those who need it
+_reading = threading.Lock()
 
-    return tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
+
+@cache
+def _suffixes() -> TLDExtract:
+    """The bundled snapshot of the public suffix list: nothing is asked from the internet."""
+    import tldextract  # 40 ms, and 35 ms for the first name
+
+    suffixes = tldextract.TLDExtract(cache_dir=None, suffix_list_urls=())
+    suffixes.extract_str("www.example.com")
+    gc.freeze()  # 20,000 objects that are there for good: full collections need not walk them
+    return suffixes
+
+
+def _extractor() -> TLDExtract:
+    with _reading:
+        return _suffixes()
+
+
+def read_suffixes(after: float) -> None:
+    """Read the list of public suffixes in a thread, *after* so many seconds, if no name needs it before.
+
+    It takes 75 ms, for which the event loop would stand still.
+    """
+    reader = threading.Timer(after, _extractor)
+    reader.daemon = True
+    reader.start()
 
 
 @lru_cache(maxsize=10_000)  # a host that is loaded is asked for up to three times

@@ -18,7 +18,7 @@ from .core.frontier import Frontier
 from .core.hosts import host_of
 from .core.store import Store
 from .core.temperature import Rates
-from .grouping import ADDRESS, Addresses, registered_domain, unit_function
+from .grouping import ADDRESS, Addresses, read_suffixes, registered_domain, unit_function
 from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
@@ -106,7 +106,6 @@ class Runtime:
         self.links: Links | None = None
         self.before_close: list[Callable[[], None]] = []  # of those who read the store beside the crawl
         politeness = default_politeness(crawler.settings, spider)
-        registered_domain("www.example.com")  # reads the list of suffixes: 30 ms, now rather than later
         try:
             self._store = Store(self.directory, requests.key_scheme(self.fingerprint, name))
             self.frontier = Frontier(
@@ -130,6 +129,7 @@ class Runtime:
         # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
         # stands still: spare it what is there for good.
         gc.freeze()
+        read_suffixes(after=1.0)
         self.intake: Intake | None = None  # set by the scheduler: takes in many URLs at once
         self.on_sitemaps_listed: Callable[[str, tuple[str, ...]], None] | None = None
         self.addresses = Addresses()

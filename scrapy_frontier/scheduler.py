@@ -17,12 +17,11 @@ from scrapy.core.scheduler import BaseScheduler
 
 from . import compat
 from .core.errors import FrontierError
-from .core.explain import moment
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
+from .core.times import moment
 from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
-from .links import Links
 from .notes import Notes
 from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
 from .runtime import Runtime
@@ -148,6 +147,8 @@ class FrontierScheduler(BaseScheduler):
         self._codec = Codec(spider)
         self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         if runtime.records_links:
+            from .links import Links
+
             everything = runtime.settings.links == "all"
             runtime.links = Links(runtime, self._intake, self._flights, self._notes, everything)
         frontier = runtime.frontier

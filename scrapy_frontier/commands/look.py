@@ -14,9 +14,9 @@ from scrapy.exceptions import UsageError
 
 from ..core import explain, inspect, keys, preview
 from ..core.errors import UnreadableRecord
-from ..core.explain import moment, span
 from ..core.places import queued_places, standing, waiting_places
 from ..core.records import Page
+from ..core.times import moment, span
 from ..core.traps import trap, without_session
 from ..requests import SITEMAP
 from .output import Column, progress

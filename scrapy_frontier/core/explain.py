@@ -6,7 +6,6 @@ Pure: `Facts` in, text out. Each state has one function; ``docs/commands.md`` li
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect
@@ -15,6 +14,7 @@ from .lifecycle import State
 from .places import Place, find_place
 from .robots_answers import Verdict
 from .robots_copy import standing
+from .times import moment, span
 from .urls import origin
 
 if TYPE_CHECKING:
@@ -302,22 +302,3 @@ def _when(page: Page) -> str:
 
 def _which_attempt(page: Page) -> str:
     return f"attempt {page.attempts}" if page.attempts > 1 else "the first attempt"
-
-
-def moment(when: float) -> str:
-    """A time as people write it, in UTC; the number itself where no calendar reaches."""
-    try:
-        return datetime.fromtimestamp(when, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (ValueError, OverflowError, OSError):
-        return f"second {when:.0f}"
-
-
-def span(seconds: float) -> str:
-    """A length of time in one unit, two digits or more."""
-    if seconds < 100:
-        return f"{seconds:.3g} s"
-    if seconds < 100 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 48 * 3600:
-        return f"{seconds / 3600:.0f} h"
-    return f"{seconds / 86400:.0f} days"

@@ -13,9 +13,9 @@ import json
 import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from .errors import UnreadableRecord
-from .sitemaps import is_under
 from .urls import origin
 
 if TYPE_CHECKING:
@@ -201,3 +201,15 @@ def bucket_of(priority: float | None, highest: float) -> int:
     if priority is None or priority >= highest:
         return _PAGE_BUCKET
     return _PAGE_BUCKET + round(_DOUBLING * math.log2(max(priority / highest, _LEAST)))
+
+
+def is_under(url: str, sitemap: str) -> bool:
+    """May the sitemap at *sitemap* list *url* on its own word: same origin, same directory or below?
+
+    Both as `absolute` makes them. sitemaps.org, "Sitemap file location"; a robots.txt of the other host that
+    names the sitemap lifts this.
+    """
+    page, file = urlsplit(url), urlsplit(sitemap)
+    directory = file.path[: file.path.rfind("/") + 1] or "/"
+    same_origin = (page.scheme, page.netloc) == (file.scheme, file.netloc)
+    return same_origin and (page.path or "/").startswith(directory)

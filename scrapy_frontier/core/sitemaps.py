@@ -14,7 +14,6 @@ from contextlib import suppress
 from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Protocol
-from urllib.parse import urlsplit
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 
@@ -77,18 +76,6 @@ def read(
             yield Slice(reader.kind, (), f"more than {max_entries} entries")
             return
     yield Slice(reader.kind, (), inflated.problem or reader.problem)
-
-
-def is_under(url: str, sitemap: str) -> bool:
-    """May the sitemap at *sitemap* list *url* on its own word: same origin, same directory or below?
-
-    Both as `absolute` makes them. sitemaps.org, "Sitemap file location"; a robots.txt of the other host that
-    names the sitemap lifts this.
-    """
-    page, file = urlsplit(url), urlsplit(sitemap)
-    directory = file.path[: file.path.rfind("/") + 1] or "/"
-    same_origin = (page.scheme, page.netloc) == (file.scheme, file.netloc)
-    return same_origin and (page.path or "/").startswith(directory)
 
 
 def _reader(inflated: Iterable[bytes], url: str) -> _XmlReader | _TextReader:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import NotConfigured
 
 from ..core.errors import FrontierError
-from ..core.explain import span
 from ..core.headers import retry_after
+from ..core.times import span
 from ..core.troubles import Trouble
 from ..requests import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
 from ..runtime import runtime_of

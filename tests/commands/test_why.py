@@ -14,13 +14,13 @@ from stores import NOW, Frontiers, change, crawl, fetch, link, start
 import scrapy_frontier
 from scrapy_frontier.core import explain, keys
 from scrapy_frontier.core.chains import REFUSALS
-from scrapy_frontier.core.explain import moment, span
 from scrapy_frontier.core.findings import DAMAGED
 from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.records import Page, encode_page
 from scrapy_frontier.core.robots_copy import Copy, learnt
+from scrapy_frontier.core.times import moment, span
 from scrapy_frontier.core.troubles import Trouble
 from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
 from scrapy_frontier.downloadermiddlewares.private import REFUSED

@@ -28,7 +28,7 @@ FETCHED = Outcome(Event.FETCHED, 200)
 
 
 def domain_of(host: str) -> str:
-    return ".".join(host.split(".")[-2:])
+    return ".".join(host.split(".")[-3 if host.endswith(".co.uk") else -2 :])
 
 
 def add(hosts: Hosts, name: str, *numbers: int, priority: int = 0) -> Host:
@@ -58,6 +58,25 @@ def test_hosts_alone_in_their_domains_come_in_order_of_discovery() -> None:
     add(hosts, "a.one", 1, 2, 3)
     add(hosts, "b.two", 4, 5)
     assert [visit(hosts) for _ in range(5)] == ["a.one"] * 3 + ["b.two"] * 2
+
+
+def test_the_domain_is_asked_only_of_hosts_that_share_two_labels() -> None:
+    asked: list[str] = []
+
+    def listed(host: str) -> str:
+        asked.append(host)
+        return domain_of(host)
+
+    hosts = Hosts(listed)
+    add(hosts, "www.one.example", 1)
+    add(hosts, "www.two.example", 2)
+    add(hosts, "www.one.co.uk", 3)
+    assert asked == []
+    add(hosts, "www.two.co.uk", 4, 5)
+    assert asked == ["www.one.co.uk", "www.two.co.uk"]
+    assert [visit(hosts) for _ in range(5)] == [
+        *("www.one.example", "www.two.example", "www.one.co.uk", "www.two.co.uk", "www.two.co.uk")
+    ]
 
 
 def test_a_domain_of_many_hosts_lets_each_other_domain_have_a_turn() -> None:
@@ -134,7 +153,8 @@ def start_visit(hosts: Hosts, host: Host) -> None:
     hosts.leased(host, NOW)
 
 
-names = st.sampled_from([f"{host}.{domain}" for domain in ("d1.x", "d2.x", "d3.x") for host in "abc"])
+domains = ("d1.x", "d2.x", "e1.co.uk", "e2.co.uk")
+names = st.sampled_from([f"{host}.{domain}" for domain in domains for host in "abc"])
 moves = st.lists(
     st.tuples(st.just("add"), names, st.integers(0, 1))
     | st.tuples(st.sampled_from(["visit", "leave", "forget"]), names, st.just(0)),

@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.dates import timestamp
+from scrapy_frontier.core.listings import is_under
 from scrapy_frontier.core.robots import parse
-from scrapy_frontier.core.sitemaps import Entry, Kind, Slice, is_under, read
+from scrapy_frontier.core.sitemaps import Entry, Kind, Slice, read
 from scrapy_frontier.core.urls import absolute
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "sitemaps.json"
