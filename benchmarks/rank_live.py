@@ -265,6 +265,7 @@ def main():
     frontier = reopened(place / "live")
     web = Web(frontier, given.pages, -(-given.pages // (given.links // DEGREE)))
     gc.collect()
+    gc.freeze()  # as the runtime does
     memory = asyncio.run(live(frontier, web))
     print("anonymous memory: {:.0f} MB before, {:.0f} MB at most, {:.0f} MB behind".format(*memory))
     copy(place / "live", place / "killed")
