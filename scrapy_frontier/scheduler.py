@@ -17,6 +17,7 @@ from scrapy.core.scheduler import BaseScheduler
 
 from . import compat
 from .core.errors import FrontierError
+from .core.hosts import FOREVER
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
 from .core.times import moment
@@ -333,10 +334,9 @@ class FrontierScheduler(BaseScheduler):
         left = runtime.frontier.left_over(runtime.clock())
         remedy = "they are lost: set JOBDIR or FRONTIER_DIR to keep them"
         if not runtime.is_temporary:
-            remedy = (
-                f"they stay queued: run the crawl again, the first may be visited at {moment(left.first)}, "
-                "or raise FRONTIER_END_WAIT"
-            )
+            remedy = "they stay queued: run the crawl again"
+            if left.first < FOREVER:
+                remedy += f", the first may be visited at {moment(left.first)}, or raise FRONTIER_END_WAIT"
         self._notes.log(logging.WARNING, "%s; %s", _left(left), remedy)
 
     def _say_how_it_begins(self, runtime: Runtime) -> None:
@@ -378,4 +378,5 @@ class FrontierScheduler(BaseScheduler):
 def _left(left: Left) -> str:
     names = ", ".join(left.names) + (" ..." if left.hosts > len(left.names) else "")
     what = f"{left.pages} pages of {left.hosts} hosts are left"
-    return f"{what} that do not answer or ask for a later visit ({names})"
+    why = " that do not answer or ask for a later visit" if left.first < FOREVER else ""
+    return f"{what}{why} ({names})"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer, links
 
@@ -53,6 +54,26 @@ def tree(web: Web) -> list[str]:
 
 
 SETTINGS = {"CONCURRENT_REQUESTS": AT_ONCE, "CONCURRENT_REQUESTS_PER_DOMAIN": 4}
+
+
+class SatisfiedSpider(Spider):
+    """Has seen enough after one page, and calls that finished."""
+
+    name = "satisfied"
+
+    def parse(self, response: Response) -> Any:
+        for number in range(5):
+            yield Request(response.urljoin(f"/later/{number}"))
+        raise CloseSpider("finished")
+
+
+def test_a_spider_that_ends_early_is_told_what_stays_queued(web: Web, run: Callable[..., Crawl]) -> None:
+    """Nothing is wrong with their host, and no time is named when it may be visited."""
+    web.limit = 1
+    crawl = run(SatisfiedSpider, {"DOWNLOAD_DELAY": 5}, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    left = f"5 pages of 1 hosts are left ({web.name(0)}); they stay queued: run the crawl again\n"
+    assert left in crawl.log
 
 
 @pytest.mark.parametrize("seed", [1, 2])
