@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
+from itertools import combinations_with_replacement
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -171,6 +173,7 @@ class _System:
         self._v = v
         self._inside = v[self._linking]
         self._weight = float(self._inside.sum())
+        self._free: Floats = (self._inside / max(self._weight, 1e-9)).astype(np.float32)
         self._terms: Floats = np.empty((_CYCLE + 1, len(self._inside)), np.float32)
 
     def solve(
@@ -209,7 +212,6 @@ class _System:
         goal = max(goal / max(size, 1e-300), _GAIN)
         terms = self._terms  # one for all rounds: fresh memory is a tenth of the time at 10,000 pages
         correction: Floats = np.zeros(len(rest), np.float32)
-        free: Floats = (self._inside / max(self._weight, 1e-9)).astype(np.float32)
         terms[0] = rest / max(size, 1e-300)
         left, rate = 1.0 if size else 0.0, self._rate
         while left > goal:
@@ -227,11 +229,14 @@ class _System:
             shares[1] -= shares[0]
             shares[1, 1:] += shares[0, :made]
             step, remains = _combine(shares, terms[: made + 1])
-            if not _size(remains) < left:
-                step, remains = terms[:made].sum(axis=0), terms[made]
+            remains -= remains.sum() * self._free  # c is free
+            size_left = _size(remains)
+            if not size_left < left:
+                step, remains = terms[:made].sum(axis=0), terms[made] - terms[made].sum() * self._free
+                size_left = _size(remains)
             correction += step
-            terms[0] = remains - remains.sum() * free  # c is free
-            before, left = left, _size(terms[0])
+            terms[0] = remains
+            before, left = left, size_left
             rate = max(math.log(before / max(left, 1e-300)) / made, self._rate)
         return correction.astype(np.float64) * size
 
@@ -243,19 +248,26 @@ def _best_shares(terms: Floats) -> NDArray[np.float64]:
     """
     made = len(terms) - 1
     first = min(_SMOOTHING, made - 1)
-    products = np.zeros((made + 1 - first, made + 1 - first))
+    pairs, at, to = _pairs(made + 1 - first)
+    values = np.zeros(len(pairs))
     for block in _blocks(terms[first:]):
-        rows = list(block)
-        for at, row in enumerate(rows):  # a product of matrices takes twice as long for so few rows
-            values = [row.dot(other) for other in rows[at:]]
-            products[at, at:] += values
-            products[at + 1 :, at] += values[1:]
+        rows = list(block)  # a product of matrices takes twice as long for so few
+        values += [rows[one].dot(rows[other]) for one, other in pairs]
+    products = np.empty((made + 1 - first, made + 1 - first))
+    products[at, to] = products[to, at] = values
     against = products[:-1] - products[1:]  # of terms[k] - terms[k + 1] with terms[l]
     gram = against[:, :-1] - against[:, 1:]
     gram.flat[:: len(gram) + 1] += 1e-7 * gram.trace() + 1e-300  # as precise as float32, and never singular
     shares = np.ones(made)
     shares[first:] = np.linalg.solve(gram, against[:, 0])
     return shares
+
+
+@cache
+def _pairs(rows: int) -> tuple[list[tuple[int, int]], Ints, Ints]:
+    pairs = list(combinations_with_replacement(range(rows), 2))
+    at, to = np.array(pairs).T
+    return pairs, at, to
 
 
 def _combine(shares: Floats, terms: Floats) -> Floats:
