@@ -29,6 +29,7 @@ WRITE_BUFFER = 28 << 20
 CACHE = 24 << 20
 BLOOM_BITS = 10
 _MANY_TABLES = 6  # to be merged; from 8 on LevelDB holds each write up for a millisecond, from 12 on for good
+_END = b"\xff\xff"  # behind all keys
 MAX_OPEN_FILES = 1000  # tables; they are mapped, and hold no descriptor
 
 
@@ -207,11 +208,11 @@ class Store:
 
     def flush(self) -> None:
         """Write LevelDB's buffer out as a table, so that the next open has no log to replay."""
-        self._db.compact_range(start=b"\xff\xff", stop=b"\xff\xff\xff")
+        self._db.compact_range(start=_END, stop=_END)
 
     def compact(self) -> None:
         """Rewrite all tables without what was overwritten or deleted; about 1 s for 30 MB."""
-        self._db.compact_range()
+        self._db.compact_range(start=b"", stop=_END)  # without a stop plyvel asks for no row at all
 
     def close(self) -> None:
         """Close the database and release the lock; does nothing the second time."""

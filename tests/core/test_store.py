@@ -519,3 +519,18 @@ def test_size_and_sync_work_on_a_living_store(tmp_path: Path) -> None:
     store.sync()
     assert store.size() == sum(file.stat().st_size for file in (tmp_path / "leveldb").iterdir()) > 0
     store.close()
+
+
+def test_compacting_gives_back_the_space_of_deleted_rows(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for keep in (True, False):
+        batch = store.batch()
+        for number in range(20_000):
+            key = keys.page_key(number)
+            batch.put(key, os.urandom(100)) if keep else batch.delete(key)
+        store.write(batch)
+        store.flush()
+    before = store.size()
+    store.compact()
+    assert store.size() < before / 10
+    store.close()
