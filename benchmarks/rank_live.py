@@ -41,6 +41,7 @@ from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.store import Store
 from scrapy_frontier.extensions import ranking
+from scrapy_frontier.upkeep import Upkeep
 
 DEGREE = 50
 LOOK = 0.02  # seconds between two looks at the memory, each 0.1 ms
@@ -263,13 +264,15 @@ def main():
     place = Path(tempfile.mkdtemp(prefix="ranked-", dir=directory))
     shutil.copytree(made, place / "live")
     frontier = reopened(place / "live")
+    upkeep = Upkeep(frontier._store, 5.0)  # as the runtime does, and
     web = Web(frontier, given.pages, -(-given.pages // (given.links // DEGREE)))
     gc.collect()
-    gc.freeze()  # as the runtime does
+    gc.freeze()
     memory = asyncio.run(live(frontier, web))
     print("anonymous memory: {:.0f} MB before, {:.0f} MB at most, {:.0f} MB behind".format(*memory))
     copy(place / "live", place / "killed")
     begin = time.perf_counter()
+    upkeep.stop()
     frontier.close()
     print(f"close {(time.perf_counter() - begin) * 1e3:.0f} ms\nafter a clean stop:", flush=True)
     in_a_process_of_its_own(reopen, place / "live")

@@ -1,4 +1,4 @@
-"""The one open frontier of a crawler: where it lies, its clock, its syncing; opened once, closed once."""
+"""The one open frontier of a crawler: where it lies, its clock, its upkeep; opened once, closed once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import gc
 import logging
 import shutil
 import tempfile
-import threading
 import time
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -20,6 +19,7 @@ from .core.store import Store
 from .core.temperature import Rates
 from .grouping import ADDRESS, Addresses, read_suffixes, registered_domain, unit_function
 from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
+from .upkeep import Upkeep
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -134,8 +134,7 @@ class Runtime:
         self.on_sitemaps_listed: Callable[[str, tuple[str, ...]], None] | None = None
         self.addresses = Addresses()
         self.unit_of = unit_function(settings.politeness_key, self.addresses)
-        self._syncing: threading.Thread | None = None
-        self._synced_at = time.monotonic()
+        self._upkeep = Upkeep(self._store, 0.0 if self.is_temporary else settings.sync_interval)
         _runtimes[crawler] = self
         self._crawler = crawler
         self.gate: Gate | None = None  # the middleware for robots.txt puts it here
@@ -162,22 +161,6 @@ class Runtime:
         if self.on_sitemaps_listed is not None:
             self.on_sitemaps_listed(authority, tuple(urls))
 
-    def sync_if_due(self) -> None:
-        """Start a sync to the disk, in a thread, when the interval has passed since the last."""
-        interval = self.settings.sync_interval
-        if not interval or self.is_temporary or time.monotonic() - self._synced_at < interval:
-            return
-        if self._syncing is None or not self._syncing.is_alive():
-            self._synced_at = time.monotonic()
-            self._syncing = threading.Thread(target=self._sync, name="frontier-sync", daemon=True)
-            self._syncing.start()
-
-    def _sync(self) -> None:
-        try:
-            self._store.sync()
-        except OSError as error:
-            logger.error("Cannot sync the frontier in %s to the disk: %s", self.directory, error)
-
     def close(self) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
         gc.unfreeze()
@@ -186,8 +169,7 @@ class Runtime:
         if self.gate is not None:
             self.gate.close()
         _runtimes.pop(self._crawler, None)
-        if self._syncing is not None:
-            self._syncing.join()
+        self._upkeep.stop()
         try:
             self.frontier.close()
         finally:

@@ -293,19 +293,17 @@ class FrontierScheduler(BaseScheduler):
             state = runtime.frontier.release(flight.lease.id, outcome, now, links, page_id)
             if state is None:
                 self._tally["frontier/late"] += 1
-            runtime.sync_if_due()
         except Exception as error:
             self._failed(error)
 
     def _sweep(self) -> None:
-        """Release what left the engine unseen, write, report, sync. Runs every `SWEEP_INTERVAL` seconds."""
+        """Release what left the engine unseen, write, report. Runs every `SWEEP_INTERVAL` seconds."""
         try:
             if swept := self._flights.sweep():
                 self._tally["frontier/swept"] += swept
             self._report()
             if self.runtime is not None and self._error is None:
                 self.runtime.frontier.commit()
-                self.runtime.sync_if_due()
         except Exception as error:  # a looping call that raises is never called again
             self._failed(error)
 

@@ -1,0 +1,62 @@
+"""What the files of an open frontier need, in a thread: to be synced, and to be deleted quickly."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING
+
+from .core.heldfiles import HeldFiles
+
+if TYPE_CHECKING:
+    from .core.store import Store
+
+logger = logging.getLogger(__name__)
+
+LOOK = 0.25  # seconds
+
+
+class Upkeep:
+    """Looks after the files of *store* until `stop`, or until nobody has the store any more.
+
+    Has the operating system write them to the disk every *sync_interval* seconds, never if that is 0.
+    """
+
+    def __init__(self, store: Store, sync_interval: float) -> None:
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(
+            target=_look_after,
+            args=(weakref.ref(store), sync_interval or float("inf"), self._stopped),
+            name="frontier-upkeep",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when the thread has ended."""
+        self._stopped.set()
+        self._thread.join()
+
+
+def _look_after(find: weakref.ref[Store], sync_interval: float, stopped: threading.Event) -> None:
+    store = find()
+    if store is None:
+        return
+    directory = store.directory
+    synced_at = time.monotonic()
+    with HeldFiles(directory / "leveldb") as files:
+        while store is not None:
+            try:
+                files.look()
+                if time.monotonic() - synced_at >= sync_interval:
+                    synced_at = time.monotonic()
+                    store.sync()
+            except OSError as error:  # the crawl ends with the next write, or can do without
+                logger.error("Cannot sync the frontier in %s to the disk any more: %s", directory, error)
+                return
+            del store  # whoever drops it without closing it shall be rid of it
+            if stopped.wait(LOOK):
+                return
+            store = find()
