@@ -75,7 +75,7 @@ class Discovery(Known):
                 place = rescoring.discovered(page_id, link.parent, link.host, link.priority, link.link_score)
                 if link.is_placed:
                     place = link.bucket
-                    rescoring.queued(keys.rank(link.priority, place, turn, page_id))
+                    rescoring.queued(link.host, keys.rank(link.priority, place, turn, page_id))
         else:
             turn, page_id = journal.turn, journal.new_visit()
             if rescoring is not None:

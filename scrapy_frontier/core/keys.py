@@ -150,6 +150,11 @@ def rank(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
     return head if turn == page_id else head + page_id.to_bytes(ID_BYTES, "big")
 
 
+def priority_code(priority: int) -> int:
+    """How *priority* stands in the first four bytes of a rank: the higher, the less."""
+    return MAX_PRIORITY - min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
+
+
 def rank_id(rank_bytes: bytes) -> int:
     """The page id in a rank."""
     return int.from_bytes(rank_bytes[-ID_BYTES:], "big")

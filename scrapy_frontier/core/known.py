@@ -341,7 +341,7 @@ class Known:
     def _queue(self, host: Host, rank: bytes, now: float) -> None:
         self._journal.queue(host, rank)
         if self.rescoring is not None:
-            self.rescoring.queued(rank)
+            self.rescoring.queued(host.name, rank)
         host.add(rank)
         self._hosts.put(host, now)
         self._budgets.note(host)

@@ -7,7 +7,6 @@ of the graph into segments, which the loop puts in place. Every decision is the 
 
 from __future__ import annotations
 
-import gc
 import logging
 import sys
 import time
@@ -195,29 +194,19 @@ class _Brisk:
 
     runs = 0
     interval = 0.0
-    froze = False
 
     @classmethod
     def begin(cls) -> None:
         cls.runs += 1
-        if cls.runs > 1:
-            return
-        cls.interval = sys.getswitchinterval()
-        sys.setswitchinterval(min(SWITCH_INTERVAL, cls.interval))
-        # A ranking makes many short-lived objects, and a full garbage collection on their account visits all
-        # that Scrapy has loaded (60 ms); nothing of that is garbage.
-        cls.froze = not gc.get_freeze_count()
-        if cls.froze:
-            gc.freeze()
+        if cls.runs == 1:
+            cls.interval = sys.getswitchinterval()
+            sys.setswitchinterval(min(SWITCH_INTERVAL, cls.interval))
 
     @classmethod
     def end(cls) -> None:
         cls.runs -= 1
-        if cls.runs:
-            return
-        sys.setswitchinterval(cls.interval)
-        if cls.froze:
-            gc.unfreeze()
+        if not cls.runs:
+            sys.setswitchinterval(cls.interval)
 
 
 class _Run:
