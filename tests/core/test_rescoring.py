@@ -333,6 +333,39 @@ def test_a_restart_changes_nothing_about_the_order(tmp_path: Path, scorer: str, 
     assert crawl(tmp_path / "one", restarts=True) == crawl(tmp_path / "two", restarts=False)
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_rows_of_any_host_and_priority_move_without_a_look_at_their_pages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_restarted: bool
+) -> None:
+    frontier = start(tmp_path)
+    wanted = [("low", "a.example", -(2**40)), ("mid", "b.example", 0), ("high", "c.example", 2**40)]
+    frontier.discover([link("seed", None, "d.example", priority=2**41)], NOW)
+    frontier.discover([link(name, None, host, priority=level) for name, host, level in wanted], NOW)
+    if is_restarted:
+        frontier.commit()
+        kill(frontier)
+        frontier = start(tmp_path)
+    pages = find(frontier, *(name for name, _, _ in wanted))
+    lease = take(frontier)
+    looked_up = []
+    get = Store.get
+
+    def watched(store: Store, key: bytes) -> bytes | None:
+        looked_up.append(key)
+        return get(store, key)
+
+    monkeypatch.setattr(Store, "get", watched)
+    before = {key[1:] for key, _ in opened[-1].scan(keys.QUEUE)}
+    frontier.release(lease.id, FETCHED, NOW, [Edge(page) for page in pages])
+    assert not {keys.page_key(page) for page in pages}.intersection(looked_up)
+    monkeypatch.undo()
+    after = {key[1:] for key, _ in opened[-1].scan(keys.QUEUE)}
+    assert len(after) == 3
+    assert not before & after
+    assert list(Check(opened[-1], None, NOW).run()) == []
+    assert drain(frontier) == ["high", "mid", "low"]
+
+
 def test_links_that_are_read_while_scores_come_back_count(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([link("seed", None)], NOW)
