@@ -21,7 +21,8 @@ LOOK = 0.25  # seconds
 class Upkeep:
     """Looks after the files of *store* until `stop`, or until nobody has the store any more.
 
-    Has the operating system write them to the disk every *sync_interval* seconds, never if that is 0.
+    Has the operating system write them to the disk every *sync_interval* seconds, never if that is 0. What
+    fails is told once, and tried again.
     """
 
     def __init__(self, store: Store, sync_interval: float) -> None:
@@ -45,7 +46,7 @@ def _look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadi
     if store is None:
         return
     directory = store.directory
-    synced_at = time.monotonic()
+    synced_at, has_failed = time.monotonic(), False
     with HeldFiles(directory / "leveldb") as files:
         while store is not None:
             try:
@@ -53,9 +54,10 @@ def _look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadi
                 if time.monotonic() - synced_at >= sync_interval:
                     synced_at = time.monotonic()
                     store.sync()
-            except OSError as error:  # the crawl ends with the next write, or can do without
-                logger.error("Cannot sync the frontier in %s to the disk any more: %s", directory, error)
-                return
+            except OSError as error:  # no descriptor is free, say: it may work the next time
+                if not has_failed:
+                    logger.error("Cannot sync the frontier in %s (said once): %s", directory, error)
+                has_failed = True
             del store  # whoever drops it without closing it shall be rid of it
             if stopped.wait(LOOK):
                 return
