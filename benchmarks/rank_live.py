@@ -266,10 +266,10 @@ def main():
     place = Path(tempfile.mkdtemp(prefix="ranked-", dir=directory))
     shutil.copytree(made, place / "live")
     frontier = reopened(place / "live")
-    upkeep = Upkeep(frontier._store, 5.0)  # as the runtime does, and
     web = Web(frontier, given.pages, -(-given.pages // (given.links // DEGREE)))
+    upkeep = Upkeep(frontier._store, 5.0)  # as the runtime has it
     gc.collect()
-    gc.freeze()
+    gc.freeze()  # as the runtime does
     memory = asyncio.run(live(frontier, web))
     print("anonymous memory: {:.0f} MB before, {:.0f} MB at most, {:.0f} MB behind".format(*memory))
     copy(place / "live", place / "killed")
