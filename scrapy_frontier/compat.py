@@ -29,6 +29,7 @@ __all__ = ["call_later", "create_looping_call", "rare_attributes"]
 
 TURNS = 10  # of the event loop; a page of another host needs seven or so from its socket to its callback
 IDLE = 0.0003  # seconds of a turn in which nothing happened
+_LONG_AGO = -1e9  # seconds, by any clock
 ERRAND = "frontier_errand"  # meta: fetched beside the pages, by the clock of its host
 _T = TypeVar("_T")
 
@@ -231,21 +232,31 @@ def download_slot(crawler: Crawler, host: str) -> Any:
     return slots.get(host) if isinstance(slots, dict) else None
 
 
+class _Slots(dict[str, Any]):
+    """The downloader's slots: a new one draws no delay of its own, and has none before its first request.
+
+    The scheduler keeps the delays, and robots.txt needs them whole. Scrapy 2.19 takes the start of the
+    machine for the last visit of a host, and parks the first request of one with a longer delay.
+    """
+
+    def __setitem__(self, key: str, slot: Any) -> None:
+        if hasattr(slot, "jitter"):
+            slot.jitter = 0.0
+        elif getattr(slot, "randomize_delay", False):
+            slot.randomize_delay = False
+        if getattr(slot, "lastseen", None) == 0:
+            slot.lastseen = _LONG_AGO
+        super().__setitem__(key, slot)
+
+
 def steady_downloader(crawler: Crawler) -> None:
-    """Have new slots draw no delay of their own: the scheduler keeps it, and robots.txt needs it whole."""
+    """Have the downloader hand on at once what the scheduler hands out: it keeps the delays."""
     downloader: Any = getattr(engine_of(crawler), "downloader", None)
-    if hasattr(downloader, "_jitter"):
-        downloader._jitter = 0.0
-    elif isinstance(getattr(downloader, "randomize_delay", None), bool):
-        downloader.randomize_delay = False
-
-
-def steady_slot(slot: Any) -> None:
-    """The same for a slot that has a jitter of its own."""
-    if hasattr(slot, "jitter"):
-        slot.jitter = 0.0
-    elif getattr(slot, "randomize_delay", False):
-        slot.randomize_delay = False
+    if type(getattr(downloader, "slots", None)) is dict:
+        slots = _Slots()
+        for key, slot in downloader.slots.items():
+            slots[key] = slot
+        downloader.slots = slots
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:

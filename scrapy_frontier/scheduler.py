@@ -246,9 +246,6 @@ class FrontierScheduler(BaseScheduler):
             meta[AUTO_SLOT] = lease.host
         elif meta.get(SLOT) is None:  # a unit of politeness that is no host
             meta[SLOT] = meta[AUTO_SLOT] = lease.host
-        slot = compat.download_slot(self.crawler, lease.host)
-        if slot is not None:
-            compat.steady_slot(slot)
         return request
 
     def _report_unreadable(self, page_ids: list[int]) -> None:
