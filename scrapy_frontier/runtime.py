@@ -163,12 +163,13 @@ class Runtime:
 
     def close(self) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
-        gc.unfreeze()
         for let_go in self.before_close:
             let_go()
         if self.gate is not None:
             self.gate.close()
         _runtimes.pop(self._crawler, None)
+        if not _runtimes:  # else another crawl of this process would pay for it
+            gc.unfreeze()
         self._upkeep.stop()
         try:
             self.frontier.close()
