@@ -492,10 +492,26 @@ class Web:
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self.port = 0
-        for name, address in [*self.hosts.items(), *((address, address) for address in good)]:
-            self.port = asyncio.run_coroutine_threadsafe(self._listen(name, address), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result(10)
 
-    async def _listen(self, name: str, address: str) -> int:
+    async def _listen(self) -> None:
+        hosts = [*self.hosts.items(), *((address, address) for address in self.good)]
+        servers: list[asyncio.Server] = []
+        while len(servers) < len(hosts):
+            name, address = hosts[len(servers)]
+            serve = self._serve(name, address)
+            try:
+                servers.append(await asyncio.start_server(serve, address, self.port, limit=1 << 22))
+                self.port = servers[0].sockets[0].getsockname()[1]
+            except OSError:  # free at the first address, and in use at this one
+                if not servers:
+                    raise
+                for server in servers:
+                    server.close()
+                servers.clear()
+                self.port = 0
+
+    def _serve(self, name: str, address: str) -> Callable[..., Any]:
         trick = TRICKS.get(name, good)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -516,6 +532,4 @@ class Web:
                 with contextlib.suppress(ConnectionError):
                     writer.close()
 
-        server = await asyncio.start_server(serve, address, self.port, limit=1 << 22)
-        port: int = server.sockets[0].getsockname()[1]
-        return port
+        return serve
