@@ -3,11 +3,11 @@
 Makes a frontier of --pages pages, of which so many are read that there are --links links, in a process of its
 own; --dir keeps it for the next time. A copy of it is opened and ranked with the extension's own code on an
 asyncio loop, on which pages are leased and released all the time, as they are for a while before and behind
-it: the control. The machine's share of a gap is known from the kernel: where the loop's thread waited for
-nothing, "less own" is the processor time it used, since a virtual machine may have none to give; else the
-gap without the time the thread could have run and had no core, and "less all" without that of LevelDB's
-threads and of the ranking's as well, for which the loop may have had to wait. At the end the frontier is
-closed and opened again, after a clean stop and after a kill.
+it: the control. A virtual machine may stand still as a whole, and takes that for processor time: on each core
+a watcher with real-time priority (root may have that) wakes every millisecond, and for as long as all of them
+get no processor, nobody in this machine does. "less pauses" is without that time, and without what the loop's
+thread could have run and other processes did. At the end the frontier is closed and opened again, after a
+clean stop and after a kill.
 
     python benchmarks/rank_live.py [--pages 1000000] [--links 10000000] [--dir DIR]
 """
@@ -23,13 +23,10 @@ import multiprocessing
 import os
 import random
 import re
-import resource
 import shutil
 import tempfile
 import threading
 import time
-from array import array
-from operator import sub
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -48,6 +45,9 @@ from scrapy_frontier.upkeep import Upkeep
 DEGREE = 50
 LOOK = 0.02  # seconds between two looks at the memory, each 0.1 ms
 PAUSE = 0.008  # seconds between two pages: some 100 a second, as many as Scrapy fetches with one core
+BIN = 1e-5  # seconds
+LONG = 0.02  # seconds; a longer gap is told of
+LATE = 0.003  # seconds after which a watcher that slept a third of it tells
 ALONE = 5.0  # seconds of the control, before and behind
 FETCHED = Outcome(Event.FETCHED, 200)
 
@@ -107,39 +107,71 @@ def build(directory, pages, links):
 
 
 class Clock:
-    """Wall clock, processor time of the thread that made it and how often that one has waited; and the
-    seconds threads could have run and had no core: that one, and all."""
+    """Wall clock, and the seconds for which the thread that made it could have run and had no core."""
 
     def __init__(self):
-        self._own = self._open(threading.get_native_id())
-        self._others = {}
-        self.look_around()
-
-    def _open(self, thread):
-        return os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY)
-
-    def look_around(self):
-        """Watch all threads there are by now, LevelDB's among them."""
-        for thread in (int(task.name) for task in Path("/proc/self/task").iterdir()):
-            if thread != threading.get_native_id():
-                self._others.setdefault(thread, [self._open(thread), 0])
+        self._own = os.open(f"/proc/self/task/{threading.get_native_id()}/schedstat", os.O_RDONLY)
 
     def read(self):
         before = self._waited()
         while True:
             now = time.perf_counter()
             waited = self._waited()
-            if waited == before:  # else one had to wait between the two
-                used = resource.getrusage(resource.RUSAGE_THREAD)
-                return now, time.thread_time(), used.ru_nvcsw, waited[0] * 1e-9, sum(waited) * 1e-9
+            if waited == before:  # else it had to wait between the two
+                return now, waited * 1e-9
             before = waited
 
     def _waited(self):
-        for other in self._others.values():
-            with contextlib.suppress(ProcessLookupError):  # it has ended
-                other[1] = int(os.pread(other[0], 64, 0).split()[1])
-        own = int(os.pread(self._own, 64, 0).split()[1])
-        return own, *(waited for _, waited in self._others.values())
+        return int(os.pread(self._own, 64, 0).split()[1])
+
+
+def watch(core, stalls):
+    """Tell *stalls* of the times when *core* had no processor time even for what comes before all else."""
+    os.sched_setaffinity(0, {core})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    last = time.perf_counter()
+    while True:
+        time.sleep(LATE / 3)
+        now = time.perf_counter()
+        if now - last > LATE:
+            with contextlib.suppress(BrokenPipeError):  # nobody listens any more
+                stalls.send((last, now))
+        last = now
+
+
+class Pauses:
+    """When the machine stood still: each core had a stall at the same time."""
+
+    def __init__(self):
+        context = multiprocessing.get_context("spawn")
+        self._ends, self._processes = [], []
+        for core in sorted(os.sched_getaffinity(0)):
+            end, other = context.Pipe(duplex=False)
+            process = context.Process(target=watch, args=(core, other), daemon=True)
+            process.start()
+            other.close()
+            self._ends.append(end)
+            self._processes.append(process)
+        self._stalls = [[] for _ in self._ends]
+
+    def is_watched(self):
+        time.sleep(1.0)  # until they have started, or were refused
+        return all(process.is_alive() for process in self._processes)
+
+    def within(self, begin, until):
+        """Seconds of a pause between two times of `time.perf_counter`."""
+        pauses = [(begin, until)]
+        for end, stalls in zip(self._ends, self._stalls, strict=True):
+            with contextlib.suppress(EOFError):
+                while end.poll():
+                    stalls.append(end.recv())
+            pauses = [
+                (max(one, other), min(stop, last))
+                for one, stop in pauses
+                for other, last in stalls
+                if max(one, other) < min(stop, last)
+            ]
+        return sum(stop - one for one, stop in pauses)
 
 
 async def live(frontier, web):
@@ -152,7 +184,7 @@ async def live(frontier, web):
     engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
     crawler = SimpleNamespace(signals=signals, stats=stats, spider=None, engine=engine)
     extension = ranking.RankingExtension(crawler)
-    clock = Clock()
+    clock, pauses = Clock(), Pauses()
     memory = [anonymous()]
 
     async def crawl():
@@ -161,7 +193,8 @@ async def live(frontier, web):
             await asyncio.sleep(PAUSE)
 
     async def ticks(name, until):
-        gaps = array("f")  # a small array for each would keep malloc busy for 50 ms once they are freed
+        counts = [0] * 100_000  # of gaps, by `BIN`: millions of times of their own would keep malloc busy
+        large = []
         looked = 0.0
         last = clock.read()
         while not until():
@@ -170,28 +203,34 @@ async def live(frontier, web):
                 memory.append(anonymous())
             await asyncio.sleep(0)
             now = clock.read()
-            gaps.extend(map(sub, now, last))
+            counts[min(int((now[0] - last[0]) / BIN), len(counts) - 1)] += 1
+            if now[0] - last[0] > LATE:
+                large.append((last, now))
             last = now
-        wall, used, waits, own, every = np.array(gaps).reshape(-1, len(last)).T * 1e3
-        told = [name, len(wall)]
-        for ms in (
-            wall,
-            np.where(waits, wall - own, used),
-            np.where(waits, np.maximum(wall - every, 0), used),
-        ):
-            told += [np.quantile(ms, 0.99), ms.max()]
-        print("{:18}{:9} ticks{:9.2f}{:8.2f}{:12.2f}{:8.2f}{:12.2f}{:8.2f}".format(*told))
+        await asyncio.sleep(3 * LATE)  # until the watchers have told
+        late = [(now[0] - last[0], now[1] - last[1], pauses.within(last[0], now[0])) for last, now in large]
+        most = max((gap for gap, _, _ in late), default=LATE)
+        least = max((gap - waited - paused for gap, waited, paused in late), default=LATE)
+        ticks, rare = sum(counts), np.searchsorted(np.cumsum(counts), 0.99 * sum(counts)) * BIN
+        print(f"{name:18}{ticks:9} ticks{rare * 1e3:9.2f}{most * 1e3:9.1f}{least * 1e3:13.1f}")
+        for gap, waited, paused in late:
+            if gap > LONG:
+                told = gap * 1e3, waited * 1e3, paused * 1e3
+                print(
+                    "  {:.1f} ms, of which it waited {:.1f} for a core, and {:.1f} were a pause".format(*told)
+                )
 
     async def alone(name):
         stop = time.perf_counter() + ALONE
         await ticks(name, lambda: time.perf_counter() > stop)
 
-    print(f"{'p99 and most, ms':33}{'gap':>9}{'':8}{'less own':>12}{'':8}{'less all':>12}")
+    print(f"{'gaps, ms':33}{'p99':>9}{'largest':>9}{'less pauses':>13}")
+    if not pauses.is_watched():
+        print("no pauses known: no real-time priority for this user")
     crawling = asyncio.create_task(crawl())
     await alone("crawl alone")
     began = time.perf_counter()
     run = extension._run = ranking._Run(frontier.graph.snapshot(), frontier.rescoring.scorer)
-    clock.look_around()
     extension._work = extension._steps(run, runtime)
     extension._slice()
     await ticks("thread ranks", lambda: run.is_ranked.is_set() or extension._run is None)
