@@ -33,13 +33,21 @@ _LONG_AGO = -1e9  # seconds, by any clock
 ERRAND = "frontier_errand"  # meta: fetched beside the pages, by the clock of its host
 _T = TypeVar("_T")
 
-# Looking at an attribute that was never set makes an empty container, which the request then keeps (2.15+).
-rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(
-    *(
-        ("_cookies", "_cb_kwargs", "_flags")
-        if "_cookies" in vars(Request)
-        else ("cookies", "cb_kwargs", "flags")
-    )
+
+def _as_kept(names: str) -> list[str]:
+    """Where a request keeps what its properties show.
+
+    A property costs a call, and looking at one that was never set makes an empty container, which the request
+    then keeps (2.15+).
+    """
+    request = Request("http://h/")
+    return [f"_{name}" if hasattr(request, f"_{name}") else name for name in names.split()]
+
+
+rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(*_as_kept("cookies cb_kwargs flags"))
+# All but URL and priority.
+attributes: Callable[[Request], tuple[Any, ...]] = attrgetter(
+    *_as_kept("callback errback method body dont_filter encoding headers meta cookies cb_kwargs flags")
 )
 
 _INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse", "check", "view", "bench")}

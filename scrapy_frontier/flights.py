@@ -209,11 +209,11 @@ def may_be_called_again(flight: Flight) -> bool:
     return flight.lease.is_stored and not isinstance(owner, Deferred)
 
 
-def verdict(flight: Flight, closing: bool = False) -> Outcome:
+def verdict(flight: Flight, is_closing: Callable[[], bool] = lambda: False) -> Outcome:
     """What becomes of the page.
 
     A request that a middleware put in its place (redirect, retry) decides first, then what the network or a
-    middleware raised, then the callback, then the status. What is cancelled while the crawl is *closing*
+    middleware raised, then the callback, then the status. What is cancelled while the crawl *is_closing*
     counts for nothing.
     """
     if flight.child_outcome is not None:
@@ -221,7 +221,7 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
     if flight.child is not None:
         return Outcome(Event.REDIRECTED, reason="led to a request that was dropped")
     if flight.error is not None:
-        return _after_error(flight.error, closing)
+        return _after_error(flight.error, is_closing)
     if flight.spider_error is not None:
         return Outcome(Event.FAILED, flight.status, f"callback raised {describe(flight.spider_error)}")
     if not flight.is_fetched:
@@ -236,13 +236,13 @@ def verdict(flight: Flight, closing: bool = False) -> Outcome:
     return Outcome(Event.FETCHED, flight.status, "; ".join(notes))
 
 
-def _after_error(error: BaseException, closing: bool) -> Outcome:
+def _after_error(error: BaseException, is_closing: Callable[[], bool]) -> Outcome:
     if isinstance(error, Consumed):
         return error.outcome
     if isinstance(error, IgnoreRequest):
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
         return Outcome(Event.EXCLUDED, reason=reason[:_LONGEST_REASON])
-    if closing and type(error).__name__ == "CancelledError":
+    if type(error).__name__ == "CancelledError" and is_closing():
         return Outcome(Event.RETURNED, reason="cancelled")
     return Outcome(Event.FAILED, reason=describe(error))
 

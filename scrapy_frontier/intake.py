@@ -9,22 +9,21 @@ from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from . import requests
+from . import following, requests
 from .core import keys
 from .core.adjacency import Edge
 from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
-from .core.leases import Outcome
-from .core.lifecycle import Event, State
+from .core.lifecycle import State
 from .core.traps import without_session
+from .following import is_answer, is_seed, times
 from .objects import Objects
 from .plain import Unstorable
+from .recent import Recent
 from .requests import (
     AUTO_SLOT,
     EVERY_RUN,
-    MOVED,
     POSTPONED,
-    POSTPONED_FOR,
     REFUSED,
     SLOT,
     START,
@@ -47,8 +46,7 @@ _REFUSALS = {
     "deferred": "Keeping %s for later: %s",
     "over-budget": "Counted but not kept: %s: %s, and enough is kept for later",
 }
-_UNUSUAL = frozenset((POSTPONED, REFUSED, START, "retry_times", "verbatim_url"))  # meta
-RECENT = 50_000  # URL texts in each of two generations; about 160 bytes each
+_UNUSUAL = frozenset((POSTPONED, REFUSED, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))  # meta
 
 
 class Listed(NamedTuple):
@@ -70,8 +68,7 @@ class Intake:
         self._flights = flights
         self._notes = notes
         self._tally = notes.tally
-        self._recent: dict[str, int] = {}  # page id by URL; ~id for a page that is only seen
-        self._recent_before: dict[str, int] = {}
+        self._recent = Recent()
         self._traps_said: set[str] = set()
         self._strips = runtime.settings.strips_sessions
         self._has_depth = bool(runtime.settings.limits.depth)
@@ -79,7 +76,8 @@ class Intake:
         self._dupefilter: BaseDupeFilter | None = None
         cls = load_object(crawler.settings["DUPEFILTER_CLASS"])
         self._filters = cls is not BaseDupeFilter
-        self._is_usual = cls is RFPDupeFilter and runtime.is_default_fingerprinter
+        has_usual_identities = cls is RFPDupeFilter and runtime.is_default_fingerprinter
+        self._is_usual = has_usual_identities and runtime.unit_of is host_of
         if cls not in (BaseDupeFilter, RFPDupeFilter):
             self._dupefilter = build_from_crawler(cls, crawler)
             self._dupefilter.open()
@@ -95,20 +93,19 @@ class Intake:
         return self.known_url(request.url)
 
     def known_url(self, url: str) -> int | None:
-        known = self._recent.get(url)
-        if known is None:
-            known = self._recent_before.get(url)
+        known = self._recent.find(url)
         return ~known if known is not None and known < 0 else known
 
     def remember_seen(self, url: str, page_id: int) -> None:
         """A link to a page that is not queued was found; a later request for it must still come through."""
-        if self._runtime.is_default_fingerprinter and self._filters and self._recent.get(url) is None:
-            self._remember(url, ~page_id)
+        if self._runtime.is_default_fingerprinter and self._filters and self._recent.find(url) is None:
+            self._recent.put(url, ~page_id)
 
-    def _remember(self, url: str, known: int) -> None:
-        self._recent[url] = known
-        if len(self._recent) >= RECENT:
-            self._recent, self._recent_before = {}, self._recent
+    def _remember_as(self, url: str, clean: str) -> None:
+        """*url* leads where *clean* does, which was just met."""
+        known = self._recent.find(clean)
+        if known is not None:
+            self._recent.put(url, known)
 
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page.
@@ -117,9 +114,9 @@ class Intake:
         tells, in a microsecond.
         """
         url = request.url
-        known = self._recent.get(url)
+        known = self._recent.latest.get(url)
         if known is None:
-            known = self._recent_before.get(url)
+            known = self._recent.find(url)
         if not (self._flights.by_child or request.dont_filter or request.method != "GET" or request.body):
             meta = request.meta
             if known is not None and known >= 0 and not meta.get("verbatim_url"):
@@ -139,10 +136,8 @@ class Intake:
         flight = self._flights.leading_to(request)
         if flight is None:
             request = self._without_session(request, source)
-        if flight is not None and POSTPONED in request.meta:
-            return self._postponed(flight, request)
-        if flight is not None and _times(request, "retry_times") > _times(flight.request, "retry_times"):
-            return self._retry(flight, request, runtime)
+        elif self._follow(flight, request):
+            return True
         if (
             self._dupefilter is not None
             and not request.dont_filter
@@ -155,19 +150,19 @@ class Intake:
         parent = None if source is None else self.page_of(source)
         if flight is not None:
             known = runtime.frontier.find(fingerprint)
-            if self._redirected(flight, request, known):
+            if self._lead(flight, request, known):
                 return True
             parent = self.page_of(flight)
-        if again and self._filters and _is_seed(request):
+        if again and self._filters and is_seed(request):
             known = runtime.frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
-        again = again or (EVERY_RUN in request.meta and _is_seed(request)) or _is_answer(request, flight)
-        is_seed = flight is None and _is_seed(request)
-        host = host_of(request.url)
+        again = again or (EVERY_RUN in request.meta and is_seed(request))
+        again = again or (flight is not None and is_answer(request, flight))
+        host, is_named = host_of(request.url), flight is None and is_seed(request)
         is_plain = self._filters and self._is_plain(request)
-        page_id = self._discover(request, fingerprint, host, again, parent, source, is_seed, is_plain)
-        if url != request.url and request.url in self._recent:
-            self._remember(url, self._recent[request.url])
+        page_id = self._discover(request, fingerprint, host, again, parent, source, is_named, is_plain)
+        if url != request.url:
+            self._remember_as(url, request.url)
         if page_id is None:
             return False
         if flight is not None and flight.child_outcome is not None:
@@ -176,19 +171,58 @@ class Intake:
 
     def _enqueue_link(self, request: Request, url: str) -> bool:
         """`enqueue` for the usual case, an ordinary link: the same in fewer steps."""
-        by_link, clean = self._flights.by_link, url
+        by_link, clean, runtime = self._flights.by_link, url, self._runtime
         source = by_link.get(id(request)) if by_link else None
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request, source)
             clean = request.url
-        identity = requests.plain_identity(clean)
-        if identity is None:
-            identity = self._runtime.fingerprint(request), host_of(clean)
-        parent = None if source is None else self.page_of(source)
-        page_id = self._discover(request, *identity, False, parent, source, False, self._filters)
-        if clean is not url and clean in self._recent:
-            self._remember(url, self._recent[clean])
-        return page_id is not None
+        fingerprint, host = requests.plain_identity(clean) or (runtime.fingerprint(request), host_of(clean))
+        known = runtime.frontier.look_up(fingerprint)
+        if known is None:
+            is_new = self._enqueue_new(request, clean, fingerprint, host, source)
+        elif known < 0:  # maybe only seen so far
+            parent = None if source is None else self.page_of(source)
+            page_id = self._discover(request, fingerprint, host, False, parent, source, False, True)
+            is_new = page_id is not None
+        else:
+            is_new = False
+            self._filtered(request)
+            self._met(request, fingerprint, known, source, True)
+        if clean is not url:
+            self._remember_as(url, clean)
+        return is_new
+
+    def _enqueue_new(
+        self, request: Request, url: str, fingerprint: bytes, host: str, source: Flight | None
+    ) -> bool:
+        """`_discover` for an ordinary link to a page that is not known."""
+        runtime, parent, weight = self._runtime, None, 1.0
+        if source is not None:
+            parent = self.page_of(source)
+            if source.links is not None:
+                weight = source.links.pending[id(request)][2]
+        try:
+            payload = self._codec.encode(request)
+        except Unstorable:
+            return self._discover(request, fingerprint, host, False, parent, source, False, True) is not None
+        frontier, depth = runtime.frontier, times(request, "depth") if self._has_depth else 0
+        page_id = frontier.discover_new(
+            fingerprint, url, host, request.priority, payload, parent, weight, depth, runtime.clock()
+        )
+        if frontier.refusals:
+            self._refused(frontier.refusals, request)
+            if page_id is None:
+                self._not_kept(request, fingerprint, source)
+        elif page_id is not None:
+            self._tally["scheduler/enqueued/disk"] += 1
+            if frontier.is_head:  # else others come first, and it is long gone when its turn comes
+                self.objects.keep(page_id, request, True)
+        if page_id is None:
+            return False
+        if source is not None:
+            self._join(request, page_id, source)
+        self._recent.put(url, page_id)
+        return True
 
     def enqueue_listed(self, wanted: Iterable[Listed], parent: int | None) -> int:
         """Queue plain GETs with the spider's default callback, found on *parent*; how many were new.
@@ -266,7 +300,7 @@ class Intake:
             return
         self._join(request, page_id, source)
         if is_plain:
-            self._remember(request.url, page_id)
+            self._recent.put(request.url, page_id)
 
     def _join(self, request: Request, page_id: int | None, source: Flight | None) -> None:
         """Note the edge that *request* stands for, from the page of *source*, or that there is none."""
@@ -301,7 +335,7 @@ class Intake:
             stored,
             "" if host == url_host else host,
             1.0 if source is None or source.links is None else source.links.pending[id(request)][2],
-            _times(request, "depth") if self._has_depth else 0,
+            times(request, "depth") if self._has_depth else 0,
             is_seed,
         )
         frontier = self._runtime.frontier
@@ -318,7 +352,7 @@ class Intake:
         if self._runtime.links is not None:
             self._met(request, fingerprint, page_id, source, is_plain)
         elif is_plain:
-            self._remember(request.url, page_id or 0)
+            self._recent.put(request.url, page_id or 0)
         return page_id
 
     def _not_kept(self, request: Request, fingerprint: bytes, source: Flight | None) -> None:
@@ -330,12 +364,12 @@ class Intake:
 
     def _refused(self, refusals: deque[Refusal], request: Request | None = None) -> None:
         """Say why a link is not queued: each kind once for a host, and of every seed."""
-        is_seed = request is not None and _is_seed(request)
+        is_named = request is not None and is_seed(request)
         while refusals:
             refusal = refusals.popleft()
             what = request or refusal.url
             words = _REFUSALS.get(refusal.kind, "Refused %s, which looks like a trap (%s)")
-            if refusal.page_id is None and is_seed:
+            if refusal.page_id is None and is_named:
                 self._notes.log(logging.WARNING, f"{words}; it comes from a seed", what, refusal.reason)
                 continue
             key = f"{refusal.kind} {refusal.host}"
@@ -353,7 +387,7 @@ class Intake:
         clean = self.without_session(request.url)
         if clean == request.url:
             return request
-        if request.method != "GET" or request.body or request.dont_filter or _is_seed(request):
+        if request.method != "GET" or request.body or request.dont_filter or is_seed(request):
             return request
         self._tally["frontier/traps/session"] += 1
         instead = request.replace(url=clean)
@@ -435,66 +469,29 @@ class Intake:
         page = self._runtime.frontier.find(self.fingerprint(flight.request))
         return page if page is not None and page < keys.FIRST_VISIT else None
 
-    def _retry(self, flight: Flight, child: Request, runtime: Runtime) -> bool:
-        payload, stored = self._payload(child)
+    def _follow(self, flight: Flight, child: Request) -> bool:
+        """Note what *child* makes of the page it follows from; true where it is for that page again."""
         lease = flight.lease
-        flight.child_outcome = Outcome(
-            Event.RETRIED,
-            flight.status,
-            f"HTTP {flight.status}" if flight.status else "to be retried",
-            payload=payload if stored else None,
-            priority=child.priority,
-            delay=runtime.settings.backoff(lease.page.attempts + 1),
-        )
+        if POSTPONED in child.meta:
+            flight.child_outcome = following.postponed(flight, child)
+            if not lease.is_stored:
+                self.objects.keep(lease.page_id, child, False)
+            return True
+        if not following.is_retry(child, flight):
+            return False
+        payload, stored = self._payload(child)
+        delay = self._runtime.settings.backoff(lease.page.attempts + 1)
+        flight.child_outcome = following.retried(flight, child, payload if stored else None, delay)
         if not (lease.is_stored and stored):
             self.objects.keep(lease.page_id, child, False)
         self._tally["frontier/retries"] += 1
         return True
 
-    def _postponed(self, flight: Flight, child: Request) -> bool:
-        """The page goes back where it was: nothing was fetched, so nothing counts."""
-        meta = child.meta
-        reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
-        delay = float(meta.pop(POSTPONED_FOR, 0.0))
-        flight.child_outcome = Outcome(Event.RETURNED, flight.status, reason, delay=delay, host=host)
-        if not flight.lease.is_stored:
-            self.objects.keep(flight.lease.page_id, child, False)
+    def _lead(self, flight: Flight, child: Request, known: int | None) -> bool:
+        """Note that a flight led to *child*; true when that is the same page once more."""
+        if known is None or known != flight.lease.page_id:
+            flight.child_outcome = following.redirected(child, known)
+            return False
+        payload, stored = self._payload(child)
+        flight.child_outcome = following.redirected_to_itself(payload if stored else None)
         return True
-
-    def _redirected(self, flight: Flight, child: Request, known: int | None) -> bool:
-        """Note that a flight led to *child*; true when that is the same page once more (a cookie, say)."""
-        lease = flight.lease
-        if known is not None and known == lease.page_id:
-            payload, stored = self._payload(child)
-            flight.child_outcome = Outcome(
-                Event.RETRIED, reason="redirected to itself", payload=payload if stored else None
-            )
-            return True
-        flight.child_outcome = Outcome(Event.REDIRECTED, reason=f"led to {child.url[:200]}", target=known)
-        return False
-
-
-def _is_seed(request: Request) -> bool:
-    """Whether *request* comes from ``start()``, or by redirects from there.
-
-    What a callback makes of a seed inherits its meta, but has a depth.
-    """
-    return START in request.meta and "depth" not in request.meta
-
-
-def _is_answer(request: Request, flight: Flight | None) -> bool:
-    """Whether *request* fetches what a form was answered with: its page may be known, the answer is not.
-
-    A login leads to the page one came from, as a rule, which shows another face then.
-    """
-    return (
-        flight is not None
-        and flight.request.method not in ("GET", "HEAD")
-        and request.method == "GET"
-        and _times(request, "redirect_times") > _times(flight.request, "redirect_times")
-    )
-
-
-def _times(request: Request, counter: str) -> int:
-    value = request.meta.get(counter, 0)
-    return value if isinstance(value, int) else 0

@@ -56,6 +56,8 @@ _OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIV
 
 _HEADS = 50  # records without meta that are kept
 _quote = json.encoder.encode_basestring
+# `json.loads` without its three calls and a search for white space
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _BASE_ATTRIBUTES = frozenset(Request.attributes)
 
 
@@ -88,8 +90,13 @@ class Codec:
     def encode(self, request: Request) -> bytes:
         """The record of *request*, empty for a plain one; raise `Unstorable`."""
         try:
-            head = self._head(request)
-            meta = request.meta
+            kept = compat.attributes(request)
+            callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
+            is_rare = body or again or cookies or arguments or flags or method != "GET" or encoding != "utf-8"
+            if is_rare or type(request) is not Request:
+                head = _dump(self._record(request))
+            else:
+                head = self._head(request, callback, errback, headers)
             if not meta:
                 return head
             if not _OURS.isdisjoint(meta):
@@ -99,23 +106,13 @@ class Codec:
         except RecursionError:
             raise Unstorable("it holds data without end, or nested too deeply") from None
 
-    def _head(self, request: Request) -> bytes:
-        """The record without ``meta``: the same for most links of a page, so the last ones are kept."""
-        headers = request.headers
-        if (
-            type(request) is not Request
-            or request.method != "GET"
-            or request.body
-            or request.dont_filter
-            or request.encoding != "utf-8"
-            or len(headers) > 1
-            or any(compat.rare_attributes(request))
-        ):
+    def _head(self, request: Request, callback: Any, errback: Any, headers: Headers | None) -> bytes:
+        """The record of a plain GET without ``meta``: the same for most links of a page, so the last ones are
+        kept."""
+        referer = dict.get(headers, b"Referer", ()) if headers else ()
+        if headers and not len(headers) == len(referer) == 1:
             return _dump(self._record(request))
-        referer = dict.get(headers, b"Referer", ())
-        if len(referer) != len(headers):
-            return _dump(self._record(request))
-        key = request.callback, request.errback, *referer
+        key = callback, errback, *referer
         head = self._heads.get(key)
         if head is None:
             if len(self._heads) >= _HEADS:
@@ -124,9 +121,7 @@ class Codec:
         return head
 
     def _plain_head(self, request: Request, referer: Sequence[bytes]) -> bytes:
-        """``_dump(self._record(request))`` of a request with callbacks and no header but ``Referer``."""
-        if len(referer) > 1:
-            return _dump(self._record(request))
+        """``_dump(self._record(request))`` of a request with callbacks and no header but one ``Referer``."""
         parts = []
         if request.callback is not None:
             parts.append(f'"callback":{_quote(self._name_of(request.callback))}')
@@ -160,9 +155,10 @@ class Codec:
         try:
             if not payload:
                 return _request(url, priority, {})
-            record = json.loads(payload.decode("utf-8", "surrogatepass"))
-            if not isinstance(record, dict):
-                raise ValueError(f"expected an object, found {type(record).__name__}")
+            text = payload.decode("utf-8", "surrogatepass")
+            record, end = _scan(text, 0)
+            if end != len(text) or not isinstance(record, dict):
+                raise ValueError(f"expected an object and no more, found {type(record).__name__}")
             return self._build(url, priority, record, TAGGED in payload)
         except Unreadable:
             raise
@@ -337,10 +333,13 @@ def plain_fingerprint(url: str) -> bytes | None:
 
 def plain_identity(url: str) -> tuple[bytes, str] | None:
     """`plain_fingerprint` of *url*, and its host."""
-    parts = _plain_parts(url)
-    if parts is None:
+    match = _PLAIN_URL(url)
+    if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
         return None
-    origin, path, query, host = parts
+    origin, path, query = match.groups()
+    host = _plain_host(origin)
+    if not host:
+        return None
     canonical = origin + (path or "/")
     if query:
         if "&" in query:

@@ -28,6 +28,8 @@ from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
 from .runtime import Runtime
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
@@ -58,6 +60,7 @@ class FrontierScheduler(BaseScheduler):
         self._tally = self._notes.tally
         self._flights = Flights(crawler, self._left, self._ended)
         self._intake: Intake | None = None
+        self._enqueue: Callable[[Request], bool] = _refuse  # until the frontier is open, and once it is not
         self._timer: Any = None
         self._timer_at = float("inf")
         self._waits_until = 0.0  # as the log said
@@ -88,9 +91,7 @@ class FrontierScheduler(BaseScheduler):
     def enqueue_request(self, request: Request) -> bool:
         """Take *request* in; False for what is known already or cannot be stored."""
         try:
-            if self._intake is None or self.runtime is None or self._error is not None:
-                return False
-            return self._intake.enqueue(request)
+            return self._enqueue(request)
         except Exception as error:
             self._failed(error)
             return False
@@ -129,7 +130,7 @@ class FrontierScheduler(BaseScheduler):
             return
         self._report()
         self._say_what_is_left(runtime, reason)
-        self.runtime = None
+        self.runtime, self._enqueue = None, _refuse
         try:
             runtime.close()
         except FrontierError as error:
@@ -157,6 +158,7 @@ class FrontierScheduler(BaseScheduler):
         while not frontier.load(runtime.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:
             pass
         self._say_how_it_begins(runtime)
+        self._enqueue = self._intake.enqueue
         compat.steady_downloader(crawler)
         if self._flights.watch():
             self._sweeper = compat.create_looping_call(self._sweep)
@@ -179,7 +181,7 @@ class FrontierScheduler(BaseScheduler):
         """Close the spider because the frontier cannot be used, with exit code 1; said once."""
         if self._error is not None:
             return
-        self._error = error
+        self._error, self._enqueue = error, _refuse
         logger.error("%s", error, extra={"spider": self.spider})
         compat.fail(self.crawler)
         engine = compat.engine_of(self.crawler)
@@ -279,7 +281,7 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None:
             return
         try:
-            outcome, now = verdict(flight, compat.is_closing(self.crawler)), runtime.clock()
+            outcome, now = verdict(flight, self._is_closing), runtime.clock()
             if flight.led_to is not None and outcome.target is None:
                 target = runtime.frontier.find(runtime.fingerprint(flight.led_to))
                 outcome = outcome._replace(target=target)
@@ -292,6 +294,9 @@ class FrontierScheduler(BaseScheduler):
                 self._tally["frontier/late"] += 1
         except Exception as error:
             self._failed(error)
+
+    def _is_closing(self) -> bool:
+        return compat.is_closing(self.crawler)
 
     def _sweep(self) -> None:
         """Release what left the engine unseen, write, report. Runs every `SWEEP_INTERVAL` seconds."""
@@ -368,6 +373,10 @@ class FrontierScheduler(BaseScheduler):
             self.runtime.gate.report()
         if self.crawler.stats is not None and self.runtime is not None:
             self._notes.report(self.crawler.stats, self.runtime.frontier)
+
+
+def _refuse(request: Request) -> bool:
+    return False
 
 
 def _left(left: Left) -> str:

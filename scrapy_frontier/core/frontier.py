@@ -46,9 +46,9 @@ class Frontier(Sites):
 
         Commits what was discovered before. None is O(1) while no host is ready.
         """
-        self._journal.check()
-        self.commit()
-        if not self._journal.seen.is_complete:
+        journal = self._journal
+        journal.commit()
+        if not journal.seen.is_complete:
             self._learn()
         if self._next_waiting is not None and self._next_waiting <= now:
             self._wake(now)
@@ -93,7 +93,8 @@ class Frontier(Sites):
             self._budgets.freed(host)
             self._forget_if_idle(host, now)
         else:
-            self._budgets.note(host)
+            if host.tally is not None:
+                self._budgets.note(host)
             self._hosts.leased(host, now)
         return lease
 
@@ -193,33 +194,39 @@ class Frontier(Sites):
         read or led to another, in place of those it had (None: not known); *page_id* says whose they are
         where the lease was for a further visit.
         """
-        self._journal.check()
+        if self._journal.failure is not None:
+            self._journal.check()
         lease = self._leases.get(lease_id)
         if lease is None:
             return None
         page = self._after(lease.page, outcome, now)
-        queue = self._host(outcome.host or lease.host)
+        journal, state = self._journal, page.state
+        queue = self._host(outcome.host) if outcome.host else None  # may commit, so before rows are staged
         self.left(lease_id, now)
         self._leases.end(lease_id)
         host = self._host(lease.host)
-        self._journal.touch(host)
         if lease.is_stored:
-            self._journal.unqueue(host, lease.rank)
-        if page.state is State.QUEUED:
+            journal.unqueue(host, lease.rank)
+        else:
+            journal.touch(host)
+        if state is State.QUEUED:
             if outcome.host:
                 page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
-            self._queue_again(lease, page, queue, now + outcome.delay, now)
+            self._queue_again(lease, page, queue or host, now + outcome.delay, now)
         elif lease.is_stored or lease.fingerprint is not None:
             node = self._write_ending(lease, page, host)
-            self._write_links(node if node < keys.FIRST_VISIT else page_id, page.state, links)
-        self._budgets.freed(host)
-        self._forget_if_idle(host, now)
-        self.counts.attempts += outcome.event is not Event.RETURNED
-        if page.state is not State.QUEUED:
+            self._write_links(node if node < keys.FIRST_VISIT else page_id, state, links)
+        if host.tally is not None or self._budgets.units:
+            self._budgets.freed(host)
+        if not host.queued:
+            self._forget_if_idle(host, now)
+        journal.counts.attempts += outcome.event is not Event.RETURNED
+        if state is not State.QUEUED:
             self._alone_since = None
-        self.commit()
-        self._place_moved(now)
-        return page.state
+        journal.commit()
+        if self.rescoring is not None:
+            self._place_moved(now)
+        return state
 
     def _write_links(self, page_id: int | None, state: State, links: Iterable[Edge] | None) -> None:
         """The links of a page that ended are known, or it has none; its score goes to their targets."""

@@ -261,10 +261,6 @@ class Host:
                 return index
         return 0
 
-    def ended(self, rank: bytes) -> None:
-        """The lease of *rank* ended and its row is gone."""
-        self.leased -= {rank}
-
     def rekey(self, old: bytes, new: bytes) -> bool:
         """The row of a queued page moved from rank *old* to *new*; whether the head is another now, or not
         known any more."""
@@ -350,7 +346,8 @@ class Hosts:
 
     def best(self, now: float) -> Host | None:
         """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
-        self._warm_up(now)
+        if self._cooling and self._cooling[0][0] <= now:
+            self._warm_up(now)
         return self._turns.best()
 
     def _warm_up(self, now: float) -> None:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from .store import Store
 
 
+_QUEUED = int(State.QUEUED)  # an `IntEnum` takes longer as an index
+
+
 class Journal:
     """Collects rows until `commit` writes them as one atomic batch.
 
@@ -30,7 +33,7 @@ class Journal:
         self._store = store
         self._batch = store.batch()
         self._touched: set[Host] = set()
-        self._failure: FrontierError | None = None
+        self.failure: FrontierError | None = None
         self.is_open = False
         self.withheld = 0  # queued pages of blocked hosts in memory
         self.fresh: dict[bytes, int] = {}
@@ -56,8 +59,8 @@ class Journal:
 
     def check(self) -> None:
         """Raise what the last write raised, if it failed."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
 
     def new_page(self, fingerprint: bytes) -> int:
         """A new page id, and the index row that leads from *fingerprint* to it."""
@@ -108,10 +111,31 @@ class Journal:
         self._touched.add(host)
         self.is_open = True
 
+    def queue_page(self, page_id: int, fingerprint: bytes, record: bytes, host: Host, rank: bytes) -> None:
+        """`new_page`, whose id is the next one, its *record*, and `queue`."""
+        counts, put, name = self.counts, self.put, page_id.to_bytes(keys.ID_BYTES, "big")
+        counts.next_page = page_id + 1
+        counts.states[_QUEUED] += 1
+        self.fresh[fingerprint] = page_id
+        self.seen.add(fingerprint)
+        put(keys.INDEX + fingerprint, name)
+        put(keys.PAGE + name, record)
+        put(host.prefix + rank, b"")
+        host.queued += 1
+        if host.is_blocked:
+            self.withheld += 1
+        self._touched.add(host)
+        self.is_open = True
+
     def unqueue(self, host: Host, rank: bytes) -> None:
         self.delete(host.prefix + rank)
-        host.ended(rank)
-        self.count_queued(host, -1)
+        host.leased -= {rank}
+        host.queued -= 1
+        self.counts.states[_QUEUED] -= 1
+        if host.is_blocked:
+            self.withheld -= 1
+        self._touched.add(host)
+        self.is_open = True
 
     def count_queued(self, host: Host, change: int) -> None:
         host.queued += change
@@ -136,7 +160,8 @@ class Journal:
             host.done += change
             if state is State.EXCLUDED:
                 host.excluded += change
-        self.touch(host)
+        self._touched.add(host)
+        self.is_open = True
 
     def count_deferred(self, host: Host, change: int) -> None:
         self.counts.states[State.SEEN] += change
@@ -167,12 +192,14 @@ class Journal:
 
         Raises `FrontierUnwritable`, from then on always, so that nothing is written behind a broken log.
         """
+        if self.failure is not None:
+            raise self.failure
         if not self.is_open:
             return
-        self.check()
         put = self.put
         for host in self._touched:
-            self._count_host(host)
+            if not host.is_kept:
+                self._count_host(host)
             row = records.pack_host(
                 host.queued,
                 host.done,
@@ -187,7 +214,7 @@ class Journal:
         try:
             self._store.write(self._batch)
         except FrontierError as error:
-            self._failure = error
+            self.failure = error
             raise
         self._batch.clear()
         self._touched.clear()
@@ -208,7 +235,7 @@ class Journal:
 
     def end_run(self) -> None:
         """Commit, mark the end as clean, and leave LevelDB no log to replay."""
-        if self._failure is None:
+        if self.failure is None:
             self.put(keys.CLEAN, b"")
             self.is_open = True
             self.commit()

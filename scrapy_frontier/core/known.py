@@ -21,7 +21,7 @@ from .journal import Journal
 from .leases import Leases
 from .lifecycle import State
 from .link import NEUTRAL
-from .orders import Orders, all_orders
+from .orders import all_orders
 from .records import Counts, HostRow, Page
 from .temperature import Rates, TemperedHosts
 from .troubles import Troubles
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .traps import TrapLimits
 
 UNLIMITED = Politeness(0.0, 8)
-_NO_ORDERS = Orders()
+_NOTHING = HostRow()  # is known of a host
 _COOLDOWN = Rule()
 _PACE = delays.Pace()
 _LEARN_LIMIT = 400  # fingerprints of earlier runs that one lease looks up, 0.3 ms
@@ -103,6 +103,8 @@ class Known:
         self._opened_at = now
         self._to_load: bytes | None = b""
         self._is_spilling = False
+        self.is_loaded = False  # see `load`
+        self.is_head = False  # the page that was discovered last is the first of its host
         self._alone_since: float | None = None  # only hosts that are shut are left; see `ends_at`
         first = next(store.scan(keys.WAITING, limit=1), None)
         self._next_waiting = keys.waiting_time(first[0]) if first else None
@@ -135,12 +137,6 @@ class Known:
     def hosts(self) -> int:
         """Hosts in memory: those with queued pages, with requests under way, or still cooling."""
         return len(self._hosts)
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether every host with queued pages is in memory, and the scorer's memory back; see `load`."""
-        is_there = self._to_load is None and self._deferral.is_loaded
-        return is_there and (self.rescoring is None or self.rescoring.is_loaded)
 
     @property
     def is_refilling(self) -> bool:
@@ -190,11 +186,11 @@ class Known:
 
     def find(self, fingerprint: bytes) -> int | None:
         """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
-        found = self._find(fingerprint)
+        found = self.look_up(fingerprint)
         return ~found if found is not None and found < 0 else found
 
-    def _find(self, fingerprint: bytes) -> int | None:
-        """The same, but ``~id`` for a page that may be only seen."""
+    def look_up(self, fingerprint: bytes) -> int | None:
+        """`find`, but ``~id`` for a page that may be only seen."""
         found = self._journal.fresh.get(fingerprint)
         if found is None and self._unstored_ids:
             found = self._unstored_ids.get(fingerprint)
@@ -220,11 +216,23 @@ class Known:
         loaded wait their turn. Then what the scorer knew comes back, in as many calls again, 1 us a queued
         page; links of pages that end meanwhile count when it is there.
         """
-        if self._to_load is None:
-            if not self._deferral.is_loaded:
-                self._deferral.load(limit, self._host_of_unit)
-                return self.is_loaded
-            return self._load_scores(now, 10 * limit)
+        if self._to_load is not None:
+            self._load_hosts(now, limit)
+        elif not self._deferral.is_loaded:
+            self._deferral.load(limit, self._host_of_unit)
+        elif self.rescoring is not None and not self.rescoring.is_loaded:
+            self.rescoring.load(10 * limit)
+            self.commit()
+            self._place_moved(now)
+        self.is_loaded = (
+            self._to_load is None
+            and self._deferral.is_loaded
+            and (self.rescoring is None or self.rescoring.is_loaded)
+        )
+        return self.is_loaded
+
+    def _load_hosts(self, now: float, limit: int) -> None:
+        assert self._to_load is not None
         self.commit()
         rows = list(self._store.scan(keys.HOST, after=self._to_load, limit=limit))
         for key, value in rows:
@@ -240,24 +248,15 @@ class Known:
                     self._hosts.was_visited(name, min(row.visited, self._opened_at), now)
         if len(rows) == limit:
             self._to_load = rows[-1][0][1:]
-            return False
-        self._to_load = None
-        self._budgets.counted()
-        self._deferral.load(limit, self._host_of_unit)
-        return self.is_loaded
+        else:
+            self._to_load = None
+            self._budgets.counted()
+            self._deferral.load(limit, self._host_of_unit)
 
     def _host_of_unit(self, unit: str) -> Host | HostRow | None:
         host = self._hosts.by_name.get(unit)
         stored = self._store.get(keys.host_key(unit)) if host is None else None
         return host if stored is None else self._host_row(unit, stored)
-
-    def _load_scores(self, now: float, limit: int) -> bool:
-        if self.rescoring is None or self.rescoring.is_loaded:
-            return True
-        is_loaded = self.rescoring.load(limit)
-        self.commit()
-        self._place_moved(now)
-        return is_loaded
 
     def _host(self, name: str) -> Host:
         """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
@@ -268,7 +267,7 @@ class Known:
             key = keys.host_key(name)
             is_new = self._to_load is None and self._journal.seen.is_new(key)
             stored = None if is_new else self._store.get(key)
-            host = self._load_host(name, self._host_row(name, stored) if stored else HostRow())
+            host = self._load_host(name, self._host_row(name, stored) if stored else _NOTHING)
             host.is_kept = stored is not None
         return host
 
@@ -282,23 +281,23 @@ class Known:
     def _load_host(self, name: str, row: HostRow) -> Host:
         # After a kill a host may have been visited up to the moment we started without its row saying so;
         # and a clock that was set back must not silence it for longer than its delay.
-        is_visit_assumed = not self.was_clean and row != HostRow()
+        is_known = row != _NOTHING
+        is_visit_assumed = is_known and not self.was_clean
         if row.visited <= self._opened_at:
             self._hosts.was_visited(name, row.visited, self._opened_at)
         if row.visited > self._opened_at or is_visit_assumed:
             row = row._replace(visited=self._opened_at)
-        politeness = self._politeness.get(name, self._default_politeness)
-        orders = self._orders.get(name, _NO_ORDERS)
-        host = Host(name, row, politeness)
+        host = Host(name, row, self._politeness.get(name, self._default_politeness))
         self._budgets.enter(host, row)
-        if orders.delay is not None:
+        orders = self._orders.get(name)
+        if orders is not None and orders.delay is not None:
             host.ask(delays.OPERATOR, orders.delay)
         if row.response_time and self._pace.factor:
             host.ask(delays.RESPONSE_TIME, self._pace.delay(row.response_time))
-        if row != HostRow():
+        if is_known:
             self._troubles.recall(host, self._opened_at)
-        host.reset_clock()
-        if orders.blocked is not None:
+            host.reset_clock()
+        if orders is not None and orders.blocked is not None:
             host.is_blocked = True
             self._journal.withheld += row.queued
         self._hosts.by_name[name] = host

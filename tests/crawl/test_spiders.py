@@ -154,3 +154,26 @@ def test_a_frontier_of_another_spider_is_named(web: Web, run: Callable[..., Craw
         "These are requests of spider 'rules'. Unless it was renamed to 'other'"
         in run(OtherSpider, brief, url=url).log
     )
+
+
+class PartsSpider(Spider):
+    """Follows all links of the first page, each by itself."""
+
+    name = "parts"
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.start_urls = [url]
+
+    def parse(self, response: Response) -> Iterator[Request]:
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+
+def test_parts_of_a_page_are_one_page_also_for_the_next_run(web: Web, run: Callable[..., Crawl]) -> None:
+    url = web.link("/", "/a", "/a#one", "/b#top", "/a#two", "/b", "/#end")
+    crawl = run(PartsSpider, {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, url=url)
+    assert crawl.stats["scheduler/enqueued/disk"] == 3
+    assert crawl.stats["dupefilter/filtered"] == 4
+    run(PartsSpider, url=url)
+    assert sorted(web.paths()) == ["/", "/a", "/b"]
