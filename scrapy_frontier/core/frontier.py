@@ -194,8 +194,7 @@ class Frontier(Sites):
         read or led to another, in place of those it had (None: not known); *page_id* says whose they are
         where the lease was for a further visit.
         """
-        if self._journal.failure is not None:
-            self._journal.check()
+        self._journal.check()
         lease = self._leases.get(lease_id)
         if lease is None:
             return None
