@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import signals
 
 from .. import compat
+from ..core.errors import FrontierError, FrontierUnwritable
 from ..runtime import runtime_of
 
 if TYPE_CHECKING:
@@ -84,8 +85,8 @@ class RankingExtension:
         try:
             if self._run is None:
                 self._start_if_due()
-        except Exception:  # a looping call that raises is never called again
-            self._failed()
+        except Exception as error:  # a looping call that raises is never called again
+            self._failed(error)
 
     def _start_if_due(self) -> None:
         runtime = runtime_of(self._crawler)
@@ -125,19 +126,22 @@ class RankingExtension:
                     compat.call_later(pause, self._slice)
                     return
             pause = REST * (run.spent + run.spent_in_thread)
-        except Exception:
-            self._failed()
+        except Exception as error:
+            self._failed(error)
             pause = AFTER_FAILURE
         self._not_before = time.monotonic() + pause
         run.stop()
         self._run = None
 
-    def _failed(self) -> None:
-        logger.error(
-            "The ranking failed: see scrapy frontier check",
-            exc_info=True,
-            extra={"spider": self._crawler.spider},
-        )
+    def _failed(self, error: Exception) -> None:
+        if isinstance(error, FrontierUnwritable):  # the scheduler meets it too, says so and closes the spider
+            compat.wake(self._crawler)
+            return
+        spider = {"spider": self._crawler.spider}
+        if isinstance(error, FrontierError):
+            logger.error("The ranking failed: %s", error, extra=spider)
+        else:
+            logger.error("The ranking failed: see scrapy frontier check", exc_info=error, extra=spider)
         if self._crawler.stats is not None:
             self._crawler.stats.inc_value("frontier/errors")
 

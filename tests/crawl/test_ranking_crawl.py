@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import random
+import resource
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,7 +24,6 @@ from scrapy_frontier.extensions import ranking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from conftest import Crawl
     from scrapy.http import Response
@@ -254,6 +255,15 @@ class RestlessSpider(FollowSpider):
         ranking.REST = 0
 
 
+def tangled_web(web: Web) -> tuple[str, list[str]]:
+    """A seed that links many pages, which link some of each other; and their paths."""
+    chance = random.Random(3)
+    every = [f"/{number}" for number in range(MANY * 4)]
+    for path in every:
+        web.link(path, *chance.choices(every, k=5))
+    return web.link("/", *every), every
+
+
 class Lazy(PageRank):
     """Ranks as soon as it knows many pages, takes a while with every step of rows that move, and says so."""
 
@@ -267,16 +277,44 @@ class Lazy(PageRank):
         return super().told(nodes)
 
 
+class Filling(PageRank):
+    """Ranks as soon as it knows many pages; as soon as rows move, no file may grow, as on a full disk."""
+
+    @property
+    def needs_ranking(self) -> bool:  # type: ignore[override]
+        return self.known > MANY * 3
+
+    def told(self, nodes: Any) -> Any:
+        most = max(file.stat().st_size for file in Path("frontier/leveldb").glob("*.log"))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        return super().told(nodes)
+
+
+def test_a_disk_that_is_full_when_rows_move_is_told_in_one_line(
+    web: Web, start: Callable[..., Crawl]
+) -> None:
+    """The ranking meets it first; the crawl stops, and goes on once there is space."""
+    seed, every = tangled_web(web)
+    settings = {**ADDON, "LOG_LEVEL": "INFO", "CONCURRENT_REQUESTS": 4}
+    first = start(
+        FollowSpider, {**settings, "FRONTIER_SCORER": "test_ranking_crawl.Filling"}, start_urls=[seed]
+    ).wait()
+    assert first.reason == "frontier_unwritable"
+    errors = [line for line in first.log.splitlines() if "] ERROR: " in line]
+    assert len(errors) == 1, first.log
+    assert "start the same crawl again" in errors[0]
+    assert "Traceback" not in first.log
+    again = start(FollowSpider, {**settings, "FRONTIER_SCORER": "pagerank"}, start_urls=[seed]).wait()
+    assert again.reason == "finished"
+    assert set(web.paths()) == {"/", *every}
+
+
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT])
 def test_an_end_while_rows_move_leaves_nothing_half_done(
     web: Web, start: Callable[..., Crawl], tmp_path: Path, end: signal.Signals
 ) -> None:
     """Some rows stand where the ranking wants them and others do not; each stands in one place."""
-    chance = random.Random(3)
-    every = [f"/{number}" for number in range(MANY * 4)]
-    for path in every:
-        web.link(path, *chance.choices(every, k=5))
-    seed = web.link("/", *every)
+    seed, every = tangled_web(web)
     settings = {**ADDON, "FRONTIER_SCORER": "test_ranking_crawl.Lazy", "CONCURRENT_REQUESTS": 4}
     crawl = start(FollowSpider, settings, start_urls=[seed])
     crawl.wait_for("rows move", times=2).kill(end)
