@@ -21,6 +21,7 @@ from twisted.internet.defer import DeferredLock
 
 from .. import compat
 from ..core import listings
+from ..core.errors import FrontierUnwritable
 from ..core.hosts import host_of
 from ..core.leases import Outcome
 from ..core.lifecycle import Event
@@ -147,6 +148,8 @@ class SitemapsMiddleware:
         try:
             reading = Reading(self.crawler, runtime, request, response, errand)
             await reading.run()
+        except FrontierUnwritable as error:  # the scheduler meets it too, says so and closes the spider
+            raise IgnoreRequest(str(error)) from error
         finally:
             self._lock.release()
         if reading.kind is Kind.UNKNOWN:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import resource
 import signal
 import time
 from collections import Counter
@@ -524,3 +525,33 @@ def test_sigkill_in_the_middle_of_a_sitemap_loses_no_page(
     assert counts["/sitemap.xml"] == 2
     repeated = {path for path, number in counts.items() if number > 1}
     assert repeated <= {visit.path for visit in web.visits[:seen][-at_once:]} | {"/sitemap.xml", "/"}
+
+
+class FullSpider(TickingSpider):
+    """No file may grow, as on a full disk, as soon as a hundred entries of a sitemap are queued."""
+
+    name = "full"
+
+    def tick(self) -> None:
+        assert self.crawler.stats
+        if self.crawler.stats.get_value("frontier/sitemaps/new", 0) >= 100:
+            most = max(file.stat().st_size for file in Path("frontier/leveldb").glob("*.log"))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_sitemap_is_told_in_one_line(
+    web: Web, start: Callable[..., Crawl]
+) -> None:
+    """The crawl stops, and misses nothing once there is space."""
+    urls = [web.url(f"/{number}") for number in range(600)]
+    web.on("/sitemap.xml", body=urlset(*urls, note="x" * 2_000))
+    settings = {**ON, "LOG_LEVEL": "INFO", "CONCURRENT_REQUESTS": 8}
+    first = start(FullSpider, settings, start_urls=[web.url("/")]).wait()
+    assert first.reason == "frontier_unwritable"
+    errors = [line for line in first.log.splitlines() if "] ERROR: " in line]
+    assert len(errors) == 1, first.log
+    assert "start the same crawl again" in errors[0]
+    assert "Traceback" not in first.log
+    last = start(SiteSpider, settings, start_urls=[web.url("/")]).wait()
+    assert last.reason == "finished"
+    assert set(web.paths()) >= {"/", *(f"/{number}" for number in range(600))}
