@@ -293,9 +293,12 @@ class Filling(PageRank):
 def test_a_disk_that_is_full_when_rows_move_is_told_in_one_line(
     web: Web, start: Callable[..., Crawl]
 ) -> None:
-    """The ranking meets it first; the crawl stops, and goes on once there is space."""
+    """The ranking meets it first; the crawl stops, and goes on once there is space.
+
+    Its log is a file too, and has to stay small.
+    """
     seed, every = tangled_web(web)
-    settings = {**ADDON, "LOG_LEVEL": "INFO", "CONCURRENT_REQUESTS": 4}
+    settings = {**ADDON, "LOG_LEVEL": "ERROR", "CONCURRENT_REQUESTS": 4}
     first = start(
         FollowSpider, {**settings, "FRONTIER_SCORER": "test_ranking_crawl.Filling"}, start_urls=[seed]
     ).wait()
