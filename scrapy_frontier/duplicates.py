@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
+from .core.errors import FrontierUnwritable
 from .core.hosts import host_of
 from .requests import AUTO_SLOT, DUPLICATE, SLOT
 from .runtime import runtime_of
@@ -49,7 +50,10 @@ class DuplicatesMiddleware(BaseSpiderMiddleware):
         if page_id is None:
             return
         digest = blake2b(response.body, digest_size=_DIGEST_BYTES).digest()
-        other = runtime.frontier.same_content(page_id, _host_of(request), digest)
+        try:
+            other = runtime.frontier.same_content(page_id, _host_of(request), digest)
+        except FrontierUnwritable:  # the scheduler meets it too, says so and closes the spider
+            return
         if other is not None:
             request.meta[DUPLICATE] = other.url
             if self.crawler.stats is not None:

@@ -17,6 +17,7 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from . import compat
+from .core.errors import FrontierUnwritable
 from .core.hosts import host_of
 from .core.robots_answers import Verdict
 from .core.robots_copy import Copy, Standing, is_current, learnt, standing
@@ -357,9 +358,11 @@ class Gate:
             else:
                 found = self._read(copy, authority, agent)
             self._remember((authority, agent), found, copy)
-        except Exception:
-            count(self._crawler, "frontier/errors")
-            logger.error("robots.txt of %s", authority, exc_info=True, extra={"spider": self._crawler.spider})
+        except Exception as error:
+            if not isinstance(error, FrontierUnwritable):  # which the scheduler meets too, and says
+                count(self._crawler, "frontier/errors")
+                extra = {"spider": self._crawler.spider}
+                logger.error("robots.txt of %s", authority, exc_info=True, extra=extra)
             copy = learnt(copy, None, self.clock())
             self._remember((authority, agent), self._read(copy, authority, agent), copy)
         finally:

@@ -8,6 +8,7 @@ durable before the sitemap itself is done.
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -86,7 +87,8 @@ class SitemapsMiddleware:
             parts = urlparse_cached(request)
             site = parts.scheme, parts.netloc
             if site not in self._met:
-                self._contact(request.url)
+                with _told_by_scheduler():
+                    self._contact(request.url)
                 if len(self._met) >= MET:
                     self._met.clear()
                 self._met.add(site)
@@ -139,6 +141,11 @@ class SitemapsMiddleware:
         runtime = runtime_of(self.crawler)
         if SITEMAP not in request.meta or runtime is None:
             return response
+        with _told_by_scheduler():
+            return await self._arrived(runtime, request, response)
+
+    async def _arrived(self, runtime: Runtime, request: Request, response: Response) -> Response:
+        """Read a sitemap. Raises `Consumed` unless the response is none and came from elsewhere."""
         errand = Errand.from_meta(request.meta[SITEMAP], request.url)
         if not 200 <= response.status < 300:
             self._try_next_guess(runtime, errand)
@@ -148,8 +155,6 @@ class SitemapsMiddleware:
         try:
             reading = Reading(self.crawler, runtime, request, response, errand)
             await reading.run()
-        except FrontierUnwritable as error:  # the scheduler meets it too, says so and closes the spider
-            raise IgnoreRequest(str(error)) from error
         finally:
             self._lock.release()
         if reading.kind is Kind.UNKNOWN:
@@ -291,6 +296,16 @@ class Scope:
     def report(self) -> None:
         if self._dropped and self._crawler.stats is not None:
             self._crawler.stats.inc_value("offsite/filtered", self._dropped)
+
+
+@contextmanager
+def _told_by_scheduler() -> Iterator[None]:
+    """Ignore the request where the frontier cannot be written: the scheduler meets it too, says so and closes
+    the spider."""
+    try:
+        yield
+    except FrontierUnwritable as error:
+        raise IgnoreRequest(str(error)) from error
 
 
 def _intake(runtime: Runtime) -> Intake:

@@ -225,18 +225,34 @@ class TinyDiskSpider(LinkSpider):
             yield request
 
 
-def test_full_disk(web: Web, start: Run) -> None:
-    """The crawl stops with one clear line, and goes on where it stopped once there is space."""
-    urls = [web.url(f"/{number}/{'x' * 1000}") for number in range(300)]
+EVERYTHING = {
+    "ADDONS": {"scrapy_frontier.Addon": 500},
+    "SCHEDULER": None,
+    "FRONTIER_DUPLICATES": "stop",
+    "FRONTIER_SITEMAPS": True,
+}
+
+
+@pytest.mark.parametrize("settings", [{}, EVERYTHING], ids=["scheduler", "everything"])
+def test_full_disk(web: Web, start: Run, settings: dict[str, Any]) -> None:
+    """The crawl stops with one clear line, whatever meets the full disk first and whatever comes in after. It
+    goes on where it stopped once there is space."""
+    urls = []
+    for number in range(300):
+        path, host = f"/{number}/{'x' * 1000}", number % 6
+        urls.append(web.on(path, host=host, body=f"page {number}", delay=0.02))
+    for host in range(1, 6):
+        web.on("/robots.txt", host=host, status=404, delay=0.2 * host)
     for page in range(6):
         web.link(f"/{page}", *urls[page::6], web.url(f"/{page + 1}"))
-    first = start(TinyDiskSpider, {"LOG_LEVEL": "INFO"}, start_urls=[web.url("/0")], most=150_000).wait()
+    settings = {**settings, "LOG_LEVEL": "INFO"}
+    first = start(TinyDiskSpider, settings, start_urls=[web.url("/0")], most=150_000).wait()
     assert_closed(first, "frontier_unwritable", "space", "start the same crawl again")
     seen = len(web.visits)
     assert seen < 250
-    second = start(LinkSpider, {"LOG_LEVEL": "INFO"}, start_urls=[web.url("/0")]).wait()
+    second = start(LinkSpider, settings, start_urls=[web.url("/0")]).wait()
     assert second.reason == "finished"
-    counts = Counter(web.paths())
+    counts = Counter(path for path in web.paths() if path.lstrip("/")[0].isdigit())
     assert len(counts) == 307
     assert counts.total() - 307 <= 16
 

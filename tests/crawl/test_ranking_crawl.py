@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import random
-import resource
 import signal
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import disk
 import pytest
 from scrapy import Spider
 from server import Answer
@@ -24,6 +23,7 @@ from scrapy_frontier.extensions import ranking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from conftest import Crawl
     from scrapy.http import Response
@@ -278,25 +278,21 @@ class Lazy(PageRank):
 
 
 class Filling(PageRank):
-    """Ranks as soon as it knows many pages; as soon as rows move, no file may grow, as on a full disk."""
+    """Ranks as soon as it knows many pages; as soon as rows move, the disk is full."""
 
     @property
     def needs_ranking(self) -> bool:  # type: ignore[override]
         return self.known > MANY * 3
 
     def told(self, nodes: Any) -> Any:
-        most = max(file.stat().st_size for file in Path("frontier/leveldb").glob("*.log"))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        disk.fill()
         return super().told(nodes)
 
 
 def test_a_disk_that_is_full_when_rows_move_is_told_in_one_line(
     web: Web, start: Callable[..., Crawl]
 ) -> None:
-    """The ranking meets it first; the crawl stops, and goes on once there is space.
-
-    Its log is a file too, and has to stay small.
-    """
+    """The ranking meets it first; the crawl stops, and goes on once there is space."""
     seed, every = tangled_web(web)
     settings = {**ADDON, "LOG_LEVEL": "ERROR", "CONCURRENT_REQUESTS": 4}
     first = start(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
-import resource
 import signal
 import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import disk
 from conftest import read_pages
 from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
@@ -528,28 +528,24 @@ def test_sigkill_in_the_middle_of_a_sitemap_loses_no_page(
 
 
 class FullSpider(TickingSpider):
-    """No file may grow, as on a full disk, as soon as a hundred entries of a sitemap are queued."""
+    """The disk is full as soon as a hundred entries of a sitemap are queued."""
 
     name = "full"
 
     def tick(self) -> None:
         assert self.crawler.stats
         if self.crawler.stats.get_value("frontier/sitemaps/new", 0) >= 100:
-            most = max(file.stat().st_size for file in Path("frontier/leveldb").glob("*.log"))
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+            disk.fill()
 
     def closed(self, reason: str) -> None:
         super().closed(reason)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        disk.clear()
 
 
 def test_a_disk_that_is_full_in_the_middle_of_a_sitemap_is_told_in_one_line(
     web: Web, start: Callable[..., Crawl]
 ) -> None:
-    """The crawl stops, and misses nothing once there is space.
-
-    Its log is a file too, and has to stay small.
-    """
+    """The crawl stops, and misses nothing once there is space."""
     paths = [f"/{number}" for number in range(600)]
     web.on("/sitemap.xml", body=urlset(*map(web.url, paths), note="x" * 2_000))
     settings = {**ON, "LOG_LEVEL": "ERROR", "CONCURRENT_REQUESTS": 8}
