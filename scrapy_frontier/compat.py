@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-__all__ = ["call_later", "create_looping_call", "rare_attributes"]
+__all__ = ["call_later", "create_looping_call"]
 
 TURNS = 10  # of the event loop; a page of another host needs seven or so from its socket to its callback
 IDLE = 0.0003  # seconds of a turn in which nothing happened

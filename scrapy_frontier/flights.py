@@ -209,7 +209,7 @@ def may_be_called_again(flight: Flight) -> bool:
     return flight.lease.is_stored and not isinstance(owner, Deferred)
 
 
-def verdict(flight: Flight, is_closing: Callable[[], bool] = lambda: False) -> Outcome:
+def verdict(flight: Flight, is_closing: bool = False) -> Outcome:
     """What becomes of the page.
 
     A request that a middleware put in its place (redirect, retry) decides first, then what the network or a
@@ -236,13 +236,13 @@ def verdict(flight: Flight, is_closing: Callable[[], bool] = lambda: False) -> O
     return Outcome(Event.FETCHED, flight.status, "; ".join(notes))
 
 
-def _after_error(error: BaseException, is_closing: Callable[[], bool]) -> Outcome:
+def _after_error(error: BaseException, is_closing: bool) -> Outcome:
     if isinstance(error, Consumed):
         return error.outcome
     if isinstance(error, IgnoreRequest):
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
         return Outcome(Event.EXCLUDED, reason=reason[:_LONGEST_REASON])
-    if type(error).__name__ == "CancelledError" and is_closing():
+    if type(error).__name__ == "CancelledError" and is_closing:
         return Outcome(Event.RETURNED, reason="cancelled")
     return Outcome(Event.FAILED, reason=describe(error))
 

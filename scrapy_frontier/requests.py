@@ -333,13 +333,10 @@ def plain_fingerprint(url: str) -> bytes | None:
 
 def plain_identity(url: str) -> tuple[bytes, str] | None:
     """`plain_fingerprint` of *url*, and its host."""
-    match = _PLAIN_URL(url)
-    if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
+    parts = _plain_parts(url)
+    if parts is None:
         return None
-    origin, path, query = match.groups()
-    host = _plain_host(origin)
-    if not host:
-        return None
+    origin, path, query, host = parts
     canonical = origin + (path or "/")
     if query:
         if "&" in query:

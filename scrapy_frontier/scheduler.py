@@ -281,7 +281,8 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None:
             return
         try:
-            outcome, now = verdict(flight, self._is_closing), runtime.clock()
+            is_closing = flight.error is not None and compat.is_closing(self.crawler)
+            outcome, now = verdict(flight, is_closing), runtime.clock()
             if flight.led_to is not None and outcome.target is None:
                 target = runtime.frontier.find(runtime.fingerprint(flight.led_to))
                 outcome = outcome._replace(target=target)
@@ -294,9 +295,6 @@ class FrontierScheduler(BaseScheduler):
                 self._tally["frontier/late"] += 1
         except Exception as error:
             self._failed(error)
-
-    def _is_closing(self) -> bool:
-        return compat.is_closing(self.crawler)
 
     def _sweep(self) -> None:
         """Release what left the engine unseen, write, report. Runs every `SWEEP_INTERVAL` seconds."""

@@ -195,7 +195,7 @@ STORIES = {
         "(spider 's' has no method 'old').",
     ),
     "cancelled": Story(
-        verdict(flight(error=CancelledError()), is_closing=lambda: True),
+        verdict(flight(error=CancelledError()), is_closing=True),
         "cancelled",
         "It is queued: it is the next page of a.example, and the host may be visited now.",
     ),
