@@ -19,6 +19,7 @@ class Recent:
         self._before: dict[str, int] = {}
 
     def find(self, url: str) -> int | None:
+        """The page of *url*, which stays for another generation; None where it was not met lately. .2 us."""
         if "#" in url:
             url = url[: url.index("#")]
         found = self.latest.get(url)
@@ -29,6 +30,7 @@ class Recent:
         return found
 
     def put(self, url: str, page_id: int) -> None:
+        """*url* is page *page_id*, or ``~id``; forgets the older generation when the newer one is full."""
         if "#" in url:
             url = url[: url.index("#")]
         self.latest[url] = page_id

@@ -54,7 +54,10 @@ class Discovery(Known):
         now: float,
     ) -> int | None:
         """`discover_one` for an ordinary link on its URL's own host, to a page that `look_up` does not know:
-        the same in fewer steps."""
+        the same in fewer steps, without a `Link`.
+
+        O(log hosts). Raises `FrontierUnwritable` as `commit` does.
+        """
         journal = self._journal
         if len(journal.fresh) >= _MOST_FRESH or journal.failure is not None:
             self._make_room()

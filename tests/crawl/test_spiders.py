@@ -50,10 +50,6 @@ class ItemSpider(Spider):
 
     name = "items"
 
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        self.start_urls = [url]
-
     def parse(self, response: Response) -> Iterator[Any]:
         for number, link in enumerate(response.css("a::attr(href)").getall()):
             book = Book(title=link)
@@ -67,8 +63,8 @@ class ItemSpider(Spider):
 
 def test_items_that_requests_carry_survive_a_restart(web: Web, run: Callable[..., Crawl]) -> None:
     url = web.link("/", *(f"/{number}" for number in range(30)))
-    first = run(ItemSpider, {"CLOSESPIDER_PAGECOUNT": 3, "CONCURRENT_REQUESTS": 1}, url=url)
-    second = run(ItemSpider, url=url)
+    first = run(ItemSpider, {"CLOSESPIDER_PAGECOUNT": 3, "CONCURRENT_REQUESTS": 1}, start_urls=[url])
+    second = run(ItemSpider, start_urls=[url])
     assert len(web.visits) == 31
     assert first.stats.get("item_scraped_count", 0) + second.stats["item_scraped_count"] == 30
 
@@ -131,11 +127,11 @@ def test_the_queue_of_scrapys_own_scheduler_is_named(
     """Who changes the scheduler in the middle of a crawl begins anew, and is told so."""
     url = web.link("/", *(f"/{number}" for number in range(30)))
     job, few = {"JOBDIR": str(tmp_path / "job"), "FRONTIER_DIR": None}, {"CLOSESPIDER_PAGECOUNT": 3}
-    run(ItemSpider, {**job, **few, "SCHEDULER": None, "CONCURRENT_REQUESTS": 1}, url=url)
-    first = run(ItemSpider, {**job, **few}, url=url)
+    run(ItemSpider, {**job, **few, "SCHEDULER": None, "CONCURRENT_REQUESTS": 1}, start_urls=[url])
+    first = run(ItemSpider, {**job, **few}, start_urls=[url])
     assert first.log.count("Scrapy's own scheduler") == 1
     assert "begins anew" in first.log
-    second = run(ItemSpider, job, url=url)
+    second = run(ItemSpider, job, start_urls=[url])
     assert "Scrapy's own scheduler" not in second.log
     assert second.reason == "finished"
 
@@ -161,10 +157,6 @@ class PartsSpider(Spider):
 
     name = "parts"
 
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        self.start_urls = [url]
-
     def parse(self, response: Response) -> Iterator[Request]:
         for link in response.css("a::attr(href)").getall():
             yield response.follow(link)
@@ -172,8 +164,8 @@ class PartsSpider(Spider):
 
 def test_parts_of_a_page_are_one_page_also_for_the_next_run(web: Web, run: Callable[..., Crawl]) -> None:
     url = web.link("/", "/a", "/a#one", "/b#top", "/a#two", "/b", "/#end")
-    crawl = run(PartsSpider, {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, url=url)
+    crawl = run(PartsSpider, {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, start_urls=[url])
     assert crawl.stats["scheduler/enqueued/disk"] == 3
     assert crawl.stats["dupefilter/filtered"] == 4
-    run(PartsSpider, url=url)
+    run(PartsSpider, start_urls=[url])
     assert sorted(web.paths()) == ["/", "/a", "/b"]
