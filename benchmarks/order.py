@@ -10,7 +10,8 @@ reached from them, up to 3 % of its pages. A ranking is made when the known page
                                [--at 0.2] [--curve] [NAME ...]
 
 --rest N: a host rests N pages between two of its own (graphs whose hosts are known). "ratio" is the default
-order's share over the best of breadth first, OPIC cash and PageRank.
+order's share over the best of breadth first, OPIC cash and PageRank. Besides the scorers there are "random",
+"oracle" (best first by the true PageRank) and "told" (the default, which is told it at each ranking).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.mixed import SCORERS, Mixed, make
-from scrapy_frontier.core.ranking import pagerank
+from scrapy_frontier.core.ranking import Ranking, pagerank
 from scrapy_frontier.core.scorer import Scorer
 from scrapy_frontier.core.store import Store
 
@@ -119,6 +120,18 @@ class Oracle(Scorer):
         return float(self.truth[self.crawl.pages[node]])
 
 
+class Told(Mixed):
+    """The default order, told the true PageRank of every page it knows at each ranking."""
+
+    def __init__(self, truth, chance):
+        super().__init__(chance)
+        self.truth, self.crawl = truth, None
+
+    def rank(self, indptr, indices, weights=None, **_):
+        scores = self.truth[self.crawl.pages[: len(indptr) - 1]]
+        return Ranking(scores / scores.sum(), 0, 0.0, 0.0, 0.0, converged=True)
+
+
 def reach(graph, starts):
     pages = len(graph.indptr) - 1
     ones = np.ones(len(graph.indices), np.int32)
@@ -148,11 +161,16 @@ def draws(graph, count, seed=7, numbers=(1, 10)):
 
 
 def crawl(graph, name, truth, starts, limit, rest, dice=0):
-    scorer = Oracle(truth) if name == "oracle" else Random() if name == "random" else make(name)
-    if name == "mixed":
-        scorer = Mixed(random.Random(dice))
+    chance = random.Random(dice)
+    others = {
+        "oracle": lambda: Oracle(truth),
+        "told": lambda: Told(truth, chance),
+        "random": Random,
+        "mixed": lambda: Mixed(chance),
+    }
+    scorer = others[name]() if name in others else make(name)
     run = Crawl(graph, scorer, rest)
-    if name == "oracle":
+    if name in ("oracle", "told"):
         scorer.crawl = run
     return run.run(starts, limit)
 
@@ -173,7 +191,7 @@ def main():
     arguments.add_argument("names", nargs="*")
     options = arguments.parse_args()
     orders = options.orders.split(",")
-    assert all(name in SCORERS or name in ("random", "oracle") for name in orders), orders
+    assert all(name in SCORERS or name in ("random", "oracle", "told") for name in orders), orders
     marks = SHARES if options.curve else (options.at,)
     print(f"{'graph':16}{'at':>5}" + "".join(f"{name:>10}" for name in orders) + "     ratio  seconds")
     ratios = []
