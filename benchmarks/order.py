@@ -121,7 +121,7 @@ class Oracle(Scorer):
 
 
 class Told(Mixed):
-    """The default order, told the true PageRank of every page it knows at each ranking."""
+    """The default order, told the true PageRank of every page it knows at each ranking by *crawl*."""
 
     def __init__(self, truth, chance):
         super().__init__(chance)
@@ -130,6 +130,14 @@ class Told(Mixed):
     def rank(self, indptr, indices, weights=None, **_):
         scores = self.truth[self.crawl.pages[: len(indptr) - 1]]
         return Ranking(scores / scores.sum(), 0, 0.0, 0.0, 0.0, converged=True)
+
+
+OTHERS = {  # from true PageRank and dice
+    "oracle": lambda truth, _: Oracle(truth),
+    "told": Told,
+    "random": lambda *_: Random(),
+    "mixed": lambda _, chance: Mixed(chance),
+}
 
 
 def reach(graph, starts):
@@ -161,17 +169,9 @@ def draws(graph, count, seed=7, numbers=(1, 10)):
 
 
 def crawl(graph, name, truth, starts, limit, rest, dice=0):
-    chance = random.Random(dice)
-    others = {
-        "oracle": lambda: Oracle(truth),
-        "told": lambda: Told(truth, chance),
-        "random": Random,
-        "mixed": lambda: Mixed(chance),
-    }
-    scorer = others[name]() if name in others else make(name)
+    scorer = OTHERS[name](truth, random.Random(dice)) if name in OTHERS else make(name)
     run = Crawl(graph, scorer, rest)
-    if name in ("oracle", "told"):
-        scorer.crawl = run
+    scorer.crawl = run
     return run.run(starts, limit)
 
 
@@ -191,7 +191,7 @@ def main():
     arguments.add_argument("names", nargs="*")
     options = arguments.parse_args()
     orders = options.orders.split(",")
-    assert all(name in SCORERS or name in ("random", "oracle", "told") for name in orders), orders
+    assert all(name in SCORERS or name in OTHERS for name in orders), orders
     marks = SHARES if options.curve else (options.at,)
     print(f"{'graph':16}{'at':>5}" + "".join(f"{name:>10}" for name in orders) + "     ratio  seconds")
     ratios = []

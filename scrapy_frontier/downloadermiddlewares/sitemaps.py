@@ -145,7 +145,8 @@ class SitemapsMiddleware:
             return await self._arrived(runtime, request, response)
 
     async def _arrived(self, runtime: Runtime, request: Request, response: Response) -> Response:
-        """Read a sitemap. Raises `Consumed` unless the response is none and came from elsewhere."""
+        """Read a sitemap. Raises `Consumed` but for a page that is none and that a redirect led to; and
+        `FrontierUnwritable`."""
         errand = Errand.from_meta(request.meta[SITEMAP], request.url)
         if not 200 <= response.status < 300:
             self._try_next_guess(runtime, errand)

@@ -98,6 +98,16 @@ class Crawl:
         return str(self.stats.get("finish_reason"))
 
 
+def assert_closed(crawl: Crawl, reason: str, *words: str) -> None:
+    """*crawl* ended for *reason*, with one error line that holds *words*, and no traceback."""
+    assert crawl.reason == reason
+    assert "Traceback" not in crawl.log
+    errors = [line for line in crawl.log.splitlines() if "] ERROR: " in line]
+    assert len(errors) == 1, crawl.log
+    for word in words:
+        assert word in errors[0]
+
+
 def wait_until(condition: Callable[[], object]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import plyvel
 import pytest
-from conftest import SETTINGS, Crawl
+from conftest import SETTINGS, Crawl, assert_closed
 from humble import humbly
 from scrapy import FormRequest, Request, Spider
 from scrapy.http import HtmlResponse, Response
@@ -46,16 +46,6 @@ class LinkSpider(Spider):
         if isinstance(response, HtmlResponse):
             for link in response.css("a::attr(href)").getall():
                 yield Request(response.urljoin(link))
-
-
-def assert_closed(crawl: Crawl, reason: str, *words: str) -> None:
-    """*crawl* ended for *reason*, with one error line that holds *words*, and no traceback."""
-    assert crawl.reason == reason
-    assert "Traceback" not in crawl.log
-    errors = [line for line in crawl.log.splitlines() if "] ERROR: " in line]
-    assert len(errors) == 1
-    for word in words:
-        assert word in errors[0]
 
 
 # -- the store cannot be used ----------------------------------------------------------------------------

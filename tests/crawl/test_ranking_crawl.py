@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import disk
 import pytest
+from conftest import assert_closed
 from scrapy import Spider
 from server import Answer
 
@@ -298,11 +299,7 @@ def test_a_disk_that_is_full_when_rows_move_is_told_in_one_line(
     first = start(
         FollowSpider, {**settings, "FRONTIER_SCORER": "test_ranking_crawl.Filling"}, start_urls=[seed]
     ).wait()
-    assert first.reason == "frontier_unwritable"
-    errors = [line for line in first.log.splitlines() if "] ERROR: " in line]
-    assert len(errors) == 1, first.log
-    assert "start the same crawl again" in errors[0]
-    assert "Traceback" not in first.log
+    assert_closed(first, "frontier_unwritable", "start the same crawl again")
     again = start(FollowSpider, {**settings, "FRONTIER_SCORER": "pagerank"}, start_urls=[seed]).wait()
     assert again.reason == "finished"
     assert set(web.paths()) == {"/", *every}
