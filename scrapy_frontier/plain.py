@@ -1,12 +1,14 @@
 """Plain data as JSON and back: what the values in ``meta``, ``cb_kwargs`` and the like may be.
 
-Never pickle: reading names classes to import, and makes nothing but items and members of enumerations.
+Never pickle: reading imports nothing, and makes nothing but items and members of enumerations, of classes
+that are there already.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import sys
 from base64 import b64decode, b64encode
 from datetime import date, datetime
 from decimal import Decimal
@@ -14,11 +16,11 @@ from enum import Enum
 from typing import Any
 
 from scrapy import Item
-from scrapy.utils.misc import load_object
 from scrapy.utils.python import global_object_name
 
 TAGGED = b'"!":'  # stands in the text of all data that has a tag
 _TAG = "!"
+_ACTS = frozenset(("__call__", "__del__"))  # what no mere data has
 _SCALARS = (str, int, float, bool, type(None))
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _quote = json.encoder.encode_basestring
@@ -74,7 +76,10 @@ def _rare_to_plain(value: Any, kind: type) -> Any:
 
 
 def _field_names(cls: type) -> list[str] | None:
-    """The attributes of items of *cls*, a dataclass or a class made by attrs; None for any other class."""
+    """The attributes of items of *cls*, a dataclass or a class made by attrs; None for any other class, and
+    for one whose items act by themselves."""
+    if any(not _ACTS.isdisjoint(vars(base)) for base in cls.__mro__):
+        return None
     if dataclasses.is_dataclass(cls):
         return [field.name for field in dataclasses.fields(cls)]
     attributes = getattr(cls, "__attrs_attrs__", None)
@@ -82,15 +87,29 @@ def _field_names(cls: type) -> list[str] | None:
 
 
 def class_path(cls: type) -> str:
-    """The path by which *cls* can be imported again; raise `Unstorable` if there is none."""
+    """The path by which *cls* can be found again; raise `Unstorable` if there is none."""
     path = global_object_name(cls)
     try:
-        found = load_object(path)
-    except (ImportError, NameError, ValueError):
+        found = class_at(path)
+    except ValueError:
         found = None
     if found is not cls:
-        raise Unstorable(f"class {path} cannot be imported again")
+        raise Unstorable(f"class {path} cannot be found again")
     return path
+
+
+def class_at(path: str) -> type:
+    """The class *path* names, of a module that this project has imported; raise `ValueError` for any other.
+
+    Nothing is imported: whoever wrote the path may be a stranger.
+    """
+    module, _, name = path.rpartition(".")
+    if module not in sys.modules:
+        raise ValueError(f"{path} is of a module that this project has not imported")
+    found = vars(sys.modules[module]).get(name)  # no `getattr`: modules may import what is asked of them
+    if not isinstance(found, type):
+        raise ValueError(f"{path} is no class")
+    return found
 
 
 def from_plain(value: Any) -> Any:
@@ -103,24 +122,25 @@ def from_plain(value: Any) -> Any:
         return {key: from_plain(item) for key, item in value.items()}
     tag = value[_TAG]
     if tag == "item" or tag == "enum":
-        return _instance(load_object(value["class"]), value["v"])
+        return _instance(class_at(value["class"]), value["v"])
     return _untag(tag, value.get("v"))
 
 
-def _instance(cls: Any, value: Any) -> Any:
-    """The member *value* of an enumeration, or an item of *cls* with these fields: no method of it runs."""
-    if isinstance(cls, type):
-        if issubclass(cls, Enum):
-            return cls[value]
-        fields = {name: from_plain(field) for name, field in value.items()}
-        if issubclass(cls, Item):
-            return cls(fields)
-        if _field_names(cls) is not None:
-            item = cls.__new__(cls)
-            for name, field in fields.items():
-                object.__setattr__(item, name, field)
-            return item
-    raise ValueError(f"{cls!r} is no class of items")
+def _instance(cls: type, value: Any) -> Any:
+    """The member *value* of an enumeration, or an item of *cls* with these fields, those it still has."""
+    if issubclass(cls, Enum):
+        return cls.__members__[value]
+    fields = {name: from_plain(field) for name, field in value.items()}
+    if issubclass(cls, Item):
+        return cls(fields)
+    names = _field_names(cls)
+    if names is None:
+        raise ValueError(f"{cls!r} is no class of items")
+    item = cls.__new__(cls)
+    for name in names:
+        if name in fields:
+            object.__setattr__(item, name, fields[name])
+    return item
 
 
 def _untag(tag: str, value: Any) -> Any:

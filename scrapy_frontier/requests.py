@@ -3,6 +3,9 @@
 A record is JSON text holding what differs from a plain ``Request(url)``: never pickle, nothing that
 could run code. Values are limited to plain data (`plain`). The URL and the priority are kept by the
 frontier beside the record.
+
+A record may come from a stranger (an export, a job directory): all that it can do is fetch, and call the
+spider's own callbacks (``docs/format.md``).
 """
 
 from __future__ import annotations
@@ -15,18 +18,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from itemadapter import ItemAdapter
-from scrapy import Request
+from scrapy import Request, Spider
 from scrapy.http.headers import Headers
-from scrapy.utils.misc import load_object
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
 from . import compat
-from .plain import TAGGED, Unstorable, class_path, dict_text, dumps, from_plain, to_plain
+from .plain import TAGGED, Unstorable, class_at, class_path, dict_text, dumps, from_plain, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from scrapy import Spider
 
 SLOT = "download_slot"  # meta: Scrapy's own
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
@@ -52,13 +52,18 @@ ERRAND = compat.ERRAND
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
 LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
-_OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE))
+# Never in a record, neither written nor believed.
+_OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE, ERRAND))
 
 _HEADS = 50  # records without meta that are kept
 _quote = json.encoder.encode_basestring
 # `json.loads` without its three calls and a search for white space
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _BASE_ATTRIBUTES = frozenset(Request.attributes)
+_PLAIN_FIELDS = _BASE_ATTRIBUTES - {"url", "priority", "callback", "errback", "headers"}
+# What every spider has is no callback, but for these.
+_CALLBACKS_OF_SCRAPY = frozenset(("parse", "_parse"))
+OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machine, or its keys, may read
 
 
 class Unreadable(ValueError):
@@ -79,16 +84,23 @@ def item_field(item: Any, name: str) -> Any:
 
 
 class Codec:
-    """Turns the requests of one spider into records and back."""
+    """Turns the requests of one spider into records and back.
 
-    def __init__(self, spider: Spider) -> None:
+    Records of URLs with one of `OWN_FILES` become requests only where *opened* names their scheme, or the
+    spider has asked for such a URL itself.
+    """
+
+    def __init__(self, spider: Spider, opened: frozenset[str] = frozenset()) -> None:
         self._spider = spider
+        self._opened = opened
         self._names: dict[Any, str] = {}
         self._methods: dict[str, Callable[..., Any]] = {}
         self._heads: dict[tuple[Any, ...], bytes] = {}
 
     def encode(self, request: Request) -> bytes:
         """The record of *request*, empty for a plain one; raise `Unstorable`."""
+        if not request.url.startswith("http"):
+            self._opened |= {request.url.partition(":")[0]}
         try:
             kept = compat.attributes(request)
             callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
@@ -152,6 +164,9 @@ class Codec:
 
     def decode(self, url: str, priority: int, payload: bytes) -> Request:
         """The request that was encoded; raise `Unreadable` with the reason."""
+        scheme = "" if url.startswith("http") else url.partition(":")[0].lower()
+        if scheme in OWN_FILES and scheme not in self._opened:
+            raise Unreadable(f"the spider has not asked for a {scheme}: URL itself in this run")
         try:
             if not payload:
                 return _request(url, priority, {})
@@ -168,25 +183,26 @@ class Codec:
     def _build(self, url: str, priority: int, record: dict[str, Any], is_tagged: bool) -> Request:
         arguments: dict[str, Any] = {}
         headers = None
+        cls = _request_class(record["class"]) if "class" in record else None
         untag = from_plain if is_tagged else _as_it_is
         for name, value in record.items():
             if name == "callback" or name == "errback":
                 arguments[name] = self._method(value)
             elif name == "headers":
                 headers = _headers(value)
-            elif name == "extra":
-                arguments.update(untag(value))
-            elif name != "class":
+            elif name in _PLAIN_FIELDS:
                 arguments[name] = untag(value)
-        if "class" not in record:
+            elif cls is not None and name == "extra":
+                arguments.update(_of_class(cls, untag(value)))
+            elif name != "class":
+                raise Unreadable(f"a request has no {name!r}")
+        meta = arguments.get("meta")
+        if meta and not _OURS.isdisjoint(meta):
+            arguments["meta"] = _without_ours(meta)
+        if cls is None:
             request = _request(url, priority, arguments)
-            if headers is not None:
-                request.headers = headers
-            return request
-        cls = load_object(record["class"])
-        if not (isinstance(cls, type) and issubclass(cls, Request)):
-            raise Unreadable(f"{record['class']} is not a Request class")
-        request = cls(url, priority=priority, **arguments)
+        else:
+            request = cls(url, priority=priority, **arguments)
         if headers is not None:
             request.headers = headers
         return request
@@ -194,36 +210,60 @@ class Codec:
     def _method(self, name: str) -> Callable[..., Any]:
         method = self._methods.get(name)
         if method is None:
-            target: Any = self._spider
-            for part in name.split("."):
-                target = getattr(target, part, None)
-            if not inspect.ismethod(target):
-                raise Unreadable(f"spider {self._spider.name!r} has no method {name!r}")
-            method = self._methods[name] = target
+            found = own_method(self._spider, name)
+            if found is None:
+                raise Unreadable(f"spider {self._spider.name!r} has no callback {name!r}")
+            method = self._methods[name] = found
         return method
 
     def _name_of(self, callback: Callable[..., Any]) -> str:
-        """The path from the spider to *callback*: ``parse``, or ``helper.parse`` of an attribute."""
-        function = getattr(callback, "__func__", None)
+        """The name under which *callback* is found again; raise `Unstorable` if there is none."""
         name = self._names.get(callback)
         if name is None:
-            if function is None:
-                raise Unstorable(f"callback {callback!r} is not a method of the spider")
             name = self._names[callback] = self._find_method(callback)
         return name
 
     def _find_method(self, callback: Any) -> str:
         spider = self._spider
-        if callback.__self__ in (spider, type(spider)):
+        if getattr(callback, "__self__", None) in (spider, type(spider)):
             for name, member in inspect.getmembers(spider, inspect.ismethod):
-                if member.__func__ is callback.__func__:
+                if member.__func__ is callback.__func__ and own_method(spider, name) is not None:
                     return name
         for name, member in vars(spider).items():
-            if member is callback.__self__ and getattr(member, callback.__name__, None) == callback:
-                return f"{name}.{callback.__name__}"
-            if member == callback:
+            if inspect.ismethod(member) and member == callback and own_method(spider, name) is not None:
                 return name
         raise Unstorable(f"callback {callback!r} is not a method of the spider")
+
+
+def own_method(spider: Spider, name: str) -> Callable[..., Any] | None:
+    """The method of the class of *spider* called *name*, or that the spider keeps under it; else None.
+
+    No path leads further, what all spiders have is no callback, and no property is looked at.
+    """
+    if name.startswith("__") or (hasattr(Spider, name) and name not in _CALLBACKS_OF_SCRAPY):
+        return None
+    found = vars(spider).get(name)
+    if found is None:
+        kept = inspect.getattr_static(type(spider), name, None)
+        if not (callable(kept) or isinstance(kept, classmethod)):  # a property, say
+            return None
+        found = getattr(spider, name, None)
+    return found if inspect.ismethod(found) else None
+
+
+def _request_class(path: str) -> type[Request]:
+    cls = class_at(path)
+    if not issubclass(cls, Request):
+        raise Unreadable(f"{path} is not a Request class")
+    return cls
+
+
+def _of_class(cls: type[Request], extra: dict[str, Any]) -> dict[str, Any]:
+    """*extra*, all of it attributes that *cls* adds to those of every request."""
+    for name in extra:
+        if name in _BASE_ATTRIBUTES or name not in cls.attributes:
+            raise Unreadable(f"{cls.__name__} adds no {name!r}")
+    return extra
 
 
 def _as_it_is(value: Any) -> Any:

@@ -39,7 +39,7 @@ DATABASE = "leveldb"
 # What in a payload makes a request another one than a plain GET of its URL.
 _TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"')
 _ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
-_CODEC = requests.Codec(Spider("frontier"))
+_CODEC = requests.Codec(Spider("frontier"), opened=requests.OWN_FILES)  # it only asks who pages are
 
 
 class NoFrontier(FrontierError):
@@ -54,6 +54,7 @@ class Project:
     def __init__(self, settings: BaseSettings, directory: str | None, spider: str | None) -> None:
         self.settings = settings.copy()
         self.spider: type[Spider] = Spider
+        self._has_imported_spiders = spider is not None
         if spider is not None:
             try:
                 self.spider = get_spider_loader(settings).load(spider)
@@ -124,10 +125,18 @@ class Project:
             plain = requests.plain_fingerprint(page.url)
             if plain is not None:
                 return plain
+        if b'"class"' in page.payload:
+            self._import_spiders()  # a record names only classes that are there
         try:
             return self.fingerprint(request_of(page))
         except Exception:  # a Request class or a fingerprinter of the project may raise anything
             return None
+
+    def _import_spiders(self) -> None:
+        if not self._has_imported_spiders:
+            self._has_imported_spiders = True
+            with contextlib.suppress(Exception):  # of the project
+                get_spider_loader(self.settings)
 
     def identifies(self, store_scheme: str) -> bool:
         """Whether the project identifies pages as a store with *store_scheme* does."""

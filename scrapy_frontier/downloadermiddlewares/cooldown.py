@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import NotConfigured
 
+from ..core.cooldown import LONGEST_ASKED
 from ..core.errors import FrontierError
 from ..core.headers import retry_after
 from ..core.times import span
@@ -89,7 +90,7 @@ class CooldownMiddleware:
         when = request.meta.get(NOT_BEFORE)
         if isinstance(when, (int, float)) and when > now:
             sent_back = self._sent_back(request, "the redirect that led to it asks to wait")
-            sent_back.meta[POSTPONED_FOR] = when - now
+            sent_back.meta[POSTPONED_FOR] = min(when - now, LONGEST_ASKED)
             return sent_back
         return (
             self._sent_back(request, f"{lease.host} rests")

@@ -1,0 +1,11 @@
+"""A module that no project imports; whoever does leaves a trace."""
+
+from pathlib import Path
+
+from scrapy import Request
+
+Path("burgled").touch()
+
+
+class Loot(Request):
+    """What a record must not be able to make."""

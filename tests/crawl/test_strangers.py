@@ -1,0 +1,288 @@
+"""What somebody else's export can make a crawl do: fetch, and call the spider's own callbacks."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import environment
+from scrapy import FormRequest, Request, Spider
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+from server import PATIENCE, Web
+
+from scrapy_frontier.core.lifecycle import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Crawl
+    from scrapy.http import Response
+
+    from scrapy_frontier.core.records import Page
+
+GOOD = {"callback": "parse_linked"}
+ITEM = {"!": "item", "v": {}}
+
+
+@dataclass
+class Trap:
+    """An item that does something when it is called."""
+
+    text: str = ""
+
+    def __call__(self, *given: Any) -> None:
+        raise SystemError("the trap was called")
+
+
+class Helper:
+    def steal(self, response: Response) -> None:
+        raise SystemError("the helper was called")
+
+
+class TrustingSpider(Spider):
+    """Keeps much that a record must not reach."""
+
+    name = "trusting"
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.helper = Helper()
+        self.parse_delegated = Deputy(self).parse
+
+    @property
+    def tempting(self) -> Any:
+        raise SystemError("the property was looked at")
+
+    def parse(self, response: Response) -> Any:
+        self.logger.info("parse was called for %s", response.url)
+
+    def parse_linked(self, response: Response, **kept: Any) -> Any:
+        self.logger.info("parse_linked was called for %s with %r", response.url, sorted(kept.items()))
+
+    @classmethod
+    def parse_of_class(cls, response: Response) -> None:
+        pass
+
+
+class Deputy:
+    def __init__(self, spider: Spider) -> None:
+        self.spider = spider
+
+    def parse(self, response: Response) -> None:
+        self.spider.logger.info("the deputy was called for %s", response.url)
+
+
+class RuledSpider(CrawlSpider):
+    name = "ruled"
+    rules = (Rule(LinkExtractor(), callback="parse_item"),)
+
+    def parse_item(self, response: Response) -> Any:
+        self.logger.info("parse_item was called for %s", response.url)
+
+
+def imported(directory: Path, urls: dict[str, dict[str, Any]]) -> str:
+    """Make a frontier of an export that somebody wrote by hand, pages by URL with their requests; what was
+    said."""
+    records: list[dict[str, Any]] = [
+        {"frontier": 1, "format": 1, "next_page": len(urls), "next_visit": 0, "attempts": 0}
+    ]
+    for number, (url, request) in enumerate(urls.items()):
+        page = {"page": number, "url": url, "state": "queued", "discovered": 1, "request": request}
+        records.append(page)
+    for number, url in enumerate(urls):
+        host = url.split("/")[2].partition(":")[0]
+        records.append({"queued": number, "host": host, "priority": 0, "bucket": 16384, "turn": number})
+    records.append({"end": len(records)})
+    with gzip.open(directory / "hostile.gz", "wt") as file:
+        file.writelines(json.dumps(record) + "\n" for record in records)
+    command = [sys.executable, "-m", "scrapy", "frontier", "import", "hostile.gz", "--dir", "frontier"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=directory, env=environment(), timeout=PATIENCE
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+NOT_ALLOWED = {
+    "class-not-imported": {"class": "burglar.Loot"},
+    "class-no-request": {"class": "subprocess.Popen", "extra": {"args": "touch burgled"}},
+    "class-no-class": {"class": "os.system"},
+    "callback-engine": {"callback": "crawler.engine.stop"},
+    "callback-crawler": {"callback": "crawler.stop"},
+    "callback-of-another": {"callback": "helper.steal"},
+    "callback-logger": {"callback": "logger.critical"},
+    "callback-dunder": {"callback": "__init__"},
+    "callback-of-scrapy": {"callback": "_set_crawler"},
+    "callback-class-method": {"callback": "update_settings"},
+    "callback-property": {"callback": "tempting"},
+    "callback-attribute": {"callback": "helper"},
+    "errback": {"callback": "parse", "errback": "crawler.stop"},
+    "callback-by-extra": {"extra": {"callback": {**ITEM, "class": "test_strangers.Trap"}}},
+    "callback-by-extra-of-a-class": {
+        "class": "scrapy.FormRequest",
+        "extra": {"callback": {**ITEM, "class": "test_strangers.Trap"}},
+    },
+    "item-not-imported": {"meta": {"x": {**ITEM, "class": "burglar.Loot"}}},
+    "item-that-acts": {"meta": {"x": {**ITEM, "class": "test_strangers.Trap"}}},
+    "unknown-field": {"class": "scrapy.http.request.form.FormRequest", "formdata": {"a": "b"}},
+}
+
+
+def test_a_hostile_export_fetches_and_calls_the_spiders_own_callbacks_and_no_more(
+    web: Web, tmp_path: Path, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Whatever else its rows name is set aside, each with a line; what they may say works."""
+    assert FormRequest.__module__ == "scrapy.http.request.form"
+    (tmp_path / "secret").write_text("secret")
+    urls: dict[str, dict[str, Any]] = {web.url(f"/{name}"): row for name, row in NOT_ALLOWED.items()}
+    file = f"file://{tmp_path}/secret"
+    urls[file] = {"callback": "parse"}
+    refused = set(urls)
+    urls |= {
+        web.url("/plain"): {},
+        web.url("/linked"): {**GOOD, "cb_kwargs": {"a": 1}},
+        web.url("/class-method"): {"callback": "parse_of_class"},
+        web.url("/delegated"): {"callback": "parse_delegated"},
+        web.url("/form"): {"class": FormRequest.__module__ + ".FormRequest", "method": "POST"},
+    }
+    imported(tmp_path, urls)
+    crawl = run(TrustingSpider)
+    assert crawl.reason == "finished"
+    assert not (tmp_path / "burgled").exists()
+    assert sorted(web.paths()) == ["/class-method", "/delegated", "/form", "/linked", "/plain"]
+    assert f"parse was called for {web.url('/plain')}" in crawl.log
+    assert f"parse_linked was called for {web.url('/linked')} with [('a', 1)]" in crawl.log
+    assert f"the deputy was called for {web.url('/delegated')}" in crawl.log
+    assert f"parse was called for {file}" not in crawl.log
+    found = pages()
+    for url in refused:
+        assert found[url].state is State.FAILED, url
+        assert found[url].reason.startswith("unreadable record: "), url
+        assert crawl.log.count(f"Set aside {url}: ") == 1
+    errors = [line for line in crawl.log.splitlines() if "] ERROR: " in line]
+    assert len(errors) == len(refused), crawl.log
+    assert "Traceback" not in crawl.log
+
+
+def test_an_import_makes_requests_of_the_classes_that_the_spiders_import(tmp_path: Path) -> None:
+    """Who a page is may depend on its class; a row's own word imports nothing."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
+    (tmp_path / "mine.py").write_text("SPIDER_MODULES = ['my_spiders']\n")
+    (tmp_path / "my_spiders.py").write_text(
+        "from scrapy import Request\n\nclass Labelled(Request):\n    pass\n"
+    )
+    known = {"class": "my_spiders.Labelled"}
+    said = imported(
+        tmp_path, {"http://a.example/1": known, "http://a.example/2": NOT_ALLOWED["class-not-imported"]}
+    )
+    assert "1 pages have a request that this project cannot rebuild" in said
+    assert not (tmp_path / "burgled").exists()
+
+
+def test_rules_of_a_crawl_spider_come_out_of_rows(
+    web: Web, tmp_path: Path, run: Callable[..., Crawl]
+) -> None:
+    imported(tmp_path, {web.url("/1"): {"callback": "_callback", "errback": "_errback", "meta": {"rule": 0}}})
+    crawl = run(RuledSpider)
+    assert f"parse_item was called for {web.url('/1')}" in crawl.log
+
+
+class FileSpider(Spider):
+    """Reads a file that it names itself, and one that a row names."""
+
+    name = "files"
+    url = ""
+
+    async def start(self) -> Any:
+        yield Request(self.url)
+
+    def parse(self, response: Response) -> Any:
+        self.logger.info("parse was called for %s", response.url)
+
+
+def test_files_are_read_where_the_spider_reads_files(tmp_path: Path, run: Callable[..., Crawl]) -> None:
+    (tmp_path / "mine").touch()
+    (tmp_path / "other").touch()
+    imported(tmp_path, {f"file://{tmp_path}/other": {}})
+    crawl = run(FileSpider, url=f"file://{tmp_path}/mine")
+    assert f"parse was called for file://{tmp_path}/mine" in crawl.log
+    assert f"parse was called for file://{tmp_path}/other" in crawl.log
+
+
+OURS = {
+    "frontier_errand": True,
+    "frontier_postponed": "because",
+    "frontier_postponed_for": 1e9,
+    "frontier_moved": "elsewhere",
+    "frontier_refused": "because",
+    "frontier_directives": {"noindex": True, "nofollow": True},
+    "frontier_duplicate": "http://a.example/",
+    "frontier_slot": "mine",
+}
+ODD: list[Any] = [None, "x", -1, float("inf"), float("nan"), [], [[]], {}, {"!": "tuple", "v": []}, 10**400]
+SCRAPYS = (
+    *("download_slot", "download_timeout", "download_maxsize", "download_delay", "cookiejar", "proxy"),
+    *("redirect_urls", "redirect_times", "retry_times", "max_retry_times", "depth", "handle_httpstatus_list"),
+    *("bindaddress", "dont_retry", "is_start_request", "download_latency", "verbatim_url", "rule"),
+)
+FRONTIERS = (
+    *(
+        "frontier_sitemap",
+        "frontier_lastmod",
+        "frontier_chain",
+        "frontier_from_public",
+        "frontier_not_before",
+    ),
+    *("frontier_nofollow", "frontier_link_score", "frontier_content_score", "frontier_every_run"),
+)
+
+
+ADDON = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}, "FRONTIER_END_WAIT": 0}
+
+
+@pytest.mark.parametrize("more", [{}, ADDON], ids=["scheduler", "add-on"])
+def test_odd_meta_ends_no_more_than_its_page(
+    web: Web,
+    tmp_path: Path,
+    run: Callable[..., Crawl],
+    pages: Callable[[], dict[str, Page]],
+    more: dict[str, Any],
+) -> None:
+    """What is only ever ours is not taken from a row, and odd values of all else hurt nobody but the page.
+
+    No host rests here: a row can set a timeout that no host could meet, as a spider can.
+    """
+    urls: dict[str, dict[str, Any]] = {web.url("/ours"): {"meta": OURS}}
+    for name in (*SCRAPYS, *FRONTIERS):
+        for number, value in enumerate(ODD):
+            urls[web.url(f"/{name}/{number}")] = {"meta": {name: value}}
+    imported(tmp_path, urls)
+    crawl = run(TrustingSpider, {"FRONTIER_COOLDOWN": 0, "RETRY_ENABLED": False, **more})
+    assert crawl.reason == "finished"
+    assert "nobody foresaw" not in crawl.log
+    found = pages()
+    assert found[web.url("/ours")].state is State.DONE
+    assert found[web.url("/ours")].reason == ""
+    assert [url for url, page in found.items() if page.state is State.QUEUED] == []
+
+
+def test_a_row_cannot_ask_for_a_time_that_is_none(
+    web: Web, tmp_path: Path, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """A redirect's Retry-After is kept in meta; a page waits for a day at most for what stands there."""
+    name = "frontier_not_before"
+    imported(tmp_path, {web.url(f"/{number}"): {"meta": {name: value}} for number, value in enumerate(ODD)})
+    crawl = run(TrustingSpider, ADDON)
+    assert crawl.reason == "finished"
+    assert "nobody foresaw" not in crawl.log
+    states = [page.state for page in pages().values()]
+    assert states.count(State.QUEUED) == 1  # the infinite one
+    assert states.count(State.FAILED) == 1  # a whole number that is no time of any clock
+    assert states.count(State.DONE) == len(ODD) - 2
