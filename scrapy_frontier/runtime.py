@@ -7,12 +7,13 @@ import logging
 import shutil
 import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy.utils.request import RequestFingerprinter
 
-from . import compat, requests
+from . import compat, jobdirs, requests
 from .core.frontier import Frontier
 from .core.hosts import host_of
 from .core.store import Store
@@ -76,6 +77,15 @@ def steady_clock() -> Callable[[], float]:
     return lambda: offset + time.monotonic()
 
 
+def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> str | None:
+    """Where the frontier lies; None for a temporary one."""
+    if compat.is_inspecting(crawler):
+        return None
+    if settings.directory is None and settings.jobdir is not None:
+        return str(jobdirs.claim(Path(settings.jobdir), spider.name))
+    return settings.directory
+
+
 def _rates(settings: FrontierSettings) -> Rates | None:
     if not settings.domain_rate and not settings.domain_rate_max:
         return None
@@ -98,7 +108,7 @@ class Runtime:
         self.is_default_fingerprinter = type(
             fingerprinter
         ) is RequestFingerprinter and requests.plain_fingerprints_agree(self.fingerprint)
-        directory = None if compat.is_inspecting(crawler) else settings.directory
+        directory = _directory(crawler, settings, spider)
         self.is_temporary = directory is None
         self.directory = directory or tempfile.mkdtemp(prefix="frontier-")
         name = f"{type(fingerprinter).__module__}.{type(fingerprinter).__qualname__}"

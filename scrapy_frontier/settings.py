@@ -46,7 +46,8 @@ class FrontierSetting(FrontierError):
 class FrontierSettings:
     """The settings of one crawl; `from_settings` reads them and raises `FrontierSetting`."""
 
-    directory: str | None  # FRONTIER_DIR, or None for a temporary one
+    directory: str | None  # FRONTIER_DIR
+    jobdir: str | None  # which holds a frontier for each spider, where there is no `directory`
     max_attempts: int
     lease_timeout: float  # seconds
     retry_delay: float  # seconds before the first retry; doubles with each
@@ -83,7 +84,8 @@ class FrontierSettings:
     def from_settings(cls, settings: BaseSettings) -> FrontierSettings:
         default_attempts = max(LEAST_ATTEMPTS, settings.getint("RETRY_TIMES") + 1)
         return cls(
-            directory=_directory(settings),
+            directory=_path(settings, "FRONTIER_DIR"),
+            jobdir=_path(settings, "JOBDIR"),
             max_attempts=_number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, int, least=1),
             lease_timeout=_number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, float, least=1),
             retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
@@ -225,11 +227,8 @@ def load_scorer(path: str, crawler: Crawler) -> Scorer:
     return build_from_crawler(cls, crawler)
 
 
-def _directory(settings: BaseSettings) -> str | None:
-    directory = settings.get("FRONTIER_DIR")
-    if directory:
-        return str(directory)
-    return f"{settings['JOBDIR']}/frontier" if settings["JOBDIR"] else None
+def _path(settings: BaseSettings, name: str) -> str | None:
+    return str(settings[name]) if settings[name] else None
 
 
 def _clock(settings: BaseSettings) -> Callable[[], float] | None:

@@ -17,9 +17,9 @@ from ..core.check import Check
 from ..core.exchange import BadExport, Importer, export_records
 from ..core.findings import KINDS
 from ..core.store import Store
+from ..jobdirs import DATABASE
 from .look import size
 from .output import printable, progress, replacing
-from .project import DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

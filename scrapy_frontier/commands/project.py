@@ -18,12 +18,13 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 from w3lib.url import safe_url_string
 
-from .. import addon, requests
+from .. import addon, jobdirs, requests
 from ..core import inspect
 from ..core.errors import FrontierError
 from ..core.hosts import host_of
 from ..core.store import Store
 from ..grouping import Addresses, unit_function
+from ..jobdirs import DATABASE
 from ..settings import FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ..core.records import Page
     from ..core.scorer import Scorer
 
-DATABASE = "leveldb"
 # What in a payload makes a request another one than a plain GET of its URL.
 _TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"')
 _ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
@@ -62,13 +62,27 @@ class Project:
                 raise UsageError(f"this project has no spider {spider!r}") from None
             self.spider.update_settings(self.settings)
         self.frontier_settings = FrontierSettings.from_settings(self.settings)
-        found = directory or self.frontier_settings.directory
-        if not found:
-            raise UsageError("where is the frontier? Write --dir DIR, or set FRONTIER_DIR or JOBDIR")
-        self.directory = _inside(Path(found))
+        self.directory = self._find(directory or self.frontier_settings.directory, spider)
         self.now = (self.frontier_settings.clock or time.time)()
 
     # -- the store -------------------------------------------------------------------------------------
+
+    def _find(self, directory: str | None, spider: str | None) -> Path:
+        """*directory*; where that is a JOBDIR, or the one of the settings is meant, the frontier in it, of
+        *spider* if there are several."""
+        found = directory or self.frontier_settings.jobdir
+        if not found:
+            raise UsageError("where is the frontier? Write --dir DIR, or set FRONTIER_DIR or JOBDIR")
+        path = Path(found)
+        homes = [] if (path / DATABASE).exists() else jobdirs.homes(path)
+        if directory and not homes:
+            return path
+        if spider is not None:
+            return jobdirs.find(path, spider)
+        if len(homes) > 1:
+            names = ", ".join(home.spider or home.directory.name for home in homes)
+            raise UsageError(f"{path} holds the frontiers of several spiders ({names}): write --spider NAME")
+        return homes[0].directory if homes else path / "frontier"
 
     @property
     def exists(self) -> bool:
@@ -234,9 +248,3 @@ def host_name(text: str) -> str:
     if not name:
         raise UsageError("write the name of a host: www.example.com")
     return name
-
-
-def _inside(directory: Path) -> Path:
-    """*directory*, or the frontier in it where it is a JOBDIR."""
-    inner = directory / "frontier"
-    return inner if (inner / DATABASE).exists() and not (directory / DATABASE).exists() else directory

@@ -21,9 +21,10 @@ from ..core.hosts import host_of
 from ..core.lifecycle import TABLE, Event, State
 from ..core.orders import Orders, encode_orders, orders_key, read_orders
 from ..core.steering import Steering
+from ..jobdirs import DATABASE
 from .look import pattern_of
 from .output import progress
-from .project import DATABASE, NoFrontier, host_name
+from .project import NoFrontier, host_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

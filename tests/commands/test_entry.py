@@ -18,6 +18,7 @@ from stores import Frontiers, crawl, environment, link, rows, run_scrapy, scrapy
 from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
 from scrapy_frontier.core.findings import KINDS
 from scrapy_frontier.core.store import Store
+from scrapy_frontier.jobdirs import claim
 
 DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
 
@@ -47,6 +48,30 @@ def test_a_project_needs_no_directory(tmp_path: Path) -> None:
     assert run_scrapy(tmp_path, "frontier", "stats", "--json", "-s", "JOBDIR=other").json["known"] == 40
     wrong = run_scrapy(tmp_path, "frontier", "stats", "--spider", "two")
     assert (wrong.code, "no spider 'two'" in wrong.err) == (2, True)
+
+
+def test_a_jobdir_of_several_spiders(tmp_path: Path) -> None:
+    """Each has a frontier of its own there, and a command must be told whose it is to look at."""
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = shop\n")
+    (tmp_path / "shop.py").write_text("SPIDER_MODULES = ['spiders']\nJOBDIR = 'job'\n")
+    spider = "class {0}(scrapy.Spider):\n    name = '{0}'\n"
+    spiders = map(spider.format, ("one", "two", "new"))
+    (tmp_path / "spiders.py").write_text("import scrapy\n" + "".join(spiders))
+    for number, name in enumerate(("one", "two"), 1):
+        crawl(claim(tmp_path / "job", name), pages=30 * number)
+
+    def known(*arguments: str) -> object:
+        return run_scrapy(tmp_path, "frontier", "stats", "--json", *arguments).json["known"]
+
+    assert (known("--spider", "one"), known("--spider", "two")) == (30, 60)
+    assert (known("--spider", "two", "--dir", "job"), known("--dir", "job/frontier-two")) == (60, 60)
+    for arguments in ((), ("--dir", "job")):
+        said = run_scrapy(tmp_path, "frontier", "stats", *arguments)
+        assert said.code == 2
+        assert "job holds the frontiers of several spiders (one, two): write --spider NAME" in said.err
+    said = run_scrapy(tmp_path, "frontier", "stats", "--spider", "new")
+    assert (said.code, "no frontier in job/frontier-new" in said.err) == (1, True)
+    assert not (tmp_path / "job/frontier-new").exists()
 
 
 def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:

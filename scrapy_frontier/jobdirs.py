@@ -1,0 +1,112 @@
+"""The frontiers in a JOBDIR: ``frontier`` of the spider that came first, ``frontier-NAME`` of any other.
+
+A project may name one JOBDIR for all its spiders (under Scrapyd it can do no other), and what one spider
+knows is no reason for another to leave it out. The file ``spider`` in ``frontier`` says whose that is: it can
+be read while a crawl has the database open.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
+
+from .core import keys
+from .core.errors import FrontierUnreadable
+from .core.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+logger = logging.getLogger(__name__)
+
+DATABASE = "leveldb"
+_FIRST = "frontier"
+_OWNER = "spider"
+
+
+class Home(NamedTuple):
+    """A frontier in a JOBDIR, and the name of its spider, as far as is known."""
+
+    directory: Path
+    spider: str
+
+
+def claim(jobdir: Path, spider: str) -> Path:
+    """The directory of the frontier of *spider* in *jobdir*, from now on; it need not be there.
+
+    Raises `FrontierUnreadable`; and what `Store` raises where only a database of an older version says whose
+    it is.
+    """
+    first = jobdir / _FIRST
+    try:
+        owner = _read(first) or _claim(first, spider)
+    except OSError as error:
+        raise FrontierUnreadable(
+            f"cannot open {first / _OWNER} ({error.strerror}): make the directory writable for this user, or "
+            "use another JOBDIR"
+        ) from error
+    if owner == spider:
+        return first
+    own = _own(jobdir, spider)
+    logger.info(
+        "The frontier of spider %r is %s, for %s is that of %r; FRONTIER_DIR = %r would have both use one",
+        spider,
+        own,
+        first,
+        owner,
+        str(first),
+    )
+    return own
+
+
+def find(jobdir: Path, spider: str) -> Path:
+    """`claim` without claiming anything."""
+    first = jobdir / _FIRST
+    owner = _read(first) or _said_by_store(first)
+    return first if owner in ("", spider) else _own(jobdir, spider)
+
+
+def homes(jobdir: Path) -> list[Home]:
+    """The frontiers that *jobdir* holds."""
+    first = jobdir / _FIRST
+    found = [Home(first, _read(first))] if (first / DATABASE).exists() else []
+    for path in sorted(jobdir.glob(f"{_FIRST}-*/{DATABASE}")):
+        found.append(Home(path.parent, unquote(path.parent.name.removeprefix(f"{_FIRST}-"))))
+    return found
+
+
+def _own(jobdir: Path, spider: str) -> Path:
+    return jobdir / f"{_FIRST}-{quote(spider, safe='', errors='replace')}"
+
+
+def _read(first: Path) -> str:
+    """The spider that claimed *first*; empty where nobody did."""
+    try:
+        return (first / _OWNER).read_text(encoding="utf-8", errors="replace").rstrip("\n")
+    except FileNotFoundError:
+        return ""
+
+
+def _claim(first: Path, spider: str) -> str:
+    """Whose *first* is from now on: of spiders that start at the same time, one's alone."""
+    first.mkdir(parents=True, exist_ok=True)
+    with open(first / _OWNER, "a+", encoding="utf-8", errors="replace") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        owner = _read(first)
+        if not owner:
+            owner = _said_by_store(first) or spider
+            file.write(f"{owner}\n")
+    return owner
+
+
+def _said_by_store(first: Path) -> str:
+    """The spider that a database says it belongs to; empty where there is none, or nobody used it so far."""
+    if not (first / DATABASE).exists():
+        return ""
+    store = Store(first)
+    try:
+        return (store.get(keys.SPIDER) or b"").decode(errors="replace")
+    finally:
+        store.close()

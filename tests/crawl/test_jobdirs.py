@@ -1,0 +1,142 @@
+"""One JOBDIR for a whole project: each spider has a frontier of its own in it."""
+
+from __future__ import annotations
+
+import math
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from conftest import environment, read_pages
+from scrapy import Spider
+from scrapy.http import HtmlResponse, Response
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Crawl
+    from server import Web
+
+PAGES = 8
+
+
+class OneSpider(Spider):
+    """An item for every page that *start_urls* and what they link lead to."""
+
+    name = "one"
+
+    def parse(self, response: Response) -> Any:
+        assert isinstance(response, HtmlResponse)
+        yield {"url": response.url}
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link)
+
+
+class TwoSpider(OneSpider):
+    name = "my shop/two"
+
+
+TWO = "frontier-my%20shop%2Ftwo"
+
+
+def put_up(web: Web) -> str:
+    return web.link("/", *(f"/{number}" for number in range(1, PAGES)))
+
+
+def job(directory: Path) -> dict[str, Any]:
+    return {"JOBDIR": str(directory / "job"), "FRONTIER_DIR": None}
+
+
+def items(crawl: Crawl) -> int:
+    return int(crawl.stats.get("item_scraped_count", 0))
+
+
+def test_spiders_that_share_a_jobdir_take_no_pages_from_each_other(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    """What one spider knows is no reason for another to leave it out; run again, each knows its own."""
+    url, settings = put_up(web), job(tmp_path)
+    crawls = [run(spider, settings, start_urls=[url]) for spider in (OneSpider, TwoSpider) * 2]
+    assert [items(crawl) for crawl in crawls] == [PAGES, PAGES, 0, 0]
+    assert len(web.visits) == 2 * PAGES
+    own = f"The frontier of spider {TwoSpider.name!r} is {tmp_path}/job/{TWO}, for "
+    assert [own in crawl.log for crawl in crawls] == [False, True, False, True]
+    for name in ("frontier", TWO):
+        assert len(read_pages(tmp_path / "job" / name)) == PAGES
+
+
+def test_spiders_that_share_a_jobdir_run_at_the_same_time(
+    web: Web, start: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    """As under Scrapyd, which gives all spiders the settings of the project."""
+    url, settings = put_up(web), job(tmp_path)
+    web.limit = 0
+    crawls = [start(spider, settings, start_urls=[url]) for spider in (OneSpider, TwoSpider)]
+    web.wait(2)
+    assert all(crawl.process.poll() is None for crawl in crawls)
+    again = start(OneSpider, settings, start_urls=[url]).wait()
+    assert again.reason == "frontier_locked", "a spider that runs twice still has one frontier"
+    web.limit = math.inf
+    assert [items(crawl.wait()) for crawl in crawls] == [PAGES, PAGES]
+
+
+def test_a_frontier_from_before_spiders_had_their_own_goes_on(
+    web: Web, start: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    """There only the row in the database says whose it is."""
+    url, settings = put_up(web), job(tmp_path)
+    web.limit = 3
+    first = start(TwoSpider, {**settings, "CONCURRENT_REQUESTS": 1}, start_urls=[url])
+    web.wait(4)
+    first.process.send_signal(signal.SIGINT)
+    first.wait_for("Received SIGINT")
+    web.limit = math.inf
+    done = items(first.wait())
+    assert 0 < done < PAGES
+    (tmp_path / "job/frontier/spider").unlink()
+    assert items(start(OneSpider, settings, start_urls=[url]).wait()) == PAGES
+    assert items(start(TwoSpider, settings, start_urls=[url]).wait()) == PAGES - done
+
+
+def test_frontier_dir_is_shared_on_purpose(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
+    url, settings = put_up(web), {**job(tmp_path), "FRONTIER_DIR": str(tmp_path / "shared")}
+    assert items(run(OneSpider, settings, start_urls=[url])) == PAGES
+    assert items(run(TwoSpider, settings, start_urls=[url])) == 0
+    assert not (tmp_path / "job/frontier").exists()
+
+
+CLAIM = """
+import sys
+from pathlib import Path
+from scrapy_frontier.jobdirs import claim
+print("ready", flush=True)
+sys.stdin.readline()
+print(claim(Path(sys.argv[1]), sys.argv[2]).name)
+"""
+
+
+def test_of_spiders_that_start_at_once_one_is_the_first(tmp_path: Path) -> None:
+    found: list[str] = []
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", CLAIM, str(tmp_path), f"spider{number}"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
+        for number in range(6)
+    ]
+    for process in processes:
+        assert process.stdout
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("\n")
+        process.stdin.flush()
+    for process in processes:
+        found.append(process.communicate(timeout=600)[0].strip())
+    assert found.count("frontier") == 1
+    assert len(set(found)) == 6
