@@ -160,7 +160,7 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
         crawl_delay=max(_values(asked, "crawl-delay", _seconds), default=None),
         request_rate=tuple(_values(asked, "request-rate", _rate)),
         visit_time=tuple(_values(asked, "visit-time", _hours)),
-        sitemaps=tuple(dict.fromkeys(_located(value, url) for name, value in asked if name == "sitemap")),
+        sitemaps=tuple(dict.fromkeys(_values(asked, "sitemap", lambda value: _located(value, url)))),
         others=tuple(
             pair for pair in asked if pair[0] in ("host", "clean-param", "content-signal", "content-usage")
         ),
@@ -214,8 +214,17 @@ def _moment(hours: str, minutes: str) -> int | None:
     return DAY if seconds == DAY - 60 else seconds  # whoever writes 2359 means midnight
 
 
-def _located(sitemap: str, url: str) -> str:
-    """Make a Sitemap value absolute; the protocol asks for that already, not all do so, and some quote it."""
+_OCTET = re.compile("[\udc80-\udcff]")
+
+
+def _located(sitemap: str, url: str) -> str | None:
+    """Make a Sitemap value absolute; the protocol asks for that already, not all do so, and some quote it.
+
+    Octets that are no UTF-8 are sent as they are. None for what is no http(s) URL; where *url* is none
+    either, the value itself, since nobody knows what it starts from.
+    """
     if sitemap[:1] + sitemap[-1:] in ('""', "''", "<>"):
         sitemap = sitemap[1:-1]
-    return absolute(sitemap, url or None) or sitemap
+    base = absolute(url)
+    found = absolute(_OCTET.sub(lambda match: f"%{ord(match[0]) & 0xFF:02X}", sitemap), base)
+    return sitemap if found is None and base is None else found

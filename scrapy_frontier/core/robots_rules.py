@@ -66,7 +66,7 @@ class Rules:
     crawl_delay: float | None = None  # seconds; the largest the group names
     request_rate: tuple[Rate, ...] = ()
     visit_time: tuple[Hours, ...] = ()  # none: any time
-    sitemaps: tuple[str, ...] = ()  # absolute where the file's own URL was known
+    sitemaps: tuple[str, ...] = ()  # http(s) URLs and no others, where the file's own URL was known
     others: tuple[tuple[str, str], ...] = ()  # Host, Clean-param, Content-Signal, -Usage: shown, not obeyed
     numbers: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # lines of the rules
     _literal: dict[str, Rule] = field(init=False, repr=False, compare=False)

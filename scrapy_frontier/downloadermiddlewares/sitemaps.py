@@ -28,7 +28,7 @@ from ..core.leases import Outcome
 from ..core.lifecycle import Event
 from ..core.listings import Contact, Errand, Judge
 from ..core.sitemaps import MAX_BYTES, Entry, Kind, Slice, read
-from ..core.urls import origin
+from ..core.urls import absolute, origin
 from ..flights import Consumed, describe
 from ..intake import Listed
 from ..requests import LASTMOD, SITEMAP
@@ -123,7 +123,7 @@ class SitemapsMiddleware:
         files = (
             Listed(url, {SITEMAP: errand.to_meta()}, listings.FILE_BUCKET)
             for url, errand in wanted
-            if scope.holds(url)
+            if absolute(url) is not None and scope.holds(url)  # a row may hold anything
         )
         _intake(runtime).enqueue_listed(files, parent)
         scope.report()

@@ -264,6 +264,32 @@ def test_a_sitemap_in_quotes_is_the_url_in_them(written: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "https://[domain]/sitemap.xml",
+            "http://h:port/s.xml",
+            "http://h:99999/s.xml",
+            "mailto:x",
+            "http://",
+        ),
+        *("//", "https:///", "http://[::1/s.xml", "http://a b/s.xml", "http://caf\udce9.example/s.xml"),
+    ],
+)
+def test_a_sitemap_line_that_names_no_address_is_none(value: str) -> None:
+    body = f"Sitemap: /s.xml\nSitemap: {value}\nUser-agent: *\nDisallow: /x".encode(errors="surrogateescape")
+    rules = parse(body, "mybot", "https://h/robots.txt")
+    assert rules.sitemaps == ("https://h/s.xml",)
+    assert not rules.allowed("https://h/x")
+
+
+def test_octets_of_a_sitemap_that_are_no_utf_8_are_sent_as_they_are() -> None:
+    assert parse(b"Sitemap: /caf\xe9.xml", "mybot", "https://h/robots.txt").sitemaps == (
+        "https://h/caf%E9.xml",
+    )
+
+
 def test_sitemaps_are_everybodys_absolute_and_listed_once() -> None:
     text = (
         b"Sitemap: /s.xml\nUser-agent: other\nSitemap: https://x/t.xml\nDisallow: /\nSITEMAP:https://h/s.xml"

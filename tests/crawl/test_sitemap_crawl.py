@@ -105,6 +105,25 @@ def test_sitemaps_of_robots_txt_are_asked_for_and_their_pages_fetched(
     assert crawl.stats["scheduler/enqueued"] == crawl.stats["scheduler/dequeued"] == 4
 
 
+def test_a_sitemap_line_that_names_no_address_costs_no_page(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """The lines beside it are obeyed, that with an octet of no encoding too."""
+    listed = web.on("/deep/list.xml", body=urlset(web.url("/a")))
+    latin = web.on("/caf%E9.xml", body=urlset(web.url("/b")))
+    bad = [
+        *(b"https://[domain]/sitemap.xml", b"http://h:port/s.xml", b"http://h:99999/s.xml", b"mailto:x"),
+        *(b"http://caf\xe9.example/s.xml", b"http://[::1/s.xml", b"//", b"http://", b"https:///"),
+    ]
+    good = [listed.encode(), latin.replace("%E9", "\xe9").encode("latin-1")]
+    lines = [b"User-agent: *", b"Disallow: /no", *(b"Sitemap: " + line for line in bad + good)]
+    web.on("/robots.txt", body=b"\n".join(lines))
+    crawl = crawl_site(run, web, WITH_ROBOTS)
+    assert parsed(crawl) == {"/", "/a", "/b"}
+    assert {page.state for page in pages().values()} == {State.DONE}
+    assert sitemap_stats(crawl) == {"files": 2, "entries": 2, "new": 2}
+
+
 def test_the_well_known_path_is_tried_where_robots_txt_lists_none(
     web: Web, run: Callable[..., Crawl]
 ) -> None:
