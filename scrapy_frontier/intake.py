@@ -73,6 +73,8 @@ class Intake:
         self._strips = runtime.settings.strips_sessions
         self._has_depth = bool(runtime.settings.limits.depth)
         self.objects = Objects()
+        self.known_seeds = 0  # known from an earlier run, and not fetched again
+        self.known_seed = ""  # the URL of the first of these
         self._dupefilter: BaseDupeFilter | None = None
         cls = load_object(crawler.settings["DUPEFILTER_CLASS"])
         self._filters = cls is not BaseDupeFilter
@@ -164,6 +166,8 @@ class Intake:
         if url != request.url:
             self._remember_as(url, request.url)
         if page_id is None:
+            if is_named:
+                self._note_seed(request.url, fingerprint)
             return False
         if flight is not None and flight.child_outcome is not None:
             flight.child_outcome = flight.child_outcome._replace(target=page_id)
@@ -435,6 +439,15 @@ class Intake:
             "Filtered a known page, %s (said once; see dupefilter/filtered)",
             request,
         )
+
+    def _note_seed(self, url: str, fingerprint: bytes) -> None:
+        """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back."""
+        frontier = self._runtime.frontier
+        known = frontier.find(fingerprint)
+        page = frontier.page(known) if known is not None and known < frontier.first_page_of_run else None
+        if page is not None and page.state is not State.QUEUED:
+            self.known_seeds += 1
+            self.known_seed = self.known_seed or url
 
     def _is_wanted_again(self, known: int, request: Request, flight: Flight | None) -> bool:
         """Whether a seed that is known must be fetched again.

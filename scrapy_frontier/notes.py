@@ -9,6 +9,7 @@ from .core.lifecycle import State
 
 if TYPE_CHECKING:
     import logging
+    from collections.abc import Sequence
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -24,6 +25,14 @@ REFUSED = {  # the stat of each kind of refusal
     "deferred": "frontier/deferred",
     "over-budget": "frontier/over_budget",
 }
+
+
+def inventory(states: Sequence[int]) -> str:
+    """What a frontier holds, from the number of pages in each state."""
+    queued = f"{states[State.QUEUED]} queued"
+    others = [state for state in State if states[state] and state is not State.QUEUED]
+    rest = ", ".join(f"{states[state]} {state.name.lower()}" for state in others)
+    return f"{sum(states)} pages known, {queued}" + (f": {rest}" if rest else "")
 
 
 def count(crawler: Crawler, name: str) -> None:

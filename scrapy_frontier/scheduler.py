@@ -19,11 +19,11 @@ from . import compat
 from .core.errors import FrontierError
 from .core.hosts import FOREVER
 from .core.leases import Lease, Outcome
-from .core.lifecycle import Event
+from .core.lifecycle import FINISHED, Event
 from .core.times import moment
 from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
-from .notes import Notes
+from .notes import Notes, inventory
 from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
 from .runtime import Runtime
 
@@ -130,6 +130,7 @@ class FrontierScheduler(BaseScheduler):
             return
         self._report()
         self._say_what_is_left(runtime, reason)
+        self._say_which_seeds_are_known(runtime)
         self.runtime, self._enqueue = None, _refuse
         try:
             runtime.close()
@@ -337,11 +338,32 @@ class FrontierScheduler(BaseScheduler):
                 remedy += f", the first may be visited at {moment(left.first)}, or raise FRONTIER_END_WAIT"
         self._notes.log(logging.WARNING, "%s; %s", _left(left), remedy)
 
+    def _say_which_seeds_are_known(self, runtime: Runtime) -> None:
+        """Who runs a crawl a second time must see why the feed has nothing in it."""
+        if self._intake is None or not (count := self._intake.known_seeds):
+            return
+        seeds = "1 seed is" if count == 1 else f"{count} seeds are"
+        known = f"{seeds} known from an earlier run ({self._intake.known_seed}{' ...' if count > 1 else ''})"
+        if self._tally["scheduler/dequeued/disk"] or self._tally["scheduler/dequeued/memory"]:
+            self._notes.log(logging.INFO, "%s, and not fetched again", known)
+            return
+        states = runtime.frontier.counts.states
+        self._notes.log(
+            logging.WARNING,
+            "Nothing was fetched: %s, and pages are fetched once. To fetch them again: scrapy frontier "
+            "requeue --state %s; or another JOBDIR; or frontier_every_run in the meta of a seed",
+            known,
+            ",".join(state.name.lower() for state in FINISHED if states[state]),
+        )
+
     def _say_how_it_begins(self, runtime: Runtime) -> None:
         frontier, left = runtime.frontier, self._left_by_scrapy()
         other = frontier.used_by(self.spider.name)
+        what = inventory(frontier.counts.states)
         if frontier.pending:
-            self._notes.log(logging.INFO, "Resuming crawl (%d requests scheduled)", frontier.pending)
+            self._notes.log(
+                logging.INFO, "Resuming crawl (%d requests scheduled): %s", frontier.pending, what
+            )
             if other is not None:
                 self._notes.log(
                     logging.WARNING,
@@ -350,7 +372,9 @@ class FrontierScheduler(BaseScheduler):
                     other,
                     self.spider.name,
                 )
-        elif left and not sum(frontier.counts.states):
+        elif sum(frontier.counts.states):
+            self._notes.log(logging.INFO, "%s", what)
+        elif left:
             self._notes.log(
                 logging.WARNING,
                 "%s holds the queue of Scrapy's own scheduler, which is not read: this crawl begins anew. To "

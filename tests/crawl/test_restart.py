@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import signal
+import subprocess
+import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from conftest import environment
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
@@ -18,6 +22,7 @@ from scrapy_frontier.core.lifecycle import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from conftest import Crawl
     from server import Web
@@ -157,6 +162,41 @@ def test_second_run_fetches_failed_seeds_only(
     third = start(TreeSpider, start_urls=urls).wait()
     assert third.reason == "finished"
     assert len(web.visits) == 7
+
+
+def told(crawl: Crawl, words: str) -> list[str]:
+    """What the log says at INFO or above of *words*."""
+    messages = re.findall(r"\[scrapy_frontier.*\] (?:INFO|WARNING): (.*)", crawl.log)
+    return [message for message in messages if words in message]
+
+
+def test_a_run_that_fetches_nothing_says_why(web: Web, start: Callable[..., Crawl], tmp_path: Path) -> None:
+    """The same command twice: the feed stays empty, and the log says what is there and how to go on."""
+    web.link("/", "/a", "/b", "/bad")
+    web.on("/bad", status=403)
+    seeds = [web.url("/"), web.url("/a")]
+    first = start(TreeSpider, start_urls=seeds).wait()
+    assert told(first, "known") == []
+    second = start(TreeSpider, start_urls=seeds).wait()
+    nothing = (
+        f"Nothing was fetched: 2 seeds are known from an earlier run ({seeds[0]} ...), and pages are fetched "
+        "once. To fetch them again: scrapy frontier requeue --state done,failed; or another JOBDIR; or "
+        "frontier_every_run in the meta of a seed"
+    )
+    assert told(second, "known") == [
+        "4 pages known, 0 queued: 3 done, 1 failed",
+        nothing,
+    ]
+    third = start(TreeSpider, start_urls=[*seeds, web.url("/new")]).wait()
+    assert told(third, "known") == [
+        "4 pages known, 0 queued: 3 done, 1 failed",
+        f"2 seeds are known from an earlier run ({seeds[0]} ...), and not fetched again",
+    ]
+    command = [sys.executable, "-m", "scrapy", "frontier", "requeue", "--state", "done,failed"]
+    subprocess.run([*command, "--dir", str(tmp_path / "frontier")], env=environment(), check=True)
+    fourth = start(TreeSpider, start_urls=seeds).wait()
+    assert told(fourth, "known") == ["Resuming crawl (5 requests scheduled): 5 pages known, 5 queued"]
+    assert len(web.visits) == 10
 
 
 class StubbornSpider(Spider):
