@@ -337,6 +337,21 @@ async def nohttp(visit: Visit) -> None:
         visit.writer.close()
 
 
+_ASKED: set[tuple[str, str]] = set()  # moody pages that were asked for once
+
+
+async def moody(visit: Visit) -> None:
+    """A calendar, every tenth day of which is a 503 or a reset the first time."""
+    is_first = (visit.address, visit.path) not in _ASKED
+    _ASKED.add((visit.address, visit.path))
+    if is_first and visit.number % 20 == 10:
+        await visit.answer(status="503 Service Unavailable")
+    elif is_first and visit.number and visit.number % 20 == 0:
+        visit.reset()
+    else:
+        await calendar(visit)
+
+
 async def spawn(visit: Visit) -> None:
     """Each sub-domain links twenty others."""
     await visit.link(*(f"http://n{random.getrandbits(40):x}.spawn.example:{visit.port}/" for _ in range(20)))
@@ -445,6 +460,7 @@ TRICKS: dict[str, Callable[[Visit], Any]] = {
     "refreshes": refreshes, "hops": hops, "spawn": spawn, "maps": maps, "busy": busy, "again": again,
     "absurd": absurd, "sluggish": sluggish, "shut": shut, "rules": rules, "robots_circle": robots_circle,
     "robots_garbage": robots_garbage, "robots_rules": robots_rules, "robots_bomb": robots_bomb,
+    "moody": moody,
 }  # fmt: skip
 _OWN_ROBOTS = {
     "shut", "rules", "endless", "absurd", "sluggish", "nohttp",

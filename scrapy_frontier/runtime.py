@@ -89,7 +89,7 @@ def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> 
 def _rates(settings: FrontierSettings) -> Rates | None:
     if not settings.domain_rate and not settings.domain_rate_max:
         return None
-    return Rates(settings.domain_rate, settings.domain_rate_max, registered_domain)
+    return Rates(settings.domain_rate, settings.domain_rate_max)
 
 
 class Runtime:

@@ -18,6 +18,7 @@ from ..core.places import queued_places, standing, waiting_places
 from ..core.records import Page
 from ..core.times import moment, span
 from ..core.traps import trap, without_session
+from ..grouping import registered_domain
 from ..requests import SITEMAP
 from .output import Column, progress
 from .project import host_name
@@ -150,7 +151,8 @@ def queue(call: Call) -> int:
     limit, project = limit_of(call, LINES), call.project
     host = None if call.options.host is None else host_name(call.options.host)
     with project.open() as store:
-        turns = islice(preview.upcoming(store, project.now, project.delays(store), host), limit)
+        delays = project.delays(store)
+        turns = islice(preview.upcoming(store, project.now, delays, host, registered_domain), limit)
         if call.output.as_json:
             for turn in turns:
                 place = {"at": turn.when, "in": turn.when - project.now}

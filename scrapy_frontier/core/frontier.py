@@ -292,12 +292,15 @@ class Frontier(Sites):
                 self._hosts.put(host, now)
             return
         rank = lease.rank
-        if page.priority != lease.page.priority:
+        # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
+        # would put it behind every page that is yet to be found.
+        if page.priority > lease.page.priority:
             place = NEUTRAL if self.rescoring is None else self.rescoring.standing(page_id)
             rank = keys.rank(page.priority, place, self._journal.turn, page_id)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
         if due <= now:
             self._queue(host, rank, now)
+            host.has_waited(rank)
             return
         if self.rescoring is not None:
             self.rescoring.waits(page_id)
@@ -338,6 +341,7 @@ class Frontier(Sites):
             self._journal.delete(key)
             self._journal.count_queued(host, -1)
             self._queue(host, rank, now)
+            host.has_waited(rank)
             self._waiting_cursor = key[1:]
         self.commit()
 

@@ -19,12 +19,14 @@ from . import keys
 from .delays import UNASKED, by_settings, deciding
 from .fairness import Turns
 from .records import HostRow
+from .temperature import Temperature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .cooldown import Cooldown
     from .fairness import Domain
+    from .temperature import Rates
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
@@ -34,6 +36,9 @@ FOREVER = float("inf")
 
 _NONE: frozenset[bytes] = frozenset()  # one for all hosts: an empty set of its own takes 216 bytes
 _NO_PAGES: frozenset[int] = frozenset()
+_NOTHING_WAITED: dict[int, bytes] = {}  # never changed
+_MOST_WAITED = 1000  # pages of one host
+WAITED_TURN = 4  # every such turn of a host goes to a page that was handed out before
 _MOST_SUSPECTS = 100  # pages of one host
 
 
@@ -93,6 +98,9 @@ class Host:
     errand. ``usual`` is the concurrency of the settings, ``asked`` are delays by who asks for them. A host
     that met trouble has a ``cooldown``, and ``is_doubted`` until it answers: so long it is asked for one page
     at a time, and not first for one of the ``suspects``, the pages that met the trouble and may be its cause.
+    ``waited`` are the ranks, by page id, of pages that were handed out before and are queued again, their
+    backoff over, the oldest first: every `WAITED_TURN` of its ``turns`` goes to one of these, however good
+    what else it has to offer.
     ``deferred`` counts pages that wait for room in a budget, ``excluded`` those of the done ones that were
     never fetched; ``tally`` is the count of its registered domain, where a budget holds for that, and
     ``tallied`` what this host has added to it.
@@ -118,6 +126,7 @@ class Host:
         "is_kept",
         "jitter",
         "leased",
+        "line_number",
         "more",
         "name",
         "place",
@@ -128,9 +137,11 @@ class Host:
         "suspects",
         "tallied",
         "tally",
+        "turns",
         "unstored",
         "usual",
         "visited",
+        "waited",
     )
 
     def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
@@ -148,12 +159,15 @@ class Host:
         self.reset_clock()
         self.heads: list[bytes] = []
         self.leased: set[bytes] | frozenset[bytes] = _NONE
+        self.waited = _NOTHING_WAITED
+        self.turns = 0
         self.unstored: set[bytes] | frozenset[bytes] = _NONE
         self.more = False
         self.cursor = b""
         self.in_flight = 0
         self.in_flight_before = 0
         self.domain: Domain | None = None
+        self.line_number = 0  # its place among the hosts of its domain
         self.is_blocked = False
         self.is_kept = True  # has a row on disk, or in the open batch
         self.place = Place.IDLE
@@ -241,8 +255,13 @@ class Host:
         self.heads[:] = [rank for rank in self.heads if rank <= cursor or rank in self.unstored]
 
     def take(self) -> bytes:
-        """Remove the head for a lease and return its rank."""
-        rank = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
+        """Remove the head for a lease, or the page whose turn it is after a backoff, and return its rank."""
+        self.turns = (self.turns + 1) % WAITED_TURN
+        rank = self._oldest_waited() if self.waited and not self.turns else None
+        if rank is None:
+            rank = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
+        elif rank in self.heads:
+            self.heads.remove(rank)
         if rank in self.unstored:
             self.unstored -= {rank}
         else:
@@ -251,8 +270,28 @@ class Host:
 
     def put_back(self, rank: bytes, stored: bool) -> None:
         """Undo `take`."""
+        self.turns -= 1
         self.leased -= {rank}
         self.add(rank, stored)
+
+    def has_waited(self, rank: bytes) -> None:
+        """A page that was handed out before, and whose backoff is over, was queued with *rank*."""
+        if not self.waited:
+            self.waited = {}
+        if len(self.waited) < _MOST_WAITED:
+            self.waited[keys.rank_id(rank)] = rank
+
+    def is_unqueued(self, rank: bytes) -> None:
+        """The queue row with *rank* goes."""
+        self.leased -= {rank}
+        if self.waited:
+            self.waited.pop(keys.rank_id(rank), None)
+
+    def _oldest_waited(self) -> bytes | None:
+        for rank in self.waited.values():
+            if rank not in self.leased and not (self.is_doubted and keys.rank_id(rank) in self.suspects):
+                return rank
+        return None
 
     def _probe(self) -> int:
         """Which head asks a host that met trouble whether it answers again: one that is no suspect."""
@@ -265,6 +304,8 @@ class Host:
         """The row of a queued page moved from rank *old* to *new*; whether the head is another now, or not
         known any more."""
         head = self.heads[0] if self.heads else None
+        if self.waited and keys.rank_id(old) in self.waited:
+            self.waited[keys.rank_id(old)] = new
         if not self.more or old <= self.cursor:
             index = bisect_left(self.heads, old)
             if index < len(self.heads) and self.heads[index] == old:
@@ -285,16 +326,23 @@ class Host:
             self.heads.sort()
 
 
-def _itself(name: str) -> str:
+def itself(name: str) -> str:
+    """The registered domain of a host, where nobody knows more."""
     return name
 
 
 class Hosts:
-    """The hosts in memory, by name, and the heaps over them. *domain_of* gives a host's registered domain."""
+    """The hosts in memory, by name, and the heaps over them.
 
-    def __init__(self, domain_of: Callable[[str], str] = _itself) -> None:
+    *domain_of* gives a host's registered domain, for which the *rates* hold.
+    """
+
+    def __init__(self, domain_of: Callable[[str], str] = itself, rates: Rates | None = None) -> None:
         self.by_name: dict[str, Host] = {}
-        self._turns = Turns(self.by_name, _is_ready, domain_of)
+        self._domain_of = domain_of
+        self._temperature = None if rates is None else Temperature(rates)
+        level_of = None if self._temperature is None else self._temperature.level
+        self._turns = Turns(self.by_name, _is_ready, domain_of, level_of)
         self._cooling: list[tuple[float, str]] = []
 
     def __repr__(self) -> str:
@@ -324,30 +372,34 @@ class Hosts:
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
-        self._changed(host, now)
-
-    def _changed(self, host: Host, now: float) -> None:
-        """Something of *host* is another now: its place, its head, its requests under way."""
         self._turns.update(host)
-
-    def _gone(self, host: Host) -> None:
-        """*host*, which is not ready, is about to be forgotten."""
-        self._turns.leave(host)
 
     def leased(self, host: Host, now: float) -> None:
         """A page of *host* is handed out."""
+        if self._temperature is not None:
+            domain = self._domain_of(host.name)
+            self._turns.set_level(domain, self._temperature.hand_out(domain, now))
 
     def taken_back(self, host: Host, now: float) -> None:
         """The page just handed out is none after all; `put` has to follow."""
         self._turns.take_back(host)
+        if self._temperature is not None:
+            domain = self._domain_of(host.name)
+            self._turns.set_level(domain, self._temperature.take_back(domain, now))
 
     def was_visited(self, name: str, when: float, now: float) -> None:
         """A host, in memory or not, was visited last by an earlier run, at *when*."""
+        if self._temperature is not None:
+            domain = self._domain_of(name)
+            self._turns.set_level(domain, self._temperature.assume(domain, when, now))
 
     def best(self, now: float) -> Host | None:
         """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
         if self._cooling and self._cooling[0][0] <= now:
             self._warm_up(now)
+        if self._temperature is not None:
+            for domain, level in self._temperature.cooled(now):
+                self._turns.set_level(domain, level)
         return self._turns.best()
 
     def _warm_up(self, now: float) -> None:
@@ -364,11 +416,13 @@ class Hosts:
                 self.forget(host, now)
 
     def next_ready(self) -> float | None:
-        """When the first cooling host may be visited again."""
+        """When the first cooling host, or one of a domain that is too hot, may be visited again."""
         cooling = self._cooling
         while cooling and not self._waits(cooling[0][1]):
             heapq.heappop(cooling)
-        return cooling[0][0] if cooling else None
+        first = cooling[0][0] if cooling else None
+        change = None if self._temperature is None else self._temperature.next_change()
+        return first if change is None else change if first is None else min(first, change)
 
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)
@@ -391,5 +445,5 @@ class Hosts:
             heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.IDLE
-            self._gone(host)
+            self._turns.leave(host)
             del self.by_name[host.name]

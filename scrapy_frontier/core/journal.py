@@ -129,7 +129,7 @@ class Journal:
 
     def unqueue(self, host: Host, rank: bytes) -> None:
         self.delete(host.prefix + rank)
-        host.leased -= {rank}
+        host.is_unqueued(rank)
         host.queued -= 1
         self.counts.states[_QUEUED] -= 1
         if host.is_blocked:

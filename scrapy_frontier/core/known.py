@@ -16,14 +16,13 @@ from .cooldown import Rule
 from .deferral import Deferral
 from .ending import Left, first_to_open, left_behind
 from .errors import UnreadableRecord
-from .hosts import FOREVER, HEADS, Host, Hosts, Place, Politeness
+from .hosts import FOREVER, HEADS, Host, Hosts, Place, Politeness, itself
 from .journal import Journal
 from .leases import Leases
 from .lifecycle import State
 from .link import NEUTRAL
 from .orders import all_orders
 from .records import Counts, HostRow, Page
-from .temperature import Rates, TemperedHosts
 from .troubles import Troubles
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from .rescoring import Rescoring
     from .scorer import Scorer
     from .store import Store
+    from .temperature import Rates
     from .traps import TrapLimits
 
 UNLIMITED = Politeness(0.0, 8)
@@ -44,10 +44,6 @@ _LEARN_LIMIT = 400  # fingerprints of earlier runs that one lease looks up, 0.3 
 _MOST_REFUSALS = 100
 
 
-def _itself(host: str) -> str:
-    return host
-
-
 class Known:
     """The pages of *store*, and the hosts that may be visited.
 
@@ -55,7 +51,7 @@ class Known:
     given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Without a
     *scorer* equals of one priority are first in, first out. Links that are *traps* leave no trace; what is
     over one of the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts
-    share a budget, and their turns, unless there are *rates*.
+    share a budget, their turns, and the *rates*.
     """
 
     def __init__(
@@ -74,11 +70,11 @@ class Known:
         scorer: Scorer | None = None,
         traps: TrapLimits | None = None,
         limits: Limits = NO_LIMITS,
-        domain_of: Callable[[str], str] = _itself,
+        domain_of: Callable[[str], str] = itself,
     ) -> None:
         self._store = store
         self._journal = Journal(store)
-        self._hosts = Hosts(domain_of) if rates is None else TemperedHosts(rates)
+        self._hosts = Hosts(domain_of, rates)
         self._leases = Leases(lease_timeout)
         self._default_politeness = default_politeness
         self._politeness = politeness or {}

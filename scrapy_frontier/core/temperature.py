@@ -4,7 +4,7 @@ A host that spawns sub-domains without end gets a queue and a clock for each of 
 many hosts should share. Every hand-out heats the registered domain by one; the heat decays with a time
 constant of `BURST` / rate, so that at exactly that rate it stays at `BURST`. Above the soft rate the
 domain's pages come after those of all cooler ones, above the hard rate nothing of it is leased until it
-has cooled.
+has cooled. `fairness.Turns` has the order; here is the clock that says which domain has which level.
 
 Heat is counted at hand-out, in double precision, and in memory only. Of earlier runs it is known when each
 host was visited last: then its domain is taken to have been as hot as it is at exactly the rate. So a crawl
@@ -15,15 +15,9 @@ from __future__ import annotations
 
 import heapq
 from math import exp, log
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from . import keys
-from .hosts import Hosts, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from .hosts import Host
+from .fairness import CLOSED, COOL, HOT
 
 BURST = 10  # pages that may come at once before the rate holds
 # Between two hand-outs at exactly the rate the heat swings half a page around BURST: what waits until it is
@@ -33,24 +27,12 @@ _STEADY = _LIMIT + 1  # right after a hand-out
 _COLD = 0.5  # a domain this cool is as good as unknown
 _MOMENT = 1e-3  # seconds; the clock's own grain at 1.7e9 would let a domain cool for ever
 
-COOL, HOT, CLOSED = range(3)
-
-# Score first; among equals the host with the fewest requests under way, then the oldest page. Names, not
-# hosts: the garbage collector then has no reason to walk the heaps.
-Entry = tuple[bytes, int, bytes, str]
-
-
-def entry_of(host: Host) -> Entry:
-    head = host.heads[0]
-    return head[: keys.SCORE_BYTES], host.in_flight, head, host.name
-
 
 class Rates(NamedTuple):
-    """Pages a second of one registered domain, 0 for no limit, and what the domain of a host is."""
+    """Pages a second of one registered domain, 0 for no limit."""
 
     soft: float
     hard: float
-    domain_of: Callable[[str], str]
 
 
 class Heat:
@@ -85,17 +67,14 @@ class Heat:
         return log(heat / _LIMIT) * BURST / self.rate + _MOMENT if heat > _LIMIT else 0.0
 
 
-class Domain:
-    """A registered domain and the entries of its ready hosts."""
+class _Domain:
+    """A registered domain, whether it has hosts in memory or not."""
 
-    __slots__ = ("entries", "hard", "level", "name", "shown", "soft")
+    __slots__ = ("hard", "level", "soft")
 
-    def __init__(self, name: str, rates: Rates) -> None:
-        self.name = name
+    def __init__(self, rates: Rates) -> None:
         self.soft, self.hard = Heat(rates.soft), Heat(rates.hard)
-        self.entries: list[Entry] = []
         self.level = COOL
-        self.shown: Entry | None = None  # which entry stands for the domain among the others
 
     def judge(self, now: float) -> float:
         """Set the level; seconds until it may be another, 0 for a cool domain."""
@@ -108,145 +87,82 @@ class Domain:
         return self.soft.at(now) < _COLD and self.hard.at(now) < _COLD
 
 
-class TemperedHosts(Hosts):
-    """`Hosts` where cool domains come first and too hot ones not at all.
-
-    A heap of heaps: each domain has its ready hosts, and shows the best of them among the domains. So a
-    domain that changes its level moves as one, however many hosts it has: O(log hosts) a lease. Turns of
-    equals are not shared by domain here: the rates see to it that none takes too many.
-    """
+class Temperature:
+    """The heat of registered domains by name. Those that are cold are forgotten; O(log domains) a call."""
 
     def __init__(self, rates: Rates) -> None:
-        super().__init__()
         self._rates = rates
-        self._domains: dict[str, Domain] = {}
-        self._shown: list[tuple[int, Entry, str]] = []
-        self._heated: list[tuple[float, str]] = []  # when a domain may be cooler
-        self._entries = 0
+        self._domains: dict[str, _Domain] = {}
+        self._heated: list[tuple[float, str]] = []  # when a domain that is not cool may be cooler
+        self._most = 64  # domains, before the cold ones are dropped
 
-    def leased(self, host: Host, now: float) -> None:
-        domain = self._domain(host.name)
+    def level(self, name: str) -> int:
+        """`COOL`, `HOT` or `CLOSED`, as of the last call that said when it is."""
+        domain = self._domains.get(name)
+        return COOL if domain is None else domain.level
+
+    def hand_out(self, name: str, now: float) -> int:
+        """A page of the domain is handed out; its level."""
+        domain = self._domain(name, now)
         domain.soft.add(now)
         domain.hard.add(now)
-        self._judge(domain, now)
+        return self._judge(name, domain, now)
 
-    def taken_back(self, host: Host, now: float) -> None:
-        domain = self._domain(host.name)
+    def take_back(self, name: str, now: float) -> int:
+        """Undo a `hand_out` at *now*; the level."""
+        domain = self._domain(name, now)
         domain.soft.take_back(now)
         domain.hard.take_back(now)
-        self._judge(domain, now)
+        return self._judge(name, domain, now)
 
-    def was_visited(self, name: str, when: float, now: float) -> None:
-        slowest = min(filter(None, (self._rates.soft, self._rates.hard)), default=0.0)
+    def assume(self, name: str, when: float, now: float) -> int:
+        """An earlier run visited the domain last at *when*, as often as it might; the level."""
+        slowest = min(filter(None, self._rates), default=0.0)
         if not when or _STEADY * exp(-max(now - when, 0.0) * slowest / BURST) < _COLD:
-            return
-        domain = self._domain(name)
+            return self.level(name)
+        domain = self._domain(name, now)
         domain.soft.assume(when, now)
         domain.hard.assume(when, now)
-        self._judge(domain, now)
+        return self._judge(name, domain, now)
 
-    def _judge(self, domain: Domain, now: float) -> None:
-        before = domain.level
-        wait = domain.judge(now)
-        if domain.level != before:
-            if before == COOL:
-                heapq.heappush(self._heated, (now + wait, domain.name))
-            domain.shown = None
-            self._show(domain)
-
-    def best(self, now: float) -> Host | None:
-        self._warm_up(now)
-        self._cool_down(now)
-        shown = self._shown
-        while shown:
-            level, entry, name = shown[0]
-            domain = self._domains.get(name)
-            if domain is not None and domain.level == level and domain.shown == entry:
-                host = self._host_of(entry)
-                if host is not None:
-                    return host
-                domain.shown = None
-            heapq.heappop(shown)
-            if domain is not None:
-                self._show(domain)
-        return None
-
-    def next_ready(self) -> float | None:
-        first = super().next_ready()
-        if not self._heated:
-            return first
-        return self._heated[0][0] if first is None else min(first, self._heated[0][0])
-
-    def _domain(self, host: str) -> Domain:
-        name = self._rates.domain_of(host)
-        domain = self._domains.get(name)
-        if domain is None:
-            domain = self._domains[name] = Domain(name, self._rates)
-        return domain
-
-    def _changed(self, host: Host, now: float) -> None:
-        if host.place is not Place.READY:
-            return
-        domain = self._domain(host.name)
-        heapq.heappush(domain.entries, entry_of(host))
-        self._entries += 1
-        self._show(domain)
-        most = 64 + 4 * len(self.by_name)
-        if self._entries > most or len(self._shown) > most or len(self._domains) > most:
-            self._tidy(now)
-
-    def _gone(self, host: Host) -> None:
-        """Its entries are dropped when they surface."""
-
-    def _host_of(self, entry: Entry) -> Host | None:
-        """The host of an entry; None if the entry has become wrong."""
-        host = self.by_name.get(entry[3])
-        if (
-            host is not None
-            and host.place is Place.READY
-            and host.heads[0] == entry[2]
-            and host.in_flight == entry[1]
-        ):
-            return host
-        return None
-
-    def _show(self, domain: Domain) -> None:
-        """Have the best ready host of a domain stand for it, unless that one does or the domain is closed."""
-        entries = domain.entries
-        while entries and self._host_of(entries[0]) is None:
-            heapq.heappop(entries)
-            self._entries -= 1
-        if entries and domain.level != CLOSED and domain.shown != entries[0]:
-            domain.shown = entries[0]
-            heapq.heappush(self._shown, (domain.level, entries[0], domain.name))
-
-    def _cool_down(self, now: float) -> None:
+    def cooled(self, now: float) -> list[tuple[str, int]]:
+        """Domains whose level has changed by *now*, and that level; O(1) where there is none."""
+        found = []
         heated = self._heated
         while heated and heated[0][0] <= now:
-            domain = self._domains.get(heapq.heappop(heated)[1])
+            name = heapq.heappop(heated)[1]
+            domain = self._domains.get(name)
             if domain is None:
                 continue
             before = domain.level
             wait = domain.judge(now)
             if wait:
-                heapq.heappush(heated, (now + wait, domain.name))
+                heapq.heappush(heated, (now + wait, name))
             if domain.level != before:
-                domain.shown = None
-                self._show(domain)
+                found.append((name, domain.level))
+        return found
+
+    def next_change(self) -> float | None:
+        """When the first domain may be cooler."""
+        return self._heated[0][0] if self._heated else None
+
+    def _judge(self, name: str, domain: _Domain, now: float) -> int:
+        before = domain.level
+        wait = domain.judge(now)
+        if before == COOL and wait:
+            heapq.heappush(self._heated, (now + wait, name))
+        return domain.level
+
+    def _domain(self, name: str, now: float) -> _Domain:
+        domain = self._domains.get(name)
+        if domain is None:
+            if len(self._domains) >= self._most:
+                self._tidy(now)
+            domain = self._domains[name] = _Domain(self._rates)
+        return domain
 
     def _tidy(self, now: float) -> None:
-        """Drop entries that have become wrong, and domains that are cold and have no ready host."""
-        ready: dict[str, list[Entry]] = {name: [] for name in self._domains}
-        for host in self.by_name.values():
-            if host.is_ready:
-                ready[self._domain(host.name).name].append(entry_of(host))
-        self._shown = []
-        self._entries = 0
-        for name, domain in list(self._domains.items()):
-            domain.entries, domain.shown = ready[name], None
-            heapq.heapify(domain.entries)
-            self._entries += len(domain.entries)
-            if not domain.entries and domain.level == COOL and domain.is_cold(now):
-                del self._domains[name]
-            else:
-                self._show(domain)
+        cold = [name for name, each in self._domains.items() if each.level == COOL and each.is_cold(now)]
+        for name in cold:
+            del self._domains[name]
+        self._most = 64 + 2 * len(self._domains)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import count, pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -11,16 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core import keys
+from scrapy_frontier.core.fairness import WITHIN
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import Host, Hosts, Politeness
+from scrapy_frontier.core.hosts import FOREVER, WAITED_TURN, Host, Hosts, Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.records import HostRow
+from scrapy_frontier.core.rounds import FIRST, MOST
 from scrapy_frontier.core.store import Store
-from scrapy_frontier.core.temperature import Rates, TemperedHosts
+from scrapy_frontier.core.temperature import Rates
 from scrapy_frontier.grouping import registered_domain
 
 if TYPE_CHECKING:
+    import random
     from pathlib import Path
 
 NOW = 1_700_000_000.0
@@ -124,7 +128,7 @@ def test_what_is_taken_back_leaves_everybody_his_turn(is_tempered: bool, data: s
     pages = data.draw(st.lists(st.tuples(chosen, st.integers(0, 1)), max_size=30))
     seen = []
     for is_disturbed in (False, True):
-        hosts = TemperedHosts(Rates(1.0, 3.0, domain_of)) if is_tempered else Hosts(domain_of)
+        hosts = Hosts(domain_of, Rates(1.0, 3.0) if is_tempered else None)
         for number, (name, priority) in enumerate(pages):
             add(hosts, name, number, priority=priority)
         order = []
@@ -271,3 +275,113 @@ def test_a_domain_that_spawns_hosts_without_end_takes_a_share_like_all_others(tm
 )
 def test_registered_domains(host: str, domain: str) -> None:
     assert registered_domain(host) == domain
+
+
+# -- age ------------------------------------------------------------------------------------------------
+
+
+class Supply:
+    """Hosts, each with an endless supply of pages of one priority."""
+
+    def __init__(self, priorities: dict[str, int]) -> None:
+        self.hosts = Hosts(domain_of)
+        self.priorities = priorities
+        self.numbers = count()
+        for name in priorities:
+            self.refill(name)
+
+    def refill(self, name: str) -> None:
+        add(self.hosts, name, next(self.numbers), priority=self.priorities[name])
+
+    def hand_out(self) -> str:
+        name = visit(self.hosts)
+        self.refill(name)
+        return name
+
+
+@given(st.lists(st.integers(-3, 3), min_size=2, max_size=12), st.randoms(use_true_random=False))
+@settings(max_examples=30, deadline=None)
+def test_no_domain_that_may_be_asked_waits_longer_than_the_bound(
+    priorities: list[int], chance: random.Random
+) -> None:
+    """In virtual time: a round is a hand-out for each domain that may be asked. Hosts come and go."""
+    supply = Supply({f"www.site{each}.org": priority for each, priority in enumerate(priorities)})
+    waited = dict.fromkeys(supply.priorities, 0.0)
+    for _ in range(MOST * len(priorities) * 3):
+        ready = [name for name, host in supply.hosts.by_name.items() if host.is_ready]
+        chosen = supply.hand_out()
+        for name in ready:
+            waited[name] += 1 / len(ready)
+            assert waited[name] <= MOST + 1, name
+        waited[chosen] = 0.0
+        if not chance.randrange(20):  # somebody is left alone for a while, or comes back
+            host = supply.hosts.by_name[chance.choice(list(supply.priorities))]
+            others = sum(each.is_ready for each in supply.hosts.by_name.values())
+            supply.hosts.hold(host, FOREVER if host.is_ready and others > 1 else 0.0, NOW)
+            waited[host.name] = 0.0
+
+
+def test_an_endless_host_does_not_keep_others_from_their_first_pages() -> None:
+    """All its pages are better than theirs; the first come soon, the more they had the later the next."""
+    supply = Supply({"endless.org": 9, **{f"www.site{each}.org": 0 for each in range(7)}})
+    order = [supply.hand_out() for _ in range(8 * 100)]
+    firsts = [order.index(f"www.site{each}.org") for each in range(7)]
+    assert max(firsts) <= 8 * (FIRST + 1)
+    shares = Counter(order)
+    assert min(shares.values()) >= 8
+    assert shares["endless.org"] >= len(order) * 0.8, "best first otherwise"
+
+
+def test_what_an_earlier_run_fetched_counts() -> None:
+    """Or every restart would begin with pages of everybody."""
+    supply = Supply({"endless.org": 9})
+    for name, done in ("www.new.org", 0), ("www.old.org", 50):
+        supply.hosts.by_name[name] = Host(name, HostRow(done=done), Politeness(0.0, 8))
+        supply.priorities[name] = 0
+        supply.refill(name)
+    order = [supply.hand_out() for _ in range(3 * MOST)]
+    assert order.index("www.new.org") <= 3 * (FIRST + 1)
+    assert "www.old.org" not in order
+
+
+def test_a_host_that_its_domain_passes_over_has_its_turn() -> None:
+    supply = Supply({"a.site.org": 9, "b.site.org": 9, "poor.site.org": -9, "www.other.org": 0})
+    order = [supply.hand_out() for _ in range(1000)]
+    of_domain = [name for name in order if name.endswith("site.org")]
+    turns = [at for at, name in enumerate(of_domain) if name == "poor.site.org"]
+    assert turns[0] <= WITHIN * 3 + 3
+    assert all(after - before <= WITHIN * 3 + 3 for before, after in pairwise(turns))
+
+
+def test_a_page_comes_again_after_its_backoff_however_much_its_host_has_to_offer(tmp_path: Path) -> None:
+    """One that met a 503 and lost priority by it, as Scrapy's retries do, on a host without end."""
+    frontier = Frontier(Store(tmp_path), NOW)
+    numbers = count()
+
+    def links(priority: int) -> list[Link]:
+        number = next(numbers)
+        return [Link(number.to_bytes(20, "big"), f"http://endless.org/{number}", "endless.org", priority)]
+
+    frontier.discover(links(0), NOW)
+    first = frontier.lease(NOW)
+    assert first is not None
+    frontier.discover([link for _ in range(30) for link in links(5)], NOW)
+    frontier.release(first.id, Outcome(Event.RETRIED, 503, priority=-1, delay=1.0), NOW)
+    others = 0
+    for _ in range(WAITED_TURN + 1):
+        lease = frontier.lease(NOW + 2)
+        assert lease is not None
+        if lease.page_id == first.page_id:
+            break
+        others += 1
+        frontier.discover([*links(5), *links(5)], NOW + 2)
+        frontier.release(lease.id, FETCHED, NOW + 2)
+    else:
+        pytest.fail("it has not come again")
+    assert others, "the best page comes first otherwise"
+    frontier.put_back(lease.id, NOW + 2)
+    again = frontier.lease(NOW + 2)
+    assert again is not None
+    assert again.page_id == first.page_id, "what is put back has its turn still"
+    frontier.release(again.id, FETCHED, NOW + 2)
+    frontier.close()

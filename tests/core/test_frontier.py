@@ -510,13 +510,26 @@ def test_a_retry_without_backoff_keeps_its_place(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_a_retry_with_another_priority_takes_its_new_place(tmp_path: Path) -> None:
+def test_a_retry_with_a_higher_priority_takes_its_new_place(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one"), page("two")], NOW)
-    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 500, priority=-1), NOW)
+    leases = [take(frontier), take(frontier)]
+    frontier.release(leases[0].id, Outcome(Event.RETURNED), NOW)
+    frontier.release(leases[1].id, Outcome(Event.RETRIED, 500, priority=1), NOW)
     assert queue_rows(frontier) == [1, 0]
     assert drain(frontier) == ["two", "one"]
     assert queue_rows(frontier) == []
+    frontier.close()
+
+
+def test_a_retry_with_a_lower_priority_keeps_its_place(tmp_path: Path) -> None:
+    """Its backoff puts it behind others; behind all pages that are yet to be found it would never come."""
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two")], NOW)
+    for priority in (-1, -2):
+        frontier.release(take(frontier).id, Outcome(Event.RETRIED, 500, priority=priority), NOW)
+        assert queue_rows(frontier) == [0, 1]
+    assert drain(frontier) == ["one", "two"]
     frontier.close()
 
 
