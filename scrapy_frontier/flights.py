@@ -221,7 +221,7 @@ def verdict(flight: Flight, is_closing: bool = False) -> Outcome:
     if flight.child is not None:
         return Outcome(Event.REDIRECTED, reason="led to a request that was dropped")
     if flight.error is not None:
-        return _after_error(flight.error, is_closing)
+        return _after_error(flight.error, flight.status, is_closing)
     if flight.spider_error is not None:
         return Outcome(Event.FAILED, flight.status, f"callback raised {describe(flight.spider_error)}")
     if not flight.is_fetched:
@@ -236,12 +236,12 @@ def verdict(flight: Flight, is_closing: bool = False) -> Outcome:
     return Outcome(Event.FETCHED, flight.status, "; ".join(notes))
 
 
-def _after_error(error: BaseException, is_closing: bool) -> Outcome:
+def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:
     if isinstance(error, Consumed):
         return error.outcome
     if isinstance(error, IgnoreRequest):
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
-        return Outcome(Event.EXCLUDED, reason=reason[:_LONGEST_REASON])
+        return Outcome(Event.EXCLUDED, status, reason[:_LONGEST_REASON])
     if type(error).__name__ == "CancelledError" and is_closing:
         return Outcome(Event.RETURNED, reason="cancelled")
     return Outcome(Event.FAILED, reason=describe(error))

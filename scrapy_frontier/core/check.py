@@ -135,7 +135,7 @@ class Check:
         self._attempts += page.attempts
         flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
         self._ledger.enter(page_id, flags, host)
-        self._tally.count(host, page.state)
+        self._tally.count(host, page.state, status=page.status)
         if page.is_deferred:
             self._tally.count_deferred(host)
 
@@ -305,7 +305,7 @@ class Check:
         if place is not None:
             self._delete(place.key)
         self._delete(keys.page_key(page_id))
-        self._tally.count(host, page.state, -1)
+        self._tally.count(host, page.state, -1, page.status)
         if page.is_deferred:
             self._tally.count_deferred(host, -1)
             for unit in keys.deferred_units(host):

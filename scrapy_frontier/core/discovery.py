@@ -222,7 +222,7 @@ class Discovery(Known):
         if page.is_deferred:
             self._deferral.remove(page_id, host)
         else:
-            self._journal.count_ended(host, page.state, -1)
+            self._journal.count_ended(host, page.state, -1, page.status)
         page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
         self._journal.put(keys.page_key(page_id), records.encode_page(page))
         self._queue(host, self._again(page_id, priority), now)

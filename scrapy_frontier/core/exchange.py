@@ -261,7 +261,7 @@ class Importer:
         if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
             return
         self._put(keys.page_key(page_id), records.encode_page(page))
-        self._tally.count(inspect.host_of_page(page), page.state)
+        self._tally.count(inspect.host_of_page(page), page.state, status=page.status)
         if page.is_deferred:
             self._tally.count_deferred(inspect.host_of_page(page))
         self._to_place += page.state is State.QUEUED or page.is_deferred

@@ -322,7 +322,7 @@ class Frontier(Sites):
             self._journal.delete(keys.page_key(page_id))
         else:
             self._journal.put(keys.page_key(page_id), records.encode_page(page))
-            self._journal.count_ended(host, page.state)
+            self._journal.count_ended(host, page.state, status=page.status)
         return page_id
 
     # -- waking up -------------------------------------------------------------------------------------

@@ -144,8 +144,9 @@ class Journal:
             self.withheld += change
         self.touch(host)
 
-    def count_ended(self, host: Host, state: State, change: int = 1) -> None:
-        """Count a page that ended in *state*, or with -1 one that is taken back from there.
+    def count_ended(self, host: Host, state: State, change: int = 1, status: int = 0) -> None:
+        """Count a page that ended in *state* with this HTTP *status*, or with -1 one that is taken back from
+        there. One that was refused once it was answered costs its host as much as any other.
 
         Pages only seen do not count for their host: most belong to hosts nobody visits. For one that waits
         for a budget there is `count_deferred`.
@@ -158,7 +159,7 @@ class Journal:
             host.failed += change
         else:
             host.done += change
-            if state is State.EXCLUDED:
+            if state is State.EXCLUDED and not status:
                 host.excluded += change
         self._touched.add(host)
         self.is_open = True

@@ -74,14 +74,14 @@ class Tally:
         self.states = [0] * len(State)
         self.hosts: dict[str, list[int]] = {}
 
-    def count(self, host: str, state: State, change: int = 1) -> None:
+    def count(self, host: str, state: State, change: int = 1, status: int = 0) -> None:
         """The rule of `Journal.count_ended`, and of `count_queued`."""
         self.states[state] += change
         if state is State.SEEN:
             return
         of_host = self.hosts.setdefault(host, [0] * 5)
         of_host[_COLUMNS.get(state, 1)] += change
-        if state is State.EXCLUDED:
+        if state is State.EXCLUDED and not status:
             of_host[4] += change
 
     def count_deferred(self, host: str, change: int = 1) -> None:

@@ -192,19 +192,19 @@ class Steering:
     def _uncount_page(self, host: Host, page_id: int, page: Page) -> None:
         """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""
         if not page.is_deferred:
-            self._uncount(host, page.state)
+            self._uncount(host, page.state, page.status)
             return
         self._journal.count_deferred(host, -1)
         for unit in keys.deferred_units(host.name):
             self._journal.delete(keys.deferred_key(unit, page_id))
 
-    def _uncount(self, host: Host, state: State) -> None:
+    def _uncount(self, host: Host, state: State, status: int = 0) -> None:
         """Count one page less in *state*; counters that were wrong before do not fall below zero."""
         states = self._journal.counts.states
         if state is State.QUEUED:
             self._journal.count_queued(host, -1)
         else:
-            self._journal.count_ended(host, state, -1)
+            self._journal.count_ended(host, state, -1, status)
         states[state] = max(states[state], 0)
         for name in ("queued", "done", "failed", "deferred", "excluded"):
             setattr(host, name, max(getattr(host, name), 0))

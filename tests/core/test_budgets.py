@@ -145,6 +145,24 @@ def test_an_excluded_page_costs_nothing(tmp_path: Path) -> None:
     frontier.close()
 
 
+def test_a_page_that_is_refused_once_it_was_fetched_costs_as_any_other(tmp_path: Path) -> None:
+    """It led into a private network, say, or asks to be kept nowhere."""
+    frontier = start(tmp_path, host_pages=2)
+    frontier.discover(pages(6), NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.release(lease.id, EXCLUDED._replace(status=302), NOW)
+    assert drain(frontier) == [1]
+    frontier.close()
+    frontier = start(tmp_path, host_pages=2)
+    assert drain(frontier) == []
+    check = Check(frontier._store, lambda page: page.url.encode().rjust(40, b"."), NOW)
+    assert list(check.run()) == []
+    assert frontier.requeue(0, NOW, b"", 0)
+    assert drain(frontier) == [0], "the place it took is its own"
+    frontier.close()
+
+
 def test_other_hosts_do_not_notice(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pages=2)
     frontier.discover([*pages(4), *pages(2, "b.other")], NOW)

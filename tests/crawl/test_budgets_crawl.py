@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -111,6 +112,42 @@ def test_a_larger_budget_fetches_exactly_what_had_to_wait(
     of_shop = [url for url in waiting if "/item/" in url]
     assert [url for url in later if "/item/" in url] != []
     assert sorted(url for url in later if "/item/" in url) == sorted(of_shop[:20]), "oldest first"
+
+
+class Trouble(Web):
+    """An endless site whose pages fail, fail once, are closed, move, and lead nowhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: Counter[str] = Counter()
+
+    def _next(self, host: int, path: str) -> Answer:
+        number = int(path.strip("/") or 0)
+        self.asked[path] += 1
+        answers = {
+            2: Answer(503) if self.asked[path] == 1 else Answer(),
+            4: Answer(500),
+            6: Answer(drop=True) if self.asked[path] == 1 else Answer(),
+            8: Answer(302, headers={"Location": "ftp://127.0.0.2/"}),
+            10: Answer(302, headers={"Location": f"/{number + 10_000}"}),
+            12: Answer(404),
+            14: Answer(200, headers={"X-Robots-Tag": "noindex"}),
+        }
+        page = Answer(body=links(*(f"/{number + step}" for step in (1, 2, 3, 16))))
+        return answers.get(number % 16, page)
+
+
+@pytest.mark.parametrize("budget", ["FRONTIER_HOST_PAGES", "FRONTIER_DOMAIN_PAGES"])
+def test_no_more_pages_are_asked_for_than_the_budget_has(run: Callable[..., Crawl], budget: str) -> None:
+    """Whatever becomes of them, and however often one is asked for."""
+    web = Trouble()
+    settings = {**ADDON, budget: 50, "FRONTIER_COOLDOWN": 0, "RETRY_TIMES": 1, "FRONTIER_NOINDEX": "skip"}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/0")])
+    web.close()
+    assert crawl.reason == "finished"
+    assert crawl.stats["frontier/pages/excluded"] > 1
+    assert len(web.visits) > 50
+    assert len(web.asked) == 50
 
 
 def test_the_same_budget_again_fetches_nothing(endless: Endless, run: Callable[..., Crawl]) -> None:
