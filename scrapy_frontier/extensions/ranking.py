@@ -58,6 +58,7 @@ class RankingExtension:
         self._run: _Run | None = None
         self._not_before = 0.0
         self._rows_packed = 0
+        self._to_tell = 1000  # pages from which on the next ranking is told
         crawler.signals.connect(self._begin, signals.engine_started)
         crawler.signals.connect(self._end, signals.engine_stopped)
 
@@ -172,7 +173,11 @@ class RankingExtension:
         ranking, stats = run.ranking, self._crawler.stats
         assert ranking is not None
         seconds = time.perf_counter() - run.began
-        logger.info(
+        is_larger = run.pages >= self._to_tell  # else the stats say it, and a small crawl is ranked often
+        if is_larger:
+            self._to_tell = 10 ** len(str(run.pages))
+        logger.log(
+            logging.INFO if is_larger else logging.DEBUG,
             "Ranked %d pages with %d links in %.2f s: %d iterations, error at most %.1e, %d rows moved",
             run.pages,
             run.links,

@@ -130,12 +130,22 @@ def test_pages_are_ranked_while_the_crawl_goes_on(
     assert stats["frontier/rank/moved"] > 0
     assert 30 <= stats["frontier/rank/pages"] <= 400
     assert stats["frontier/rank/error_bound"] < 2
-    assert crawl.log.count("Ranked ") == stats["frontier/rank/runs"]
+    assert crawl.log.count("DEBUG: Ranked ") == stats["frontier/rank/runs"], "a small crawl has many"
     store = Store(tmp_path / "frontier")
     kept = json.loads(store.get(keys.RANKING) or b"null")
     store.close()
     assert kept["pages"] == stats["frontier/rank/pages"]
     assert kept["scorer"].lower() == scorer
+
+
+def test_of_many_rankings_the_first_at_each_size_is_told(web: Web, start: Callable[..., Crawl]) -> None:
+    """From 1,000 pages on, ten times as many each."""
+    web.limit = 1
+    seed = web.link("/", *(f"/{number}" for number in range(1200)))
+    crawl = start(FollowSpider, {**ADDON, "FRONTIER_RANK_INTERVAL": 0.2}, start_urls=[seed])
+    crawl.wait_for("INFO: Ranked 1201 pages")
+    crawl.wait_for("Ranked 1201 pages", times=3).kill()
+    assert crawl.log.count("INFO: Ranked ") == 1
 
 
 @pytest.mark.parametrize(("scorer", "linked"), [("mixed", ()), ("hits", ()), ("cash", ()), ("mixed", ("/",))])
