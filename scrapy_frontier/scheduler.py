@@ -26,6 +26,7 @@ from .intake import Intake
 from .notes import Notes, inventory
 from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
 from .runtime import Runtime
+from .settings import unknown_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -386,6 +387,9 @@ class FrontierScheduler(BaseScheduler):
 
     def _left_by_scrapy(self) -> str | None:
         """The directory of requests that Scrapy's own scheduler has left in the job directory."""
+        for name, likely in unknown_names(self.crawler.settings):
+            meant = f": is {likely} meant?" if likely else ""
+            self._notes.log(logging.WARNING, "There is no setting %s%s", name, meant)
         directory = Path(self.crawler.settings["JOBDIR"] or "", "requests.queue")
         is_there = self.crawler.settings["JOBDIR"] and directory.is_dir() and any(directory.iterdir())
         return str(directory) if is_there else None

@@ -6,9 +6,11 @@ What a setting of Scrapy already says (`DOWNLOAD_DELAY`, `DOWNLOAD_SLOTS`, `JOBD
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
+from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from .core.budgets import Limits
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from .core.scorer import Scorer
 
+PREFIX = "FRONTIER_"
 NOINDEX = ("drop-items", "flag", "skip")
 CANONICAL = ("alias", "edge")
 NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
@@ -137,16 +140,53 @@ class FrontierSettings:
 
     @classmethod
     def of_component(cls, settings: BaseSettings) -> FrontierSettings:
-        """`from_settings` for a middleware: it is left out where a setting makes no sense, since the
-        scheduler says so and closes the spider."""
+        """`from_settings` for a middleware: it is left out where a setting makes no sense. Our scheduler says
+        so and closes the spider; with another one the middleware says it."""
         try:
             return cls.from_settings(settings)
         except FrontierSetting as error:
-            raise NotConfigured(str(error)) from error
+            words = () if _is_told_by_scheduler(settings) else (str(error),)
+            raise NotConfigured(*words) from error
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait before the page is fetched again after *attempts* leases."""
         return float(min(self.retry_delay * 2 ** min(attempts - 1, 60), self.retry_delay_max))
+
+
+class _Asked(Settings):
+    """Settings that remember which of them somebody asked for."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        super().__init__()
+
+    def __getitem__(self, name: Any) -> Any:
+        self.names.add(name)
+        return super().__getitem__(name)
+
+
+def unknown_names(settings: BaseSettings) -> list[tuple[str, str]]:
+    """Names in *settings* that look like ours and are not, each with the one likely meant, or nothing.
+
+    A millisecond, where there is any that looks like ours.
+    """
+    given = sorted(name for name in settings if str(name).startswith(PREFIX))
+    if not given:
+        return []
+    asked = _Asked()
+    FrontierSettings.from_settings(asked)
+    known = [name.removeprefix(PREFIX) for name in asked.names if name.startswith(PREFIX)]
+    found = []
+    for name in given:
+        if name not in asked.names:
+            likely = get_close_matches(name.removeprefix(PREFIX), known, 1)
+            found.append((name, PREFIX + likely[0] if likely else ""))
+    return found
+
+
+def _is_told_by_scheduler(settings: BaseSettings) -> bool:
+    scheduler = load_object(settings["SCHEDULER"])
+    return any(cls.__name__ == "FrontierScheduler" for cls in getattr(scheduler, "__mro__", ()))
 
 
 def _number(settings: BaseSettings, name: str, default: float, kind: type, least: float = 0) -> Any:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scrapy.settings import Settings
 
 from scrapy_frontier import grouping
+from scrapy_frontier import settings as settings_module
 from scrapy_frontier.grouping import Addresses, registered_domain, unit_function
-from scrapy_frontier.settings import FrontierSetting, FrontierSettings
+from scrapy_frontier.settings import FrontierSetting, FrontierSettings, unknown_names
 
 
 def read(**settings: Any) -> FrontierSettings:
@@ -34,6 +37,14 @@ def test_a_senseless_value_is_refused(name: str, value: Any, remedy: str) -> Non
     with pytest.raises(FrontierSetting, match=name) as refused:
         read(**{name: value})
     assert remedy in str(refused.value)
+
+
+def test_every_setting_there_is_is_known() -> None:
+    text = Path(settings_module.__file__).read_text(encoding="utf-8")
+    names = set(re.findall(r'"(FRONTIER_\w+)"', text))
+    assert len(names) > 30
+    assert unknown_names(Settings(dict.fromkeys(names))) == []
+    assert unknown_names(Settings({"FRONTIER": 1, "FRONTIERS": 1, "MY_FRONTIER_DIR": 1})) == []
 
 
 def test_a_first_rest_longer_than_a_day_is_the_longest_too() -> None:

@@ -297,6 +297,34 @@ def test_crawl_with_a_bad_setting_says_so(web: Web, run: Run) -> None:
     assert web.paths() == []
 
 
+def test_with_the_addon_it_is_said_once(web: Web, run: Run) -> None:
+    """Not by every middleware besides, each of which reads the settings."""
+    settings = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "FRONTIER_COOLDOWN": "soon"}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
+    assert_closed(crawl, "frontier_setting", "FRONTIER_COOLDOWN = 'soon'", "a number of at least 0")
+    assert crawl.log.count("a number of at least 0") == 1
+    assert web.paths() == []
+
+
+def test_with_another_scheduler_a_middleware_of_ours_says_it(web: Web, run: Run) -> None:
+    """There nobody else would."""
+    ours = {"scrapy_frontier.FrontierRobotsTxtMiddleware": 100}
+    settings = {"SCHEDULER": None, "DOWNLOADER_MIDDLEWARES": ours, "FRONTIER_ROBOTS_TIMEOUT": "soon"}
+    crawl = run(LinkSpider, {**settings, "ROBOTSTXT_OBEY": True}, start_urls=[web.url("/")])
+    assert "FRONTIER_ROBOTS_TIMEOUT = 'soon': set a number of at least 1" in crawl.log
+
+
+def test_a_setting_that_there_is_not_is_named_with_the_likely_one(web: Web, run: Run) -> None:
+    settings = {"FRONTIER_SCORRER": "mixed", "FRONTIER_HOSTPAGES": 5, "FRONTIER_XYLOPHONE": 1}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert re.findall("WARNING: (There is no setting.*)", crawl.log) == [
+        "There is no setting FRONTIER_HOSTPAGES: is FRONTIER_HOST_PAGES meant?",
+        "There is no setting FRONTIER_SCORRER: is FRONTIER_SCORER meant?",
+        "There is no setting FRONTIER_XYLOPHONE",
+    ]
+
+
 # -- odd pages ------------------------------------------------------------------------------------------
 
 
