@@ -64,7 +64,7 @@ class FrontierScheduler(BaseScheduler):
         self._enqueue: Callable[[Request], bool] = _refuse  # until the frontier is open, and once it is not
         self._timer: Any = None
         self._timer_at = float("inf")
-        self._waits_until = 0.0  # as the log said
+        self._is_told_until = 0.0  # for whom the crawl waits
         self._sweeper: Any = None
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or UNLIMITED
         self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
@@ -114,10 +114,15 @@ class FrontierScheduler(BaseScheduler):
         if not frontier.pending:
             return False
         end = frontier.ends_at(now, self.runtime.settings.end_wait)
-        if end is not None and end > now and end != self._waits_until:
-            self._waits_until = end
+        if end is not None and end > now >= self._is_told_until:
+            self._is_told_until = now + self.runtime.settings.end_wait
+            left = frontier.left_over(now)
             self._notes.log(
-                logging.INFO, "Waiting until %s at most: %s", moment(end), _left(frontier.left_over(now))
+                logging.INFO,
+                "Waiting: %s; the crawl goes on at %s, or ends at %s if no page comes until then",
+                _left(left),
+                moment(left.first),
+                moment(end),
             )
         return end is None or end > now
 
@@ -382,14 +387,14 @@ class FrontierScheduler(BaseScheduler):
                 "go on with that one, unset SCHEDULER and the add-on; else remove the directory",
                 left,
             )
+        for name, likely in unknown_names(self.crawler.settings):
+            meant = f": is {likely} meant?" if likely else ""
+            self._notes.log(logging.WARNING, "There is no setting %s%s", name, meant)
         if runtime.is_temporary:
             self._notes.log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
 
     def _left_by_scrapy(self) -> str | None:
         """The directory of requests that Scrapy's own scheduler has left in the job directory."""
-        for name, likely in unknown_names(self.crawler.settings):
-            meant = f": is {likely} meant?" if likely else ""
-            self._notes.log(logging.WARNING, "There is no setting %s%s", name, meant)
         directory = Path(self.crawler.settings["JOBDIR"] or "", "requests.queue")
         is_there = self.crawler.settings["JOBDIR"] and directory.is_dir() and any(directory.iterdir())
         return str(directory) if is_there else None
@@ -407,6 +412,7 @@ def _refuse(request: Request) -> bool:
 
 def _left(left: Left) -> str:
     names = ", ".join(left.names) + (" ..." if left.hosts > len(left.names) else "")
-    what = f"{left.pages} pages of {left.hosts} hosts are left"
-    why = " that do not answer or ask for a later visit" if left.first < FOREVER else ""
-    return f"{what}{why} ({names})"
+    pages = "1 page is" if left.pages == 1 else f"{left.pages} pages are"
+    hosts = "1 host" if left.hosts == 1 else f"{left.hosts} hosts"
+    doing = f": {' or '.join(left.doing)}" if left.doing else ""
+    return f"{pages} left, of {hosts} ({names}){doing}"

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
 
 
 class Left(NamedTuple):
-    """What a crawl leaves queued when it ends: so many pages of so many hosts, some ``names`` of those, and
-    when the ``first`` may be asked."""
+    """What a crawl leaves queued when it ends: so many pages of so many hosts, some ``names`` of those, when
+    the ``first`` may be asked, and what they are all doing, in words: nothing where they could be asked."""
 
     pages: int
     hosts: int
     names: tuple[str, ...]
     first: float  # POSIX seconds
+    doing: tuple[str, ...] = ()
 
 
 def shut_until(host: Host, now: float) -> float:
@@ -36,6 +37,18 @@ def shut_until(host: Host, now: float) -> float:
     if host.ready_at > now and host.is_asked and deciding(host.asked).source not in UNASKED:
         until = max(until, host.ready_at)
     return until if until > now else 0.0
+
+
+def _doing(host: Host, now: float) -> str:
+    """Why nobody asks *host* for a page; empty where somebody may."""
+    until = shut_until(host, now)
+    if not until:
+        return "" if host.heads else "between two attempts"
+    if host.cooldown is not None and host.cooldown.until == until:
+        return "resting after trouble"
+    if host.held_until == until:
+        return "waiting for robots.txt or the hours it names"
+    return "asking for a pause between two requests"
 
 
 def first_to_open(hosts: Iterable[Host], now: float) -> float | None:
@@ -60,4 +73,5 @@ def left_behind(hosts: Iterable[Host], now: float, otherwise: float) -> Left:
     ]
     names = tuple(sorted(host.name for _, host in found)[:5])
     first = min((until for until, _ in found), default=now)
-    return Left(sum(host.queued for _, host in found), len(found), names, first)
+    doing = tuple(sorted({_doing(host, now) for _, host in found} - {""}))
+    return Left(sum(host.queued for _, host in found), len(found), names, first, doing)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import time
 from collections import Counter
@@ -184,9 +185,22 @@ def test_a_host_that_is_down_disturbs_nobody(
     found = pages()
     assert {found[url].state for url in urls} == {State.DONE}
     assert {(found[url].state, found[url].attempts) for url in down} == {(State.QUEUED, 0)}
-    left = f"5 pages of 1 hosts are left that do not answer or ask for a later visit ({web.name(1)})"
+    left = f"5 pages are left, of 1 host ({web.name(1)}): resting after trouble"
     assert f"{left}; they stay queued: run the crawl again" in crawl.log
+    assert f": Waiting: {left}" in crawl.log
     assert crawl.stats["frontier/pages/queued"] == 5
+
+
+def test_hosts_that_answer_are_not_said_to_be_silent(web: Web, run: Callable[..., Crawl]) -> None:
+    """A site that asks for a pause is waited for again and again; that is said once, and why."""
+    web.on("/robots.txt", body="User-agent: *\nCrawl-delay: 0.3")
+    urls = [web.url(f"/{number}") for number in range(8)]
+    settings = {"ADDONS": ADDONS, "ROBOTSTXT_OBEY": True}
+    crawl = run(LinkSpider, settings, start_urls=urls)
+    assert len(web.visits) == 9
+    waiting = re.findall(": (Waiting.*)", crawl.log)
+    assert len(waiting) == 1
+    assert f"of 1 host ({web.name()}): asking for a pause between two requests; " in waiting[0]
 
 
 def test_a_host_that_comes_back_is_crawled(

@@ -77,7 +77,7 @@ def test_a_spider_that_ends_early_is_told_what_stays_queued(web: Web, run: Calla
     web.limit = 1
     crawl = run(SatisfiedSpider, {"DOWNLOAD_DELAY": 5}, start_urls=[web.url("/")])
     assert crawl.reason == "finished"
-    left = f"5 pages of 1 hosts are left ({web.name(0)}); they stay queued: run the crawl again\n"
+    left = f"5 pages are left, of 1 host ({web.name(0)}); they stay queued: run the crawl again\n"
     assert left in crawl.log
 
 
