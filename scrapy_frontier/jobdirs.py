@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from .core import keys
+from .core.directory import has_database
 from .core.errors import FrontierUnreadable
 from .core.store import Store
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-DATABASE = "leveldb"
 _FIRST = "frontier"
 _OWNER = "spider"
 
@@ -71,9 +71,9 @@ def find(jobdir: Path, spider: str) -> Path:
 def homes(jobdir: Path) -> list[Home]:
     """The frontiers that *jobdir* holds."""
     first = jobdir / _FIRST
-    found = [Home(first, _read(first))] if (first / DATABASE).exists() else []
-    for path in sorted(jobdir.glob(f"{_FIRST}-*/{DATABASE}")):
-        found.append(Home(path.parent, unquote(path.parent.name.removeprefix(f"{_FIRST}-"))))
+    found = [Home(first, _read(first))] if has_database(first) else []
+    for path in filter(has_database, sorted(jobdir.glob(f"{_FIRST}-*"))):
+        found.append(Home(path, unquote(path.name.removeprefix(f"{_FIRST}-"))))
     return found
 
 
@@ -103,7 +103,7 @@ def _claim(first: Path, spider: str) -> str:
 
 def _said_by_store(first: Path) -> str:
     """The spider that a database says it belongs to; empty where there is none, or nobody used it so far."""
-    if not (first / DATABASE).exists():
+    if not has_database(first):
         return ""
     store = Store(first)
     try:

@@ -1,9 +1,14 @@
 """The checkout comes last on the path: for the demo project, never before an installed package."""
 
+import os
+import shutil
 import signal
+import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
@@ -19,3 +24,18 @@ slow = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_
 settings.register_profile("search", deadline=None, suppress_health_check=slow)
 settings.register_profile("anywhere", settings.get_profile("search"), derandomize=True, database=None)
 settings.load_profile("anywhere")
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = shutil.which("mount")
+    if os.geteuid() != 0 or command is None:
+        pytest.skip("only root may mount a tmpfs")
+    mounted = subprocess.run([command, "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("this machine lets nobody mount a tmpfs")
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)

@@ -41,7 +41,7 @@ def run(
     command: Callable[[Call], int] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
     output = Output(sys.stdout, as_json=options.json)
     try:
-        project = Project(settings, options.dir, options.spider)
+        project = Project(settings, options.dir, options.spider, f"scrapy frontier {name}")
         code = command(Call(project, output, arguments, options))
         output.flush()
     except (FrontierError, UnreadableRecord) as error:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from ..core import inspect, keys
 from ..core.check import Check
+from ..core.directory import DATABASE
 from ..core.exchange import BadExport, Importer, export_records
 from ..core.findings import KINDS
 from ..core.store import Store
-from ..jobdirs import DATABASE
 from .look import size
 from .output import printable, progress, replacing
 

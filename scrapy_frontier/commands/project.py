@@ -20,11 +20,11 @@ from w3lib.url import safe_url_string
 
 from .. import addon, jobdirs, requests
 from ..core import inspect
+from ..core.directory import has_database
 from ..core.errors import FrontierError
 from ..core.hosts import host_of
 from ..core.store import Store
 from ..grouping import Addresses, unit_function
-from ..jobdirs import DATABASE
 from ..settings import FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
@@ -49,9 +49,13 @@ class NoFrontier(FrontierError):
 
 
 class Project:
-    """What the settings (of the project, the command line and *spider*) say of the frontier."""
+    """What the settings (of the project, the command line and *spider*) say of the frontier; *user* says in
+    words who uses it."""
 
-    def __init__(self, settings: BaseSettings, directory: str | None, spider: str | None) -> None:
+    def __init__(
+        self, settings: BaseSettings, directory: str | None, spider: str | None, user: str = "a command"
+    ) -> None:
+        self.user = user
         self.settings = settings.copy()
         self.spider: type[Spider] = Spider
         self._has_imported_spiders = spider is not None
@@ -74,7 +78,7 @@ class Project:
         if not found:
             raise UsageError("where is the frontier? Write --dir DIR, or set FRONTIER_DIR or JOBDIR")
         path = Path(found)
-        homes = [] if (path / DATABASE).exists() else jobdirs.homes(path)
+        homes = [] if has_database(path) else jobdirs.homes(path)
         if directory and not homes:
             return path
         if spider is not None:
@@ -86,7 +90,7 @@ class Project:
 
     @property
     def exists(self) -> bool:
-        return (self.directory / DATABASE).exists()
+        return has_database(self.directory)
 
     @contextmanager
     def open(self, identified: bool = False, create: bool = False, restore: bool = False) -> Iterator[Store]:
@@ -100,7 +104,7 @@ class Project:
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
             )
         scheme = self.scheme if identified or create else ""
-        store = Store(self.directory, scheme, self.scheme if restore else "")
+        store = Store(self.directory, scheme, self.scheme if restore else "", self.user)
         try:
             yield store
         finally:

@@ -13,22 +13,20 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from ..core import inspect
-from ..core import store as stores
 from ..core.cooldown import cooldown_key
+from ..core.directory import DATABASE, REPAIRED, REPAIRING, Lock
 from ..core.errors import FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Frontier, Link
 from ..core.hosts import host_of
 from ..core.lifecycle import TABLE, Event, State
 from ..core.orders import Orders, encode_orders, orders_key, read_orders
 from ..core.steering import Steering
-from ..jobdirs import DATABASE
 from .look import pattern_of
 from .output import progress
 from .project import NoFrontier, host_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from ..core.store import Store
     from .call import Call
@@ -223,7 +221,7 @@ def reset(call: Call) -> int:
         if not _agrees(question):
             print("Nothing was removed.", file=sys.stderr)
             return 1
-    _remove(project.directory)
+    _remove(project)
     return _say(call, {"removed": str(project.directory)}, f"Removed the frontier in {project.directory}.")
 
 
@@ -243,22 +241,28 @@ def _agrees(question: str) -> bool:
     return sys.stdin.readline().strip().lower() == "yes"
 
 
-def _remove(directory: Path) -> None:
-    """Remove the database; nobody can have it open meanwhile, nor find half of it.
+def _remove(project: Project) -> None:
+    """Remove the database, and what an interrupted repair left; nobody can have it open meanwhile, nor find
+    half of it.
 
     Not by `Store`: what it cannot open can be removed all the same. Raises `FrontierLocked`, and
     `PermissionError` with nothing removed.
     """
-    for path in (directory, directory / DATABASE):
+    directory = project.directory
+    found = [directory / name for name in (DATABASE, REPAIRED, REPAIRING) if (directory / name).exists()]
+    for path in (directory, *found):
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    lock = stores.lock_directory(directory)
-    doomed = directory / f"{DATABASE}.removed-{os.getpid()}"
+    lock = Lock(directory, project.user)
+    doomed = [path.with_name(f"{path.name}.removed-{os.getpid()}") for path in found]
     try:
-        (directory / DATABASE).rename(doomed)
+        for path, target in zip(found, doomed, strict=True):
+            path.rename(target)
+        lock.database_removed()
     finally:
         lock.close()
-    shutil.rmtree(doomed)
+    for target in doomed:
+        shutil.rmtree(target)
 
 
 def _say(call: Call, answer: dict[str, object], text: str) -> int:

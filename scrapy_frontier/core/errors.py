@@ -30,6 +30,10 @@ class FrontierUnreadable(FrontierError):
     reason = "frontier_unreadable"
 
 
+class FrontierDamaged(FrontierUnreadable):
+    """Files of the database are damaged or missing: what is legible can be saved."""
+
+
 class FrontierUnwritable(FrontierError):
     """A write failed (disk full, I/O error); everything written before it is kept."""
 

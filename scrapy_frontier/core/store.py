@@ -1,23 +1,24 @@
 """All of LevelDB: open, lock, version, get, scan, batch, sync.
 
 Owns the one handle of a database directory. LevelDB's own lock is given up as soon as anybody in the
-process opens and closes its ``LOCK`` file, so a ``flock`` on a file of our own is held besides.
+process opens and closes its ``LOCK`` file, so a `Lock` of our own is held besides.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
+from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import plyvel
 
 from . import keys
-from .errors import FrontierLocked, FrontierUnreadable, FrontierUnwritable, FrontierVersion
+from .directory import CRAWL, DATABASE, REPAIRED, Lock, full_disk, is_full
+from .errors import FrontierDamaged, FrontierError, FrontierUnreadable, FrontierUnwritable, FrontierVersion
 from .records import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -36,24 +37,31 @@ MAX_OPEN_FILES = 1000  # tables; they are mapped, and hold no descriptor
 class Store:
     """A LevelDB database in *directory*, ours alone until `close`.
 
-    Raises `FrontierLocked`, `FrontierVersion` or `FrontierUnreadable`; nothing is ever deleted or
-    recreated to get going. *scheme* names how fingerprints are made: a database holds those of one
-    scheme only. Where the rows that say so are lost, as LevelDB's own repair may lose them, a
-    *restored_scheme* has them written anew.
+    Raises `FrontierLocked`, `FrontierVersion`, `FrontierUnwritable` (full disk) or `FrontierUnreadable`;
+    nothing is ever deleted or recreated to get going. *scheme* names how fingerprints are made: a database
+    holds those of one scheme only. Where the rows that say so are lost, as a repair of damaged files may lose
+    them, a *restored_scheme* has them written anew, once all files have been read: nothing is ever written
+    into a database that must be salvaged. *user* says what the store is open for.
     """
 
     def __init__(
-        self, directory: str | os.PathLike[str], scheme: str = "", restored_scheme: str = ""
+        self,
+        directory: str | os.PathLike[str],
+        scheme: str = "",
+        restored_scheme: str = "",
+        user: str = CRAWL,
     ) -> None:
         self.directory = Path(directory)
         self.is_restored = False
-        self._lock = lock_directory(self.directory)
+        self._lock = Lock(self.directory, user)
         self._db: Any = None
         try:
-            self._db = _open(self.directory / "leveldb")
+            self._db = _open(self.directory / DATABASE, self._lock.had_database)
             if restored_scheme:
+                self.count_rows()
                 self._restore_format(restored_scheme)
             self._check_format(scheme)
+            self._lock.database_made()
         except BaseException as error:
             self.close()
             if isinstance(error, plyvel.Error):
@@ -63,8 +71,8 @@ class Store:
     def __repr__(self) -> str:
         return f"<Store {self.directory}{' closed' if self._db is None or self._db.closed else ''}>"
 
-    def _unreadable(self, error: BaseException) -> FrontierUnreadable:
-        return FrontierUnreadable(_why_not(self.directory / "leveldb", error))
+    def _unreadable(self, error: BaseException) -> FrontierError:
+        return _why_not(self.directory / DATABASE, error)
 
     def _restore_format(self, scheme: str) -> None:
         """Say anew what the database is where that is lost, if pages show that it is a frontier."""
@@ -87,6 +95,8 @@ class Store:
                     "FRONTIER_DIR; or if it was one before LevelDB repaired it, let `scrapy frontier check "
                     "--repair` write anew what is lost"
                 )
+            if self._lock.had_database:
+                raise _missing(self.directory / DATABASE, "holds no rows")
             batch = self.batch()
             batch.put(keys.FORMAT, str(FORMAT_VERSION).encode())
             batch.put(keys.SCHEME, scheme.encode())
@@ -149,6 +159,13 @@ class Store:
         cut = len(prefix)
         return [key[cut:] for key, _ in islice(self._seek(self._db, prefix, after), limit)]
 
+    def count_rows(self) -> Counter[bytes]:
+        """How many rows there are by the first byte of their keys; reads every block of every file.
+
+        Raises `FrontierDamaged`.
+        """
+        return Counter(key[:1] for key, _ in self._seek(self._db, b"", b""))
+
     def batch(self) -> Any:
         """An empty write batch; nothing is written before `write`."""
         return self._db.write_batch()
@@ -165,11 +182,10 @@ class Store:
                     synced.append(batch)
             else:
                 batch.write()
+        except plyvel.CorruptionError as error:  # met when tables were merged
+            raise FrontierUnwritable(str(_damaged(self.directory / DATABASE, error))) from error
         except (plyvel.Error, OSError) as error:
-            raise FrontierUnwritable(
-                f"cannot write to {self.directory} ({_cause(error)}): free some space or fix the disk, then "
-                "start the same crawl again; nothing that was stored is lost"
-            ) from error
+            raise FrontierUnwritable(full_disk(self.directory, _cause(error))) from error
 
     def lags(self) -> bool:
         """Whether LevelDB is behind with its own work, so that many more writes now would have to wait; 2 us.
@@ -190,7 +206,7 @@ class Store:
         A synced LevelDB write would hold up every other write until the disk answers; an ``fsync`` of the
         log files from outside does not.
         """
-        for log in (self.directory / "leveldb").glob("*.log"):
+        for log in (self.directory / DATABASE).glob("*.log"):
             with contextlib.suppress(FileNotFoundError):
                 descriptor = os.open(log, os.O_RDONLY)
                 try:
@@ -201,7 +217,7 @@ class Store:
     def size(self) -> int:
         """Bytes on disk."""
         total = 0
-        for file in (self.directory / "leveldb").iterdir():
+        for file in (self.directory / DATABASE).iterdir():
             with contextlib.suppress(FileNotFoundError):
                 total += file.stat().st_size
         return total
@@ -211,77 +227,77 @@ class Store:
         self._db.compact_range(start=_END, stop=_END)
 
     def compact(self) -> None:
-        """Rewrite all tables without what was overwritten or deleted; about 1 s for 30 MB."""
+        """Rewrite all tables without what was overwritten or deleted; about 1 s for 30 MB.
+
+        Raises `FrontierUnwritable`.
+        """
         self._db.compact_range(start=b"", stop=_END)  # without a stop plyvel asks for no row at all
+        self.write(self.batch())  # LevelDB tells only who writes that merging failed
 
     def close(self) -> None:
         """Close the database and release the lock; does nothing the second time."""
         if self._db is not None and not self._db.closed:
             self._db.close()
-        with contextlib.suppress(OSError):  # a process id that a full disk did not take
-            self._lock.close()
+        self._lock.close()
 
 
 def _cause(error: BaseException) -> str:
-    text = str(error)
-    return text.strip("b'\"") or type(error).__name__
+    told = error.args[0] if error.args else ""
+    return told.decode(errors="replace") if isinstance(told, bytes) else str(error) or type(error).__name__
 
 
-def lock_directory(directory: Path) -> IO[str]:
-    """Hold *directory*, made if need be, until the file returned is closed.
+def _why_not(path: Path, error: BaseException) -> FrontierError:
+    """What keeps LevelDB from opening or reading *path*: it opens its tables late, and tells a file that is
+    too short, or gone, by the words of the operating system."""
+    if is_full(error):
+        return FrontierUnwritable(full_disk(path.parent, _cause(error)))
+    torn = any(os.strerror(number) in str(error) for number in (errno.EINVAL, errno.ENOENT))
+    is_torn = torn and isinstance(error, plyvel.IOError) and path.is_dir()
+    if is_torn or isinstance(error, plyvel.CorruptionError):
+        return _damaged(path, error)
+    return FrontierUnreadable(
+        f"cannot open {path} ({_cause(error)}): check that the files are readable and writable for this "
+        "user, and that the disk is sound; nothing was changed"
+    )
 
-    Raises `FrontierLocked` with the holder's process id, or `FrontierUnreadable`.
+
+def _damaged(path: Path, error: BaseException) -> FrontierDamaged:
+    return FrontierDamaged(
+        f"{path} is damaged ({_cause(error)}): nothing was deleted; restore it from a copy, or let `scrapy "
+        f"frontier check --repair --dir {path.parent}` save what is legible into a copy"
+    )
+
+
+def _missing(path: Path, state: str) -> FrontierUnreadable:
+    return FrontierUnreadable(
+        f"{path} {state}, but there was a frontier: restore it from a copy, or remove {path.parent} to begin "
+        "anew"
+    )
+
+
+def repair_files(path: Path) -> None:
+    """Have LevelDB save what it can of the database in *path*, in place; what it cannot use moves into a
+    directory ``lost`` in it. Raises `FrontierError`.
+
+    By default it leaves a damaged block where it is, and the database as unreadable as it was.
     """
-    path = directory / "frontier.lock"
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115 - held as long as the store is open
-    except OSError as error:
-        raise FrontierUnreadable(
-            f"cannot open {path} ({error.strerror}): make the directory writable for this user, or use "
-            "another FRONTIER_DIR"
-        ) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.seek(0)
-        holder = file.read().strip() or "unknown"
-        file.close()
-        raise FrontierLocked(
-            f"{directory} is open in process {holder}: stop that crawl first, or use another FRONTIER_DIR"
-        ) from error
-    with contextlib.suppress(OSError):  # a full disk must not keep a stopped crawl from being looked at
-        file.seek(0)
-        file.truncate()
-        file.write(str(os.getpid()))
-        file.flush()
-    return file
+        plyvel.repair_db(
+            str(path), paranoid_checks=True, bloom_filter_bits=BLOOM_BITS, max_open_files=MAX_OPEN_FILES
+        )
+    except (plyvel.Error, OSError) as error:
+        raise _why_not(path, error) from error
 
 
-def _why_not(path: Path, error: BaseException) -> str:
-    """LevelDB opens its tables late: what it may not read then is not damaged."""
-    return (_not_opened if os.strerror(errno.EACCES) in str(error) else _damaged)(path, error)
-
-
-def _not_opened(path: Path, error: BaseException) -> str:
-    return (
-        f"cannot open {path} ({_cause(error)}): check that the disk has space, that the files are "
-        "readable and writable for this user, and that none is missing; nothing was changed"
-    )
-
-
-def _damaged(path: Path, error: BaseException) -> str:
-    return (
-        f"{path} is damaged ({_cause(error)}): nothing was changed; restore it from a copy, or copy it and "
-        f"let LevelDB save what it can: python -c 'import plyvel; plyvel.repair_db(\"{path}\")', then "
-        "`scrapy frontier check --repair`"
-    )
-
-
-def _open(path: Path) -> Any:
-    # Without CURRENT LevelDB takes a directory for a new database, and removes the tables in it.
-    if not (path / "CURRENT").exists() and any(path.glob("*.ldb")) | any(path.glob("*.log")):
-        raise FrontierUnreadable(_damaged(path, FileNotFoundError("its file CURRENT is missing")))
+def _open(path: Path, had_database: bool) -> Any:
+    if not (path / "CURRENT").exists() and not path.is_file():
+        if path.with_name(REPAIRED).exists():
+            raise _damaged(path, FileNotFoundError(f"a repair was interrupted, and left {REPAIRED}"))
+        # Without CURRENT LevelDB takes a directory for a new database, and removes the tables in it.
+        if any(path.glob("*.ldb")) | any(path.glob("*.log")):
+            raise _damaged(path, FileNotFoundError("its file CURRENT is missing"))
+        if had_database:
+            raise _missing(path, "is empty" if path.exists() else "is missing")
     try:
         return plyvel.DB(
             str(path),
@@ -292,7 +308,5 @@ def _open(path: Path) -> Any:
             bloom_filter_bits=BLOOM_BITS,
             max_open_files=MAX_OPEN_FILES,
         )
-    except plyvel.CorruptionError as error:
-        raise FrontierUnreadable(_damaged(path, error)) from error
     except (plyvel.Error, OSError) as error:
-        raise FrontierUnreadable(_not_opened(path, error)) from error
+        raise _why_not(path, error) from error

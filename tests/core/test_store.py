@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import plyvel
@@ -13,7 +13,7 @@ from humble import humbly
 
 from scrapy_frontier.core import keys
 from scrapy_frontier.core.errors import (
-    FrontierError,
+    FrontierDamaged,
     FrontierLocked,
     FrontierUnreadable,
     FrontierUnwritable,
@@ -162,7 +162,8 @@ def test_a_second_open_in_the_same_process_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FrontierLocked) as refused:
         Store(tmp_path)
     assert str(refused.value) == (
-        f"{tmp_path} is open in process {os.getpid()}: stop that crawl first, or use another FRONTIER_DIR"
+        f"{tmp_path} is open in this process already, by a crawl: give each crawl a JOBDIR or FRONTIER_DIR "
+        "of its own"
     )
     store.close()
     Store(tmp_path).close()
@@ -183,10 +184,30 @@ else:
 def test_a_second_open_in_another_process_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     refused = run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout
-    assert refused.startswith(f"FrontierLocked {tmp_path} is open in process {os.getpid()}: ")
-
+    assert refused == (
+        f"FrontierLocked {tmp_path} is open in process {os.getpid()} (a crawl): stop that crawl first, or "
+        "use another FRONTIER_DIR\n"
+    )
     store.close()
     assert run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout == "opened\n"
+
+
+def test_a_holder_that_is_no_crawl_is_named_for_what_it_is(tmp_path: Path) -> None:
+    """Whatever was written in the file before, a longer line among it."""
+    Store(tmp_path, user="a crawl of the whole world").close()
+    store = Store(tmp_path, user="scrapy frontier export")
+    refused = run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout
+    assert f"process {os.getpid()} (scrapy frontier export): wait until it has ended" in refused
+    store.close()
+
+
+def test_a_holder_that_left_no_name_is_another_process(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (tmp_path / "frontier.lock").write_text("")
+    assert (
+        "is open in another process: stop that crawl first" in run(OPEN_IN_ANOTHER_PROCESS, tmp_path).stdout
+    )
+    store.close()
 
 
 def test_the_lock_survives_somebody_looking_into_leveldbs_own(tmp_path: Path) -> None:
@@ -262,7 +283,7 @@ def test_a_damaged_log_is_named_and_nothing_deleted(tmp_path: Path) -> None:
     flip(only(tmp_path, "*.log"), 20_000)
     before = data_files(tmp_path)
 
-    with pytest.raises(FrontierUnreadable, match=r"is damaged \(.*repair_db") as refused:
+    with pytest.raises(FrontierUnreadable, match=r"is damaged \(.*check --repair --dir") as refused:
         Store(tmp_path)
 
     assert str(tmp_path / "leveldb") in str(refused.value)
@@ -275,10 +296,34 @@ def test_a_missing_file_is_named_and_nothing_deleted(tmp_path: Path, pattern: st
     only(tmp_path, pattern).unlink()
     before = data_files(tmp_path)
 
-    with pytest.raises(FrontierUnreadable, match="nothing was changed"):
+    with pytest.raises(FrontierDamaged, match=r"nothing was deleted.*check --repair --dir"):
         Store(tmp_path)
 
     assert data_files(tmp_path) == before
+
+
+@pytest.mark.parametrize("size", [0, 40, 3000, -1])
+def test_a_table_that_is_cut_short_is_damaged(tmp_path: Path, size: int) -> None:
+    """LevelDB says no more than ``Invalid argument``."""
+    write_pages(tmp_path)
+    table = only(tmp_path, "*.ldb")
+    os.truncate(table, table.stat().st_size + size if size < 0 else size)
+    with pytest.raises(FrontierDamaged, match=r"\.ldb.*check --repair --dir"):
+        Store(tmp_path)
+
+
+def test_damage_that_merging_meets_is_no_full_disk(tmp_path: Path) -> None:
+    write_pages(tmp_path)
+    flip(only(tmp_path, "*.ldb"), 100)
+    store = Store(tmp_path)
+    batch = store.batch()
+    batch.put(keys.INDEX, b"")
+    batch.put(keys.PAGE, b"")
+    store.write(batch)
+    store.flush()  # a second table: one alone is merged with nothing
+    with pytest.raises(FrontierUnwritable, match=r"is damaged \(.*check --repair --dir"):
+        store.compact()
+    store.close()
 
 
 def test_a_missing_current_is_named_and_nothing_deleted(tmp_path: Path) -> None:
@@ -305,10 +350,76 @@ def test_a_damaged_catalogue_is_named_and_nothing_deleted(tmp_path: Path, patter
     flip(only(tmp_path, pattern), 10)
     before = data_files(tmp_path)
 
-    with pytest.raises(FrontierUnreadable, match="nothing was changed"):
+    with pytest.raises(FrontierDamaged, match="nothing was deleted"):
         Store(tmp_path)
 
     assert data_files(tmp_path) == before
+
+
+# -- a database that is gone -------------------------------------------------------------------------------
+
+
+def remove(directory: Path) -> None:
+    shutil.rmtree(directory / "leveldb")
+
+
+def empty(directory: Path) -> None:
+    for file in (directory / "leveldb").iterdir():
+        file.unlink()
+
+
+@pytest.mark.parametrize(("take", "state"), [(remove, "is missing"), (empty, "is empty")])
+def test_a_database_that_somebody_removed_is_not_begun_anew(
+    tmp_path: Path, take: Callable[[Path], None], state: str
+) -> None:
+    write_pages(tmp_path)
+    take(tmp_path)
+    for _ in range(2):
+        with pytest.raises(FrontierUnreadable) as refused:
+            Store(tmp_path)
+        assert str(refused.value) == (
+            f"{tmp_path / 'leveldb'} {state}, but there was a frontier: restore it from a copy, or remove "
+            f"{tmp_path} to begin anew"
+        )
+    assert not list(tmp_path.glob("leveldb/*"))
+    shutil.rmtree(tmp_path)  # as told
+    Store(tmp_path).close()
+
+
+def test_a_database_without_its_rows_is_not_begun_anew(tmp_path: Path) -> None:
+    """Before the first table is written all rows are in the log, and LevelDB does not miss it."""
+    Store(tmp_path).close()
+    only(tmp_path, "*.log").unlink()
+    with pytest.raises(FrontierUnreadable, match="holds no rows, but there was a frontier"):
+        Store(tmp_path)
+
+
+def test_a_database_that_a_former_version_made_is_missed_too(tmp_path: Path) -> None:
+    """It wrote no more than a process id into the lock."""
+    (tmp_path / "frontier.lock").write_text("4711")
+    with pytest.raises(FrontierUnreadable, match="is missing, but there was a frontier"):
+        Store(tmp_path)
+
+
+BEGIN_AND_DIE = """
+import os, sys
+from scrapy_frontier.core import store
+def die(*_, **__):
+    os._exit(9)
+setattr(store{}, {!r}, die)
+store.Store(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(("owner", "last"), [("", "_open"), (".Store", "_check_format"), (".Store", "write")])
+def test_who_was_killed_while_beginning_begins_again(tmp_path: Path, owner: str, last: str) -> None:
+    died = run(BEGIN_AND_DIE.format(owner, last), tmp_path)
+    assert died.returncode == 9
+    assert (tmp_path / "frontier.lock").read_text().endswith("\nnew\n")
+    Store(tmp_path).close()
+    remove(tmp_path)
+    with pytest.raises(FrontierUnreadable, match="is missing"):
+        Store(tmp_path)
 
 
 Served = list[tuple[str, bytes]]
@@ -409,21 +520,6 @@ def test_a_file_size_limit_stops_the_crawl_clearly_and_loses_nothing(tmp_path: P
     frontier.close()
 
 
-@pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of one megabyte."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = shutil.which("mount")
-    if os.geteuid() != 0 or command is None:
-        pytest.skip("only root may mount a tmpfs")
-    mounted = subprocess.run([command, "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("this machine lets nobody mount a tmpfs")
-    yield disk
-    subprocess.run(["umount", "--lazy", disk], check=True)
-
-
 def test_a_full_disk_stops_the_crawl_clearly_and_loses_nothing(tiny_disk: Path) -> None:
     frontier = Frontier(Store(tiny_disk / "frontier"), NOW)
     committed = 0
@@ -438,7 +534,7 @@ def test_a_full_disk_stops_the_crawl_clearly_and_loses_nothing(tiny_disk: Path) 
         frontier.lease(NOW)
     frontier.close()
 
-    with pytest.raises(FrontierError, match="space"):  # still full: says so, and changes nothing
+    with pytest.raises(FrontierUnwritable, match="No space left"):  # still full: says so
         Frontier(Store(tiny_disk / "frontier"), NOW)
 
     subprocess.run(["mount", "-o", "remount,size=16m", tiny_disk], check=True)
@@ -460,14 +556,24 @@ except FrontierError as error:
 """
 
 
-@pytest.mark.parametrize(("space", "error"), [(0, "FrontierUnreadable"), (30_000, "FrontierUnwritable")])
-def test_a_disk_too_full_to_begin_is_told_clearly(tmp_path: Path, space: int, error: str) -> None:
+@pytest.mark.parametrize("space", [0, 30_000])
+def test_a_disk_too_full_to_begin_is_told_clearly(tmp_path: Path, space: int) -> None:
     full = run(CREATE_ON_A_FULL_DISK, tmp_path, space)
-    assert full.stdout.startswith(f"{error} "), full.stderr
-    assert "space" in full.stdout
+    assert full.stdout.startswith(f"FrontierUnwritable cannot write to {tmp_path} ("), full.stderr
+    assert "free some space" in full.stdout
     assert full.returncode == 0
 
     Store(tmp_path).close()
+
+
+def test_a_disk_too_full_to_go_on_is_told_clearly(tmp_path: Path) -> None:
+    """It is not unreadable, and whose it is can still be written down."""
+    write_pages(tmp_path)
+    full = run(CREATE_ON_A_FULL_DISK, tmp_path, 0)
+    assert full.stdout.startswith(f"FrontierUnwritable cannot write to {tmp_path} ("), full.stderr
+    store = Store(tmp_path)
+    assert sum(1 for _ in store.scan(keys.PAGE)) == PAGES
+    store.close()
 
 
 # -- reading ---------------------------------------------------------------------------------------------

@@ -1,0 +1,112 @@
+"""The directory of a frontier: what lies in it, and who uses it: one process at a time.
+
+That holds ``frontier.lock`` with ``flock``, a file of three lines: its process id, what it does there, and
+``new`` for as long as no database was made. That word tells a frontier that is about to begin from one whose
+database somebody removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+from typing import IO, TYPE_CHECKING
+
+from .errors import FrontierLocked, FrontierUnreadable, FrontierUnwritable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DATABASE = "leveldb"
+# What a repair works in beside the database (a directory like the frontier's), and the copy once it is whole.
+REPAIRING, REPAIRED = f"{DATABASE}.repairing", f"{DATABASE}.repaired"
+
+CRAWL = "a crawl"
+_NEW = "new"
+_FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+
+
+def has_database(directory: Path) -> bool:
+    """Whether *directory* holds one, or a repaired copy that is to take its place."""
+    return (directory / DATABASE).exists() or (directory / REPAIRED).exists()
+
+
+class Lock:
+    """*directory*, made if need be, is ours until `close`; *user* says in words what for.
+
+    ``had_database`` says whether a database was there before. Raises `FrontierLocked` with the holder's
+    process id, `FrontierUnwritable` where the disk is full, or `FrontierUnreadable`.
+    """
+
+    def __init__(self, directory: Path, user: str = CRAWL) -> None:
+        self._user = user
+        self._file = _open(directory)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            with self._file:
+                raise FrontierLocked(_held(directory, *self._file.read().splitlines()[:2])) from error
+        lines = self._file.read().splitlines()
+        self.had_database = bool(lines) and lines[2:] != [_NEW]
+        self._write(self.had_database)
+
+    def database_made(self) -> None:
+        """From now on a missing database is one that was removed."""
+        if not self.had_database:
+            self._write(True)
+
+    def database_removed(self) -> None:
+        """The next one who comes may make another."""
+        self._write(False)
+
+    def _write(self, has_database: bool) -> None:
+        lines = [str(os.getpid()), self._user, *([] if has_database else [_NEW])]
+        with contextlib.suppress(OSError):  # a full disk must not keep a stopped crawl from being looked at
+            self._file.seek(0)
+            self._file.write("".join(f"{line}\n" for line in lines))  # in place, which needs no space
+            self._file.truncate()
+            self._file.flush()
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # what a full disk did not take
+            self._file.close()
+
+
+def _open(directory: Path) -> IO[str]:
+    path = directory / "frontier.lock"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        # Not "a", which writes at the end wherever one stands.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        if is_full(error):
+            raise FrontierUnwritable(full_disk(directory, error.strerror)) from error
+        raise FrontierUnreadable(
+            f"cannot open {path} ({error.strerror}): make the directory writable for this user, or use "
+            "another FRONTIER_DIR"
+        ) from error
+    return open(descriptor, "r+", encoding="utf-8", errors="replace")
+
+
+def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:
+    if holder == str(os.getpid()):
+        return (
+            f"{directory} is open in this process already, by {user}: give each crawl a JOBDIR or "
+            "FRONTIER_DIR of its own"
+        )
+    where = f"process {holder} ({user})" if holder else "another process"
+    remedy = "stop that crawl first" if user == CRAWL else "wait until it has ended"
+    return f"{directory} is open in {where}: {remedy}, or use another FRONTIER_DIR"
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a write failed for want of space, a quota or a limit of file sizes."""
+    return any(text in str(error) for text in _FULL)
+
+
+def full_disk(directory: Path, cause: str | None) -> str:
+    return (
+        f"cannot write to {directory} ({cause}): free some space or fix the disk, then start the same crawl "
+        "again; nothing that was stored is lost"
+    )
