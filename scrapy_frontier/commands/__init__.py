@@ -50,7 +50,7 @@ COMMANDS: dict[str, Spec] = {
     "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", 1, 1),
     "unblock": Spec("steer", "visit a blocked host again", "HOST", 1, 1),
     "reset": Spec("steer", "remove the whole frontier; asks first", options=("yes",)),
-    "check": Spec("keep", "is everything as it must be?", options=("repair",)),
+    "check": Spec("mend", "is everything as it must be?", options=("repair",)),
     "compact": Spec("keep", "rewrite the files without what was deleted"),
     "export": Spec("keep", "the whole frontier into one file", "FILE", 1, 1),
     "import": Spec("keep", "fill an empty directory from such a file", "FILE", 1, 1),

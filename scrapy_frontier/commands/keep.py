@@ -1,4 +1,4 @@
-"""Commands that keep a frontier in order: check, compact, export, import."""
+"""Commands that keep a frontier: compact, export, import."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import json
 import shutil
 import sys
 import zlib
-from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core import inspect, keys
-from ..core.check import Check
+from ..core import inspect
 from ..core.directory import DATABASE
 from ..core.exchange import BadExport, Importer, export_records
-from ..core.findings import KINDS
 from ..core.store import Store
 from .look import size
 from .output import printable, progress, replacing
@@ -25,61 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..core.exchange import Record
-    from ..core.findings import Finding
     from .call import Call
 
-SHOWN = 10  # findings of a kind that are told one by one
 _LEVEL = 6  # of gzip
-
-
-# -- check -------------------------------------------------------------------------------------------------
-
-
-def check(call: Call) -> int:
-    """Exit code 1 where something is wrong and not mended."""
-    project, repair = call.project, bool(call.options.repair)
-    found: Counter[str] = Counter()
-    mended: Counter[str] = Counter()
-    shown: list[Finding] = []
-    with project.open(restore=repair) as store:
-        scheme = (store.get(keys.SCHEME) or b"").decode(errors="replace")
-        fingerprint_of = project.fingerprint_of if project.identifies(scheme) else None
-        checking = Check(store, fingerprint_of, project.now, repair)
-        for finding in progress(checking.run(), "found"):
-            found[finding.kind] += 1
-            mended[finding.kind] += finding.is_mended
-            if found[finding.kind] <= SHOWN:
-                shown.append(finding)
-    wrong, left = found.total(), found.total() - mended.total()
-    if call.output.as_json:
-        answer = {"rows": checking.rows, "found": wrong, "mended": mended.total(), "kinds": dict(found)}
-        call.output.document({**answer, "findings": [finding._asdict() for finding in shown]})
-    else:
-        _tell(call, shown, found)
-        call.output.text(_verdict(checking.rows, wrong, left, repair))
-    return 1 if left else 0
-
-
-def _tell(call: Call, shown: list[Finding], found: Counter[str]) -> None:
-    for kind in [kind for kind in KINDS if kind in found]:
-        call.output.text(f"{kind}: {found[kind]:,} ({KINDS[kind]})")
-        for finding in shown:
-            if finding.kind == kind:
-                detail = f": {finding.detail}" if finding.detail else ""
-                call.output.record(
-                    [("  mended" if finding.is_mended else "  found", finding.subject + detail)]
-                )
-        if found[kind] > SHOWN:
-            call.output.text(f"  and {found[kind] - SHOWN:,} more")
-
-
-def _verdict(rows: int, wrong: int, left: int, repair: bool) -> str:
-    if not wrong:
-        return f"All is as it must be: {rows:,} rows read."
-    if not left:
-        return f"Read {rows:,} rows, found {wrong:,} things wrong, and mended them."
-    remedy = "" if repair else "; `scrapy frontier check --repair` mends what it can"
-    return f"Read {rows:,} rows, found {wrong:,} things wrong, {left:,} of them not mended{remedy}."
 
 
 def compact(call: Call) -> int:

@@ -10,6 +10,8 @@ import re
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,13 +187,23 @@ def test_damaged_files(
     stop: signal.Signals,
     damage: Callable[[Path], None],
 ) -> None:
-    """The crawl ends and names the directory; nothing is removed, no traceback thrown."""
+    """The crawl ends, names the directory and what saves it; nothing is removed, no traceback thrown. What it
+    names is done, and the crawl goes on; but nothing can be saved where the table with all pages is gone."""
     leveldb, seed = stopped(stop, tmp_path / "frontier")
     damage(leveldb)
     tables = {path.name for path in leveldb.glob("*.ldb")}
     crawl = run(LinkSpider, start_urls=[seed])
     assert_closed(crawl, "frontier_unreadable", str(leveldb))
     assert tables <= {path.name for path in leveldb.iterdir()}
+    (advice,) = set(re.findall(r"let `(scrapy frontier check --repair --dir \S+)`", crawl.log))
+    repair = [sys.executable, "-m", *advice.split()]
+    said = subprocess.run(repair, capture_output=True, text=True, timeout=600)
+    if damage is remove_tables:
+        assert (said.returncode, "not one page is legible" in said.stderr) == (1, True)
+        return
+    assert said.returncode == 0, said.stderr
+    assert "The repaired copy is in place" in said.stdout
+    assert run(LinkSpider, start_urls=[seed]).reason == "finished"
 
 
 @pytest.mark.parametrize("directory", ["a-file/frontier", "read-only/frontier", "/proc/frontier"])

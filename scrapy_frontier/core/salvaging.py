@@ -1,0 +1,148 @@
+"""What is legible of damaged files, saved into a copy of the database that then takes the original's place.
+
+The original is read, and at the end moved aside, never written. Steps, for a caller that holds the `Lock` of
+the directory: `copied`, `mend`, checking the copy as any frontier, `put_in_place`. Whatever interrupts them
+leaves the original where it was, or the whole copy under `REPAIRED`: `finish` goes on from there.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import shutil
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, NamedTuple
+
+from .directory import DATABASE, REPAIRED, REPAIRING
+from .errors import FrontierUnwritable
+from .leveldb_files import Listed, Loss, listed_tables, losses, mended_log, mended_table, read_index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_KINDS = ("*.ldb", "*.log", "MANIFEST-*", "CURRENT")
+_SPARE = 32 << 20  # bytes: LevelDB's buffer, once more on the disk
+
+
+class Damage(NamedTuple):
+    """What the files lost; with ``is_all_known`` false, there may have been more files."""
+
+    losses: list[Loss]
+    is_all_known: bool
+
+    def touches(self, prefix: bytes) -> bool:
+        """Whether rows under the one byte *prefix* may be among what the files lost."""
+        return any(
+            loss.above[:1] <= prefix and (loss.upto is None or prefix <= loss.upto[:1])
+            for loss in self.losses
+        )
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Of each file how many bytes it lost, and how many it had."""
+        found: dict[str, tuple[int, int]] = {}
+        for loss in self.losses:
+            before, _ = found.get(loss.file, (0, 0))
+            found[loss.file] = before + loss.lost, loss.of
+        return found
+
+
+def copied(directory: Path) -> Iterator[Path]:
+    """Copy the database into `REPAIRING`, after what an earlier repair left there is gone: each file when
+    it is copied. Raises `FrontierUnwritable` where there is no space for that and for the repair."""
+    discard(directory)
+    shutil.rmtree(directory / REPAIRED, ignore_errors=True)
+    files = [file for kind in _KINDS for file in sorted((directory / DATABASE).glob(kind))]
+    needed, free = 2 * sum(file.stat().st_size for file in files) + _SPARE, shutil.disk_usage(directory).free
+    if free < needed:
+        raise FrontierUnwritable(
+            f"{directory} cannot be repaired there: the copy and the repair need {needed >> 20:,} MB, and "
+            f"{free >> 20:,} MB are free; nothing was changed; free some space, or copy the directory to a "
+            "disk that has it and write --dir"
+        )
+    work = directory / REPAIRING / DATABASE
+    work.mkdir(parents=True)
+    for file in files:
+        shutil.copyfile(file, work / file.name)
+        yield file
+
+
+def mend(directory: Path, repair: Callable[[Path], None]) -> Damage:
+    """Have *repair* (LevelDB's own) make a readable database of the copy, of all that is sound in it."""
+    work = directory / REPAIRING / DATABASE
+    manifests = sorted(work.glob("MANIFEST-*"))
+    listed = listed_tables(manifests[-1].read_bytes()) if manifests else {}
+    known = {f"{number:06}.ldb": table for number, table in listed.items()}
+    damage = _missing(work, known)
+    for log in sorted(work.glob("*.log")):
+        damage += _mend_log(log)
+    handled = set()
+    for table in sorted(work.glob("*.ldb")):
+        if (found := _mend_table(table, known.get(table.name))) is not None:
+            damage += found
+            handled.add(table.name)
+    repair(work)
+    for table in sorted((work / "lost").glob("*.ldb")):
+        if table.name not in handled:
+            damage += _losses(table)
+    shutil.rmtree(work / "lost", ignore_errors=True)
+    return Damage(damage, bool(listed))
+
+
+def _missing(work: Path, known: dict[str, Listed]) -> list[Loss]:
+    return [
+        Loss(name, table.size, table.size, table.first, table.last)
+        for name, table in known.items()
+        if not (work / name).exists()
+    ]
+
+
+def _mend_log(log: Path) -> list[Loss]:
+    mended, loss = mended_log(log.name, log.read_bytes())
+    if loss is None:
+        return []
+    log.write_bytes(mended)
+    return [loss]
+
+
+def _mend_table(table: Path, listed: Listed | None) -> list[Loss] | None:
+    """None for a table that LevelDB can read."""
+    if table.stat().st_size:
+        with table.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            if read_index(data) is not None:
+                return None
+    mended, loss = mended_table(table.name, table.read_bytes(), listed)
+    table.write_bytes(mended)
+    return [] if loss is None else [loss]
+
+
+def _losses(table: Path) -> list[Loss]:
+    data = table.read_bytes()
+    return losses(table.name, data, read_index(data) or []) or [Loss(table.name, len(data), len(data))]
+
+
+def discard(directory: Path) -> None:
+    """Remove a copy that is not whole."""
+    shutil.rmtree(directory / REPAIRING, ignore_errors=True)
+
+
+def put_in_place(directory: Path, now: float) -> Path:
+    """The copy, which is whole, takes the place of the database; where that is now."""
+    os.sync()  # LevelDB does not wait for what its repair writes
+    (directory / REPAIRING / DATABASE).rename(directory / REPAIRED)
+    discard(directory)
+    stamp = datetime.fromtimestamp(now, timezone.utc).strftime("%Y%m%dT%H%M%SZ")
+    name = f"{DATABASE}.damaged-{stamp}"
+    taken = len(list(directory.glob(f"{name}*")))
+    kept = directory / (f"{name}-{taken + 1}" if taken else name)
+    (directory / DATABASE).rename(kept)
+    finish(directory)
+    return kept
+
+
+def finish(directory: Path) -> bool:
+    """Put a copy in place that is whole, where nothing stands; whether there was one."""
+    if (directory / DATABASE).exists() or not (directory / REPAIRED).exists():
+        return False
+    (directory / REPAIRED).rename(directory / DATABASE)
+    return True
