@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
-from scrapy.utils.misc import build_from_crawler, load_object
 
 from . import following, requests
 from .core import keys
@@ -16,6 +15,7 @@ from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.lifecycle import State
 from .core.traps import without_session
+from .dupefilters import DupeFilter, load_class
 from .following import is_answer, is_seed, times
 from .objects import Objects
 from .plain import Unstorable
@@ -75,14 +75,13 @@ class Intake:
         self.objects = Objects()
         self.known_seeds = 0  # known from an earlier run, and not fetched again
         self.known_seed = ""  # the URL of the first of these
-        self._dupefilter: BaseDupeFilter | None = None
-        cls = load_object(crawler.settings["DUPEFILTER_CLASS"])
+        self._dupefilter: DupeFilter | None = None
+        cls = load_class(crawler)
         self._filters = cls is not BaseDupeFilter
         has_usual_identities = cls is RFPDupeFilter and runtime.is_default_fingerprinter
         self._is_usual = has_usual_identities and runtime.unit_of is host_of
         if cls not in (BaseDupeFilter, RFPDupeFilter):
-            self._dupefilter = build_from_crawler(cls, crawler)
-            self._dupefilter.open()
+            self._dupefilter = DupeFilter(cls, crawler, notes)
 
     def close(self, reason: str) -> None:
         if self._dupefilter is not None:
@@ -140,11 +139,7 @@ class Intake:
             request = self._without_session(request, source)
         elif self._follow(flight, request):
             return True
-        if (
-            self._dupefilter is not None
-            and not request.dont_filter
-            and self._dupefilter.request_seen(request)
-        ):
+        if self._dupefilter is not None and not request.dont_filter and self._dupefilter.seen(request):
             self._tally["dupefilter/filtered"] += 1
             return False
         fingerprint = self.fingerprint(request)
@@ -239,7 +234,7 @@ class Intake:
             identity = requests.plain_identity(url) if runtime.is_default_fingerprinter else None
             if identity is None or self._dupefilter is not None:
                 request = Request(url, meta=dict(meta))
-                if self._dupefilter is not None and self._dupefilter.request_seen(request):
+                if self._dupefilter is not None and self._dupefilter.seen(request):
                     self._tally["dupefilter/filtered"] += 1
                     continue
                 url = request.url

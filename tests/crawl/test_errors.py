@@ -21,6 +21,7 @@ import pytest
 from conftest import SETTINGS, Crawl, assert_closed
 from humble import humbly
 from scrapy import FormRequest, Request, Spider
+from scrapy.dupefilters import BaseDupeFilter
 from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings
 from server import Answer, Web
@@ -335,6 +336,65 @@ def test_a_setting_that_there_is_not_is_named_with_the_likely_one(web: Web, run:
         "There is no setting FRONTIER_SCORRER: is FRONTIER_SCORER meant?",
         "There is no setting FRONTIER_XYLOPHONE",
     ]
+
+
+# -- the project's own dupe filter -----------------------------------------------------------------------
+
+
+class BrokenFilter(BaseDupeFilter):
+    """Stumbles over the pages it is asked about, and over its own end."""
+
+    def request_seen(self, request: Request) -> bool:
+        if "odd" in request.url:
+            raise KeyError("what is that?")
+        return "seen" in request.url
+
+    def close(self, reason: str) -> None:
+        raise ValueError("cannot close")
+
+
+class BrokenAtOpen(BaseDupeFilter):
+    def open(self) -> None:
+        raise ConnectionError("no database")
+
+
+class BrokenAtBirth(BaseDupeFilter):
+    def __init__(self) -> None:
+        raise ZeroDivisionError
+
+
+def test_faults_of_a_dupe_filter_are_called_its_own(web: Web, run: Run) -> None:
+    """Its pages are fetched: to know one of them twice is better than to lose one."""
+    web.link("/", "/odd1", "/odd2", "/even", "/seen")
+    crawl = run(LinkSpider, {"DUPEFILTER_CLASS": f"{__name__}.BrokenFilter"}, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert sorted(web.paths()) == ["/", "/even", "/odd1", "/odd2"]
+    assert "frontier/errors" not in crawl.stats
+    assert "please report" not in crawl.log
+    errors = re.findall("ERROR: (.*)", crawl.log)
+    name, odd = f"DUPEFILTER_CLASS = '{__name__}.BrokenFilter'", f"<GET {web.url('/odd1')}>"
+    assert errors == [
+        f"{name} raised KeyError: 'what is that?' for {odd}, which is taken in (said once)",
+        f"{name} raised ValueError: cannot close when it was closed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("nowhere.Filter", "cannot be imported (ModuleNotFoundError: No module named 'nowhere')"),
+        (f"{__name__}.NoFilter", "cannot be imported"),
+        (f"{__name__}.BrokenAtOpen", "raised ConnectionError: no database when it was opened"),
+        (f"{__name__}.BrokenAtBirth", "raised ZeroDivisionError when it was made"),
+    ],
+)
+def test_a_dupe_filter_that_cannot_be_had_is_named(web: Web, run: Run, path: str, words: str) -> None:
+    crawl = run(LinkSpider, {"DUPEFILTER_CLASS": path}, start_urls=[web.url("/")])
+    assert crawl.reason == "frontier_setting"
+    errors = re.findall("ERROR: (.*)", crawl.log)
+    assert len(errors) == 1
+    assert errors[0].startswith(f"DUPEFILTER_CLASS = {path!r} {words}")
+    assert web.paths() == []
 
 
 # -- odd pages ------------------------------------------------------------------------------------------

@@ -1,0 +1,71 @@
+"""The project's own ``DUPEFILTER_CLASS``: asked beside the frontier, and its faults are told as its own."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from .flights import describe
+from .settings import FrontierSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+
+    from .notes import Notes
+
+_NAME = "DUPEFILTER_CLASS"
+
+
+class DupeFilter:
+    """A filter of the class *cls*, open until `close`. Raises `FrontierSetting` where that cannot be had."""
+
+    def __init__(self, cls: type, crawler: Crawler, notes: Notes) -> None:
+        self._name = f"{_NAME} = {crawler.settings[_NAME]!r}"
+        self._notes = notes
+        self._filter = self._had(lambda: build_from_crawler(cls, crawler), "made")
+        self._had(lambda: self._filter.open(), "opened")
+
+    def seen(self, request: Request) -> bool:
+        """Whether the filter has seen *request*. Where it raises, nobody has: better twice than never."""
+        try:
+            return bool(self._filter.request_seen(request))
+        except Exception as error:
+            self._notes.say_once(
+                _NAME,
+                logging.ERROR,
+                "%s raised %s for %s, which is taken in (said once)",
+                self._name,
+                describe(error),
+                request,
+                exc_info=True,
+            )
+            return False
+
+    def close(self, reason: str) -> None:
+        try:
+            self._filter.close(reason)
+        except Exception as error:
+            what = f"{self._name} raised {describe(error)} when it was closed"
+            self._notes.log(logging.ERROR, "%s", what, exc_info=True)
+
+    def _had(self, make: Callable[[], Any], when: str) -> Any:
+        try:
+            return make()
+        except Exception as error:
+            self._notes.log(logging.DEBUG, "%s cannot be used", self._name, exc_info=True)
+            raise FrontierSetting(f"{self._name} raised {describe(error)} when it was {when}") from error
+
+
+def load_class(crawler: Crawler) -> type:
+    """The class of the settings; raises `FrontierSetting` where there is none."""
+    path = crawler.settings[_NAME]
+    try:
+        cls: type = load_object(path)
+    except Exception as error:  # its module may raise anything
+        raise FrontierSetting(f"{_NAME} = {path!r} cannot be imported ({describe(error)})") from error
+    return cls
