@@ -44,11 +44,16 @@ class Inflated:
         if len(first) < len(_GZIP):
             first += next(self._chunks, b"")
         source = chain((first,), self._chunks)
-        return self._gunzip(source) if first.startswith(_GZIP) else source
+        return _gathered(self._gunzip(source)) if first.startswith(_GZIP) else source
 
     def _gunzip(self, source: Iterator[bytes]) -> Iterator[bytes]:
         inflater: zlib._Decompress | None = zlib.decompressobj(wbits=31)
+        surplus = 0  # packed bytes without content; nothing is yielded for them, and nobody else gets a turn
         for pending in source:
+            surplus += len(pending)
+            if surplus > _SURPLUS_LIMIT:
+                self.problem = "gzip data of nothing"
+                return
             while pending:
                 if inflater is None:  # behind a member: another one, or padding
                     if not pending.startswith(_GZIP[:1]):
@@ -60,6 +65,7 @@ class Inflated:
                     self.problem = f"broken gzip: {error}"
                     return
                 if plain:
+                    surplus = max(surplus - 2 * len(plain), 0)
                     yield plain
                 pending = inflater.unconsumed_tail
                 if inflater.eof:
@@ -67,6 +73,21 @@ class Inflated:
                     inflater = None
         if inflater is not None:
             self.problem = "gzip data break off"
+
+
+_SURPLUS_LIMIT = 2 * CHUNK  # a member of no bytes takes 20, and 2 us; no file is twice as large when packed
+
+
+def _gathered(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Join small *parts*, up to `CHUNK` bytes: whoever takes them pays for each."""
+    held = bytearray()
+    for part in parts:
+        if held and len(held) + len(part) > CHUNK:
+            yield bytes(held)
+            held.clear()
+        held += part
+    if held:
+        yield bytes(held)
 
 
 def _chunks(body: bytes | Iterable[bytes]) -> Iterator[bytes]:
@@ -132,10 +153,16 @@ def _recoded(source: Iterable[bytes], encoding: str) -> Iterator[bytes]:
 
 # --- ampersands -------------------------------------------------------------------------------------------
 
-PIECE_LIMIT = 262_144  # bytes without a ">": no sitemap has such a text or tag
 _CDATA_OPENS, _CDATA_CLOSES = b"<![CDATA[", b"]]>"
+_LONGEST_MARK = 40  # bytes; a reference has 34 at most
+_BEGUN_MARK = re.compile(rb"(?:&[\w.#-]*|<[!\[A-Z]{0,8}|\]{1,2})\Z")
 _NAMED = re.compile(rb"&([A-Za-z][A-Za-z0-9]{1,31};)")
 _STRAY_AMPERSAND = re.compile(rb"&(?!#\d{1,7};|#x[0-9A-Fa-f]{1,6};|[A-Za-z_][\w.-]{0,31};)")
+# No decoder takes half a character from libxml2, which makes one of such a reference (U+D800 to U+DFFF).
+_SURROGATE = re.compile(
+    rb"&#(?:x0{0,2}[dD][89A-Fa-f][0-9A-Fa-f]{2}"
+    rb"|0{0,2}5(?:529[6-9]|5[3-9]\d\d|6\d{3}|7[0-2]\d\d|73[0-3]\d|734[0-3]));"
+)
 
 
 def with_numbered_ampersands(source: Iterable[bytes]) -> Iterator[bytes]:
@@ -144,19 +171,18 @@ def with_numbered_ampersands(source: Iterable[bytes]) -> Iterator[bytes]:
     Left alone, ``?a=1&b=2``, which generators forget to escape, comes out as ``?a=1=2``; and after the first
     error of a file libxml2 drops ``&amp;`` too, but not ``&#38;``.
 
-    Works on pieces that end with ``>``, so that no reference and no CDATA mark is cut in two.
+    Works on pieces of about a chunk, so cut that no reference and no CDATA mark is cut in two.
     """
     rest = b""
     in_cdata = False
     for chunk in source:
         rest += chunk
-        end = rest.rfind(b">") + 1
-        if not end and len(rest) <= PIECE_LIMIT:
-            continue
-        end = end or len(rest)
-        piece, in_cdata = _numbered(rest[:end], in_cdata)
-        rest = rest[end:]
-        yield piece
+        begun = _BEGUN_MARK.search(rest, max(len(rest) - _LONGEST_MARK, 0))
+        end = len(rest) if begun is None else begun.start()
+        if end:
+            piece, in_cdata = _numbered(rest[:end], in_cdata)
+            rest = rest[end:]
+            yield piece
     if rest:
         yield _numbered(rest, in_cdata)[0]
 
@@ -164,6 +190,8 @@ def with_numbered_ampersands(source: Iterable[bytes]) -> Iterator[bytes]:
 def _with_numbers(text: bytes) -> bytes:
     if b"&" not in text:
         return text
+    if b"&#" in text:
+        text = _SURROGATE.sub(b"&#xFFFD;", text)
     return _NAMED.sub(_number, _STRAY_AMPERSAND.sub(b"&#38;", text.replace(b"&amp;", b"&#38;")))
 
 

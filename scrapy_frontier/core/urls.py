@@ -7,7 +7,7 @@ http and https only). Every function is linear in the length of the URL.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from .hostnames import host_name
@@ -71,15 +71,21 @@ def _parse(reference: str, base: str | None) -> _Url | None:
     # "http:foo" is relative to an http base, and "http:foo" without one names the host foo: browsers agree
     # on both.
     if not rest.startswith("//") and base is not None:
-        parent = _parse(base, None)
+        parent = _parsed(base)
         if parent is not None and parent.scheme == scheme:
             return _relative_to(rest, parent)
     return _with_authority(rest.lstrip("/\\"), scheme)
 
 
 def _parse_relative(text: str, base: str) -> _Url | None:
-    parent = _parse(base, None)
+    parent = _parsed(base)
     return None if parent is None else _relative_to(text, parent)
+
+
+@lru_cache(maxsize=16)
+def _parsed(base: str) -> _Url | None:
+    """Parse what many references start from, one after the other."""
+    return _parse(base, None)
 
 
 def _relative_to(text: str, base: _Url) -> _Url | None:

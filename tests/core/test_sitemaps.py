@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import subprocess
+import sys
 import tracemalloc
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import escape
 
 import pytest
@@ -20,6 +22,9 @@ from scrapy_frontier.core.listings import is_under
 from scrapy_frontier.core.robots import parse
 from scrapy_frontier.core.sitemaps import Entry, Kind, Slice, read
 from scrapy_frontier.core.urls import absolute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "sitemaps.json"
 URL = "https://example.org/sitemap.xml"
@@ -217,6 +222,68 @@ def test_the_encoding_may_be_declared_or_shown_by_its_mark(encoding: str) -> Non
     assert urls_of(body.encode(encoding)) == ["https://example.org/%C3%BC"]
 
 
+SURROGATES = ["&#xD800;", "&#xdfff;", "&#55296;", "&#057343;", "&#x00dABC;"]
+
+
+@pytest.mark.parametrize("reference", SURROGATES)
+@pytest.mark.parametrize(
+    "record",
+    [
+        "<url><loc>/a{}</loc></url>",
+        "<url><lastmod>{}</lastmod><loc>/a</loc></url>",
+        "<url><loc>/a<x/>{}</loc></url>",
+        '<url x="{}"><loc>/a</loc></url>',
+        '<url xmlns="{}"><loc>/a</loc></url>',
+        '<url xmlns:x="{}"><x:note/><loc>/a</loc></url>',
+        "<url><loc>/a</loc></url>{}",
+    ],
+)
+def test_a_reference_to_half_a_character_costs_no_other_entry(record: str, reference: str) -> None:
+    others = [f"<url><loc>/{name}</loc></url>" for name in "bc"]
+    found = urls_of(f"<urlset>{others[0]}{record.format(reference)}{others[1]}</urlset>")
+    assert [url for url in found if "/a" not in url] == ["https://example.org/b", "https://example.org/c"]
+    assert found[1].partition("%EF%BF%BD")[0] == "https://example.org/a"
+
+
+@pytest.mark.parametrize("reference", SURROGATES)
+@pytest.mark.parametrize(
+    "record",
+    [
+        '<entry><link href="/a{}"/></entry>',
+        '<entry><link rel="{}" href="/a"/></entry>',
+        '<entry xml:base="/x{}/"><link href="/a"/></entry>',
+        "<entry><updated>{}</updated><link>/a</link></entry>",
+    ],
+)
+def test_nor_does_one_in_a_feed(record: str, reference: str) -> None:
+    others = ['<entry><link href="/b"/></entry>', '<entry><link href="/c"/></entry>']
+    found = urls_of(f"<feed>{others[0]}{record.format(reference)}{others[1]}</feed>")
+    assert [url for url in found if "/a" not in url] == ["https://example.org/b", "https://example.org/c"]
+
+
+def test_one_around_all_entries_costs_none_that_can_be_read() -> None:
+    body = (
+        '<feed xml:base="/x&#xD800;/"><entry><link href="a"/></entry><entry><link href="/b"/></entry></feed>'
+    )
+    assert urls_of(body) == ["https://example.org/x%EF%BF%BD/a", "https://example.org/b"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "<url><loc>/a{}</loc><x/></url>",
+        "<url><loc>/a</loc><lastmod>{}</lastmod></url>",
+        '<url xmlns="{}"><loc>/a</loc></url>',
+        '<url><loc xmlns="{}">/a</loc></url>',
+    ],
+)
+def test_one_that_the_bytes_do_not_show_costs_its_own_entry(record: str) -> None:
+    others = "<url><loc>/b</loc></url>", "<url><loc>/c</loc></url>"
+    text = '<?xml version="1.0" encoding="utf-7"?><urlset>' + (record + "{}{}</urlset>").format("<>", *others)
+    body = text.replace("<>", "+ACYAIw-xD800;").encode()
+    assert urls_of(body)[-2:] == ["https://example.org/b", "https://example.org/c"]
+
+
 def test_a_file_that_breaks_off_keeps_its_whole_entries() -> None:
     body = "<urlset>" + "".join(f"<url><loc>/{number}</loc></url>" for number in range(3_000)) + "</urlset>"
     packed = gzip.compress(body.encode())
@@ -325,6 +392,121 @@ def test_a_file_without_entries_is_given_up(filling: bytes) -> None:
     assert slices[-1].problem == "no entry in too many bytes"
 
 
+@pytest.mark.parametrize("line", [b"\n", b"a\n", b"a", b"\xff\n", b"http:\n", b" "])
+def test_a_text_file_without_entries_is_given_up(line: bytes) -> None:
+    taken = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal taken
+        for _ in range(1_000):
+            taken += 10_000
+            yield line * (10_000 // len(line))
+
+    slices = list(read(pieces(), URL))
+    assert slices[-1] == (Kind.UNKNOWN, (), "no entry in too many bytes")
+    assert taken < 1_200_000
+
+
+def test_a_text_file_with_an_entry_in_every_megabyte_is_read() -> None:
+    part = b"https://example.org/\n" + b"#" * 1_000_000 + b"\n"
+    assert urls_of(part * 3) == ["https://example.org/"] * 3
+
+
+def test_what_stands_behind_an_entry_does_not_stay_in_memory() -> None:
+    """Elements cost memory, 50 MB of them a gigabyte, if nobody throws them away."""
+    script = """if True:
+        import sys
+        from scrapy_frontier.core.sitemaps import read
+        def pieces():
+            yield b"<urlset>"
+            for _ in range(int(sys.argv[1])):
+                yield b"<x><url><loc>/a</loc></url>" + b"<a/>" * 50_000 + b"</x>"
+        assert sum(len(one.entries) for one in read(pieces(), "http://h/")) == int(sys.argv[1])
+        print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1])
+    """
+    few, many = (
+        int(subprocess.run([sys.executable, "-c", script, count], capture_output=True, check=True).stdout)
+        for count in ("5", "50")
+    )
+    assert many < 1.5 * few
+
+
+def work_of(body: bytes) -> list[int]:
+    """How many functions are called from one slice to the next: what it costs, whatever the machine does."""
+    counts = [0]
+
+    def count(frame: object, event: str, argument: object) -> None:
+        counts[-1] += event in ("call", "c_call")
+
+    slices = read(body, URL)
+    sys.setprofile(count)
+    try:
+        for _ in slices:
+            counts.append(0)
+    finally:
+        sys.setprofile(None)
+    return counts
+
+
+@lru_cache(maxsize=1)
+def usual_work() -> int:
+    """The most that a slice of a usual sitemap costs."""
+    entry = "<url><loc>https://example.org/{}</loc><lastmod>2024-05-06</lastmod></url>"
+    return max(work_of(f"<urlset>{''.join(map(entry.format, range(5_000)))}</urlset>".encode()))
+
+
+LOCATION = "<loc>/a</loc>"
+LINK = '<entry><link href="a"/></entry>'
+DEEP = "".join(f'<a xml:base="b{level}/">' for level in range(250))
+HEAVY = {
+    "locations": "<urlset><url>" + LOCATION * 9_000 + "</url></urlset>",
+    "empty fields": "<urlset><url>" + "<a/>" * 40_000 + LOCATION + "</url></urlset>",
+    "empty fields, not closed": "<urlset><url>" + "<a/>" * 40_000 + f"<url>{LOCATION}</url></url></urlset>",
+    "empty elements before": "<urlset>" + "<a/>" * 40_000 + f"<url>{LOCATION}</url></urlset>",
+    "empty elements inside": "<urlset><url><loc>" + "<a/>" * 40_000 + f"</loc>{LOCATION}</url></urlset>",
+    "empty records": "<urlset>" + "<url/>" * 40_000 + f"<url>{LOCATION}</url></urlset>",
+    "texts": "<urlset><url>" + "x<a/>" * 40_000 + LOCATION + "</url></urlset>",
+    "links": "<feed><entry>" + '<link href="//["/>' * 20_000 + "</entry>" + LINK + "</feed>",
+    "bases": "<feed>" + DEEP + LINK * 300,
+    "bases of links": "<feed><entry>" + '<link xml:base="b/" href="mailto:a"/>' * 9_000 + "</entry>" + LINK,
+    "bases without end": "<feed>"
+    + DEEP.replace("b", "b" * 800).replace("b" * 800 + "ase", "base")
+    + LINK * 20,
+    "names of characters": "<urlset><url><loc>" + "&eacute;" * 60_000 + f"</loc>{LOCATION}</url></urlset>",
+    "entities": "<urlset><url><loc>" + "&nobody;" * 60_000 + f"</loc>{LOCATION}</url></urlset>",
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_no_slice_costs_many_times_what_a_usual_one_does(name: str) -> None:
+    body = HEAVY[name].encode()
+    assert max(work_of(body)) < 10 * usual_work()
+    assert found(body)[1]
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"x" * 19])
+def test_gzip_data_in_very_many_members_cost_no_more(content: bytes) -> None:
+    """A member of nothing is 20 bytes that no slice shows."""
+    body = gzip.compress(b"<urlset><url><loc>/", 1) + gzip.compress(content, 1) * 100_000
+    assert max(work_of(body)) < 10 * usual_work()
+
+
+def test_bases_are_worked_out_once_however_many_entries_they_surround() -> None:
+    entries = '<entry><link href="c"/></entry>' * 300
+    around, within, both = (
+        sum(work_of(f"<feed>{text}".encode())) for text in (DEEP, entries, DEEP + entries)
+    )
+    assert both < 10 * (around + within)
+
+
+def test_gzip_data_of_nothing_are_given_up_and_a_few_members_are_not() -> None:
+    nothing, body = gzip.compress(b""), gzip.compress(b"https://example.org/a\n")
+    assert found(nothing * 100_000 + body) == (Kind.UNKNOWN, [], "gzip data of nothing")
+    assert [entry.url for entry in found(nothing * 1_000 + body + nothing * 1_000 + body)[1]] == [
+        "https://example.org/a"
+    ] * 2
+
+
 def test_more_entries_than_allowed_are_left_out_and_told() -> None:
     body = "<urlset>" + "".join(f"<url><loc>/{number}</loc></url>" for number in range(11)) + "</urlset>"
     assert len(found(body, max_entries=11)[1]) == 11
@@ -377,10 +559,75 @@ def test_what_is_written_is_read_however_it_is_cut(paths: list[str], size: int, 
     assert [entry.url for entry in all_of(list(read(pieces, URL)))] == expected == urls_of(body)
 
 
+MARKUP = [
+    *("<urlset>", "<url>", "</url>", "<url/>", "<loc>", "</loc>", "<lastmod>", "</lastmod>", "<a/>", "</a>"),
+    *(
+        "<rss>",
+        "<item>",
+        "</item>",
+        "<link>",
+        "</link>",
+        '<link href="',
+        '"/>',
+        "<feed>",
+        "<entry>",
+        "</entry>",
+    ),
+    *(
+        '<a xml:base="',
+        '">',
+        "<guid>",
+        "<!DOCTYPE urlset [",
+        '<!ENTITY e "',
+        "]>",
+        "&e;",
+        "&#38;#xD800;",
+        "&",
+    ),
+    *(
+        "&#xD800;",
+        "&#57343;",
+        "&eacute;",
+        "&#0;",
+        "<![CDATA[",
+        "]]>",
+        "<!--",
+        "-->",
+        "<?x ",
+        "?>",
+        "\n",
+        "\t",
+    ),
+    *(
+        "http://",
+        "h",
+        "/",
+        "?",
+        "#",
+        "[",
+        ":99999",
+        "\u00e9",
+        "\ufffe",
+        "2024-02-30",
+        "\0",
+        "<x:url",
+        ' xmlns="',
+    ),
+]
+GARBAGE = st.lists(
+    st.one_of(st.sampled_from(MARKUP).map(str.encode), st.binary(max_size=6)), max_size=40
+).map(b"".join)
+
+
 @given(
-    st.binary(max_size=200),
-    st.sampled_from([b"", b"<urlset>", b"<rss><item>", b"\x1f\x8b", b"\xff\xfe", b"<url><loc>"]),
+    GARBAGE,
+    st.sampled_from(
+        [b"", b"<urlset>", b"<rss><item>", b"<feed><entry>", b"\x1f\x8b", b"\xff\xfe", b"<url><loc>"]
+    ),
+    st.booleans(),
+    st.sampled_from([URL, "", "null"]),
 )
-def test_no_bytes_break_the_reader(body: bytes, start: bytes) -> None:
-    slices = list(read(start + body, URL))
-    assert all(entry.url.startswith("http") for entry in all_of(slices))
+def test_no_bytes_break_the_reader(body: bytes, start: bytes, packed: bool, url: str) -> None:
+    body = start + body
+    slices = list(read(gzip.compress(body) if packed else body, url))
+    assert all(entry.url.startswith("http") and entry.url.isascii() for entry in all_of(slices))
