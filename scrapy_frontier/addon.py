@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
@@ -16,6 +17,7 @@ logger = logging.getLogger(__name__)
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
 _OURS = "scrapy_frontier.downloadermiddlewares"
 _STOCK = "scrapy.downloadermiddlewares"
+_SPIDER_STATE = "scrapy.extensions.spiderstate.SpiderState"
 # Ours, and the one of Scrapy in whose place it comes.
 REPLACED = {
     "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
@@ -68,10 +70,22 @@ class Addon:
             _replace(settings, load_object(stock), load_object(path))
         for path, order in EXTENSIONS.items():
             settings.setdefault_in_component_priority_dict("EXTENSIONS", load_object(path), order)
+        _spare_spider_state(settings)
         for path, order in SPIDER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
         for path, order in DOWNLOADER_MIDDLEWARES.items():
             settings.setdefault_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", load_object(path), order)
+
+
+def _spare_spider_state(settings: BaseSettings) -> None:
+    """Leave Scrapy's SpiderState out where the JOBDIR cannot be had: it would end the crawl in a traceback
+    before our scheduler can say what is wrong."""
+    try:
+        if settings["JOBDIR"]:
+            Path(settings["JOBDIR"]).mkdir(parents=True, exist_ok=True)
+    except OSError:
+        kept = {**settings.getdict("EXTENSIONS"), _SPIDER_STATE: None}
+        settings.set("EXTENSIONS", kept, settings.getpriority("EXTENSIONS") or 0)
 
 
 def _replace(settings: BaseSettings, stock: type, ours: type) -> None:

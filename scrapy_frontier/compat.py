@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import Request, signals
+from scrapy.extensions.spiderstate import SpiderState
 from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
@@ -293,6 +294,13 @@ def fail(crawler: Crawler) -> None:
         crawler.spider = None
 
     crawler.signals.connect(forget_spider, signals.engine_stopped, weak=False)
+
+
+def forget_spider_state(crawler: Crawler) -> None:
+    """Have Scrapy's SpiderState read and write nothing: the JOBDIR it would do so in cannot be used."""
+    for extension in getattr(getattr(crawler, "extensions", None), "middlewares", ()):
+        if isinstance(extension, SpiderState):
+            extension.jobdir = None
 
 
 def is_inspecting(crawler: Crawler) -> bool:

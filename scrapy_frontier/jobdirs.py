@@ -26,6 +26,10 @@ _FIRST = "frontier"
 _OWNER = "spider"
 
 
+class JobdirUnusable(FrontierUnreadable):
+    """Nothing can be read or written in the JOBDIR."""
+
+
 class Home(NamedTuple):
     """A frontier in a JOBDIR, and the name of its spider, as far as is known."""
 
@@ -36,14 +40,14 @@ class Home(NamedTuple):
 def claim(jobdir: Path, spider: str) -> Path:
     """The directory of the frontier of *spider* in *jobdir*, from now on; it need not be there.
 
-    Raises `FrontierUnreadable`; and what `Store` raises where only a database of an older version says whose
+    Raises `JobdirUnusable`; and what `Store` raises where only a database of an older version says whose
     it is.
     """
     first = jobdir / _FIRST
     try:
         owner = _read(first) or _claim(first, spider)
     except OSError as error:
-        raise FrontierUnreadable(
+        raise JobdirUnusable(
             f"cannot open {first / _OWNER} ({error.strerror}): make the directory writable for this user, or "
             "use another JOBDIR"
         ) from error

@@ -23,6 +23,7 @@ from .core.lifecycle import FINISHED, Event
 from .core.times import moment
 from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
+from .jobdirs import JobdirUnusable
 from .notes import Notes, inventory
 from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
 from .runtime import Runtime
@@ -84,6 +85,8 @@ class FrontierScheduler(BaseScheduler):
         try:
             self._open(spider)
         except FrontierError as error:
+            if isinstance(error, JobdirUnusable):
+                compat.forget_spider_state(self.crawler)
             self._give_up(error)
         except Exception as error:
             logger.error("Cannot open the frontier", exc_info=True, extra={"spider": spider})

@@ -217,6 +217,29 @@ def test_directory_that_cannot_be_written(web: Web, run: Run, tmp_path: Path, di
     assert web.paths() == []
 
 
+@pytest.mark.parametrize(
+    ("directory", "has_addon"),
+    [
+        *((name, has_addon) for name in ("a-file", "read-only", "closed") for has_addon in (False, True)),
+        ("read-only/new", True),  # without the add-on Scrapy fails before it loads any of ours
+        ("a-file/new", True),
+    ],
+)
+def test_a_job_directory_that_cannot_be_used(
+    web: Web, run: Run, tmp_path: Path, directory: str, has_addon: bool
+) -> None:
+    """Scrapy keeps ``spider.state`` in it, and is not to stumble where we have said what is wrong."""
+    (tmp_path / "a-file").touch()
+    (tmp_path / "read-only").mkdir(mode=0o500)
+    (tmp_path / "closed").mkdir(mode=0)
+    settings: dict[str, Any] = {"JOBDIR": str(tmp_path / directory), "FRONTIER_DIR": None}
+    if has_addon:
+        settings |= {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None}
+    crawl = run(LinkSpider, settings, start_urls=[web.url("/")], wrap=lambda command: humbly(*command))
+    assert_closed(crawl, "frontier_unreadable", f"cannot open {tmp_path / directory}", "another JOBDIR")
+    assert web.paths() == []
+
+
 class TinyDiskSpider(LinkSpider):
     """A process that may not write files larger than *most* bytes, as on a full disk."""
 
