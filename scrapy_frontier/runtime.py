@@ -18,6 +18,7 @@ from .core.frontier import Frontier
 from .core.hosts import host_of
 from .core.store import Store
 from .core.temperature import Rates
+from .core.times import span
 from .grouping import ADDRESS, Addresses, read_suffixes, registered_domain, unit_function
 from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
 from .upkeep import Upkeep
@@ -77,6 +78,25 @@ def steady_clock() -> Callable[[], float]:
     return lambda: offset + time.monotonic()
 
 
+def never_back(clock: Callable[[], float]) -> Callable[[], float]:
+    """*clock*, carried on where it is set back: else all hosts would wait until it is as late again."""
+    last, ahead = clock(), 0.0
+
+    def steady() -> float:
+        nonlocal last, ahead
+        now = clock() + ahead
+        if last - now >= 1:  # less is a coarse clock
+            if not ahead:
+                said = "FRONTIER_CLOCK went back by %s: the crawl goes on as if it had not (said once)"
+                logger.warning(said, span(last - now))
+            ahead += last - now
+            now = last
+        last = max(last, now)
+        return last
+
+    return steady
+
+
 def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> str | None:
     """Where the frontier lies; None for a temporary one."""
     if compat.is_inspecting(crawler):
@@ -100,7 +120,7 @@ class Runtime:
 
     def __init__(self, crawler: Crawler, spider: Spider) -> None:
         settings = self.settings = FrontierSettings.from_settings(crawler.settings)
-        self.clock = settings.clock or steady_clock()
+        self.clock = steady_clock() if settings.clock is None else never_back(settings.clock)
         self.flights: Flights | None = None  # set by the scheduler
         fingerprinter = crawler.request_fingerprinter
         assert fingerprinter is not None

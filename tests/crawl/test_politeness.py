@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import time
 from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -148,3 +150,30 @@ def test_six_pages_at_a_delay_need_no_heartbeat(web: Web, run: Callable[..., Cra
     assert len(web.visits) == 6
     assert min(web.gaps()) >= 0.6 - TOLERANCE
     assert median(web.gaps()) < 3
+
+
+class SetBackSpider(Spider):
+    """Its clock is set back by an hour at the third page."""
+
+    name = "set back"
+    custom_settings = {"FRONTIER_CLOCK": f"{__name__}.set_back"}
+    pages = 0
+
+    def parse(self, response: Response) -> None:
+        SetBackSpider.pages += 1
+
+
+def set_back() -> float:
+    return time.time() - 3600 * (SetBackSpider.pages >= 3)
+
+
+def test_a_clock_that_is_set_back_stops_nobody(web: Web, run: Callable[..., Crawl]) -> None:
+    """Else every host waits for an hour, and so does the timer that wakes the crawl."""
+    urls = [web.url(f"/{number}", number % 2) for number in range(12)]
+    crawl = run(SetBackSpider, {"DOWNLOAD_DELAY": 0.3}, start_urls=urls)
+    assert crawl.reason == "finished"
+    assert len(web.visits) == 12
+    assert min(*web.gaps(0), *web.gaps(1)) > 0.3 - TOLERANCE
+    assert re.findall("WARNING: (FRONTIER_CLOCK.*)", crawl.log) == [
+        "FRONTIER_CLOCK went back by 60 min: the crawl goes on as if it had not (said once)"
+    ]
