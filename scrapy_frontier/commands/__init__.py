@@ -32,8 +32,8 @@ class Spec(NamedTuple):
 
 
 COMMANDS: dict[str, Spec] = {
-    "stats": Spec("look", "pages by state, hosts, attempts, size on disk"),
-    "hosts": Spec("look", "hosts, most queued pages first", options=("limit",), streams=True),
+    "stats": Spec("counts", "pages by state, hosts, attempts, size on disk"),
+    "hosts": Spec("counts", "hosts, most queued pages first", options=("limit",), streams=True),
     "queue": Spec("look", "what comes next, in order", options=("limit", "host"), streams=True),
     "find": Spec("look", "pages whose URL matches", "REGEXP", 1, 1, ("limit",), streams=True),
     "page": Spec("look", "all that is known of a page", "URL", 1, 1),

@@ -1,13 +1,12 @@
-"""Commands that look: stats, hosts, queue, find, dump, page, why."""
+"""Commands that look at pages: queue, find, dump, page, why."""
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import heapq
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from scrapy.exceptions import UsageError
@@ -24,9 +23,8 @@ from .output import Column, progress
 from .project import host_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from ..core.inspect import HostView
     from ..core.preview import Turn
     from ..core.store import Store
     from .call import Call
@@ -36,15 +34,6 @@ LINES = 20
 _MOST_LINKS = 2_000_000  # in all, to count those to a page: some tenths of a second
 _MISSING = 1  # exit code for a page that is not known
 
-_HOST_COLUMNS = [
-    Column("HOST", 22),
-    Column("QUEUED", 8, True),
-    Column("DONE", 8, True),
-    Column("FAILED", 7, True),
-    Column("DELAY", 6, True),
-    Column("FROM", 8),
-    Column("VISIT", 0),
-]
 _QUEUE_COLUMNS = [Column("WHEN", 9), Column("PRIORITY", 8, True), Column("URL", 0)]
 _FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
 _PAGE_NAMES = tuple(inspect.describe(0, Page("")))
@@ -66,47 +55,6 @@ def pattern_of(text: str | None) -> re.Pattern[str] | None:
         raise UsageError(f"{text!r} is no regular expression: {error}") from None
 
 
-# -- counters and hosts ------------------------------------------------------------------------------------
-
-
-def stats(call: Call) -> int:
-    with call.project.open() as store:
-        found = inspect.summary(store)
-    if call.output.as_json:
-        call.output.document({"directory": str(call.project.directory), **found._asdict()})
-        return 0
-    call.output.record(
-        [
-            ("directory", call.project.directory),
-            *((state, f"{count:,}") for state, count in found.states.items()),
-            ("known pages", f"{found.known:,}"),
-            ("hosts", f"{found.hosts:,}"),
-            ("links", _links(found.links)),
-            ("attempts", f"{found.attempts:,}"),
-            ("on disk", size(found.bytes)),
-            ("last stop", "clean" if found.is_clean else "killed, or never run"),
-            ("last ranking", _ranking(found.ranking)),
-        ]
-    )
-    return 0
-
-
-def _links(found: object) -> str:
-    return f"{found:,} at the last ranking" if isinstance(found, int) else "not counted: nothing was ranked"
-
-
-def _ranking(found: dict[str, Any] | None) -> str:
-    if found is None:
-        return "none"
-    try:
-        scorer = str(found.get("scorer", "")).lower()
-        return f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links, {scorer}".rstrip(
-            ", "
-        )
-    except (KeyError, TypeError, ValueError):
-        return "unreadable"
-
-
 def size(count: float) -> str:
     """A number of bytes as people read it."""
     units = ["bytes", "KB", "MB", "GB", "TB"]
@@ -114,34 +62,6 @@ def size(count: float) -> str:
         count /= 1000
         del units[0]
     return f"{count:.3g} {units[0]}"
-
-
-def hosts(call: Call) -> int:
-    limit = limit_of(call, LINES)
-    with call.project.open() as store:
-        found: Iterable[HostView] = progress(inspect.hosts(store, call.project.delays(store)), "hosts")
-        if limit is not None:
-            found = heapq.nlargest(limit, found, key=lambda view: (view.queued, view.done))
-        if call.output.as_json:
-            for view in found:
-                call.output.document(view._asdict())
-        else:
-            call.output.table(_HOST_COLUMNS, (_host_row(view, call.project.now) for view in found))
-    return 0
-
-
-def _host_row(view: HostView, now: float) -> tuple[object, ...]:
-    visit = "now"
-    if view.blocked is not None:
-        visit = "blocked"
-    elif view.ready_at > now:
-        visit = f"in {span(view.ready_at - now)}"
-    delay = f"{view.delay:.4g}s"
-    source = view.delay_from.removeprefix("DOWNLOAD_").lower()
-    if view.rests_until > now:
-        source = "trouble"
-    queued = f"{view.queued}+{view.deferred}" if view.deferred else view.queued
-    return view.host, queued, view.done, view.failed, delay, source, visit
 
 
 # -- lists of pages ----------------------------------------------------------------------------------------

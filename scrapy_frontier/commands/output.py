@@ -38,7 +38,8 @@ class Output:
     def __init__(self, file: TextIO, as_json: bool = False) -> None:
         self.as_json = as_json
         self._file = file
-        self._width = min(shutil.get_terminal_size((WIDEST, 24)).columns, WIDEST)
+        self.terminal = shutil.get_terminal_size((WIDEST, 24)).columns
+        self._width = min(self.terminal, WIDEST)
 
     def flush(self) -> None:
         self._file.flush()
@@ -69,21 +70,24 @@ class Output:
             for line in lines[1:]:
                 self.line(" " * _LABEL + line)
 
-    def table(self, columns: list[Column], rows: Iterable[tuple[object, ...]]) -> int:
+    def table(
+        self, columns: list[Column], rows: Iterable[tuple[object, ...]], width: int | None = None
+    ) -> int:
         """A heading and *rows* as they come; how many there were. What does not fit is cut."""
-        self.line(self._row(columns, [column.title for column in columns]))
+        width = width or self._width
+        self.line(self._row(columns, [column.title for column in columns], width))
         count = 0
         for row in rows:
-            self.line(self._row(columns, [printable(str(cell)) for cell in row]))
+            self.line(self._row(columns, [printable(str(cell)) for cell in row], width))
             count += 1
         return count
 
-    def _row(self, columns: list[Column], cells: list[str]) -> str:
+    def _row(self, columns: list[Column], cells: list[str], width: int) -> str:
         line = ""
         for column, cell in zip(columns[:-1], cells[:-1], strict=True):
             cut = shorten(cell, column.width)
             line += f"{cut:>{column.width}}  " if column.is_number else f"{cut:<{column.width}}  "
-        return (line + shorten(cells[-1], self._width - len(line))).rstrip()
+        return (line + shorten(cells[-1], width - len(line))).rstrip()
 
     def failure(self, reason: str, message: str) -> None:
         """Why the command could not do what it was asked: on standard error, and as JSON if wanted."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+from heapq import merge
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import keys, records
@@ -15,7 +17,7 @@ from .delays import OPERATOR, ROBOTS_TXT, deciding
 from .errors import UnreadableRecord
 from .hosts import host_of
 from .lifecycle import State
-from .orders import Orders, read_orders
+from .orders import ORDERS, Orders, read_orders
 from .records import Counts, HostRow, Page
 from .robots_copy import Copy, copy_key, decode_copy, standing
 from .urls import origin
@@ -32,10 +34,18 @@ if TYPE_CHECKING:
 LONGEST_TRAIL = 1000  # pages: a path or a redirect chain longer than that is told as far as this
 
 
+# States that the row of a host counts together; `Summary` does so besides.
+OK = (State.DONE, State.REDIRECTED)
+ERRORS = (State.GONE, State.FAILED)
+
+
 class Summary(NamedTuple):
-    """The kept counters, and the last ranking. ``known`` counts every page that was ever given an id."""
+    """The kept counters, and the last ranking: pages by state, and those that ended ``ok`` (done, redirected)
+    and in ``errors`` (gone, failed). ``known`` counts every page that was ever given an id."""
 
     states: dict[str, int]
+    ok: int
+    errors: int
     known: int
     attempts: int
     hosts: int
@@ -46,7 +56,8 @@ class Summary(NamedTuple):
 
 
 class HostView(NamedTuple):
-    """A host: pages queued, done (redirected and excluded too) and failed (gone too), and its clock.
+    """A host: pages queued, ended ``ok`` (done, redirected), in ``errors`` (gone, failed) or ``excluded``,
+    and its clock. These four, added up over all hosts, are those of `Summary`.
 
     ``delay`` in seconds and who set it; ``visited`` and ``ready_at`` (POSIX seconds) are the last lease and
     when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None. After
@@ -56,8 +67,9 @@ class HostView(NamedTuple):
 
     host: str
     queued: int
-    done: int
-    failed: int
+    ok: int
+    errors: int
+    excluded: int
     visited: float
     delay: float
     delay_from: str
@@ -93,8 +105,18 @@ def summary(store: Store) -> Summary:
     is_clean = store.get(keys.CLEAN) is not None
     ranking = last_ranking(store)
     links = ranking.get("links") if ranking is not None else None
+    ok, errors = (sum(counts.states[state] for state in group) for group in (OK, ERRORS))
     return Summary(
-        states, counts.next_page, counts.attempts, counts.hosts, links, store.size(), is_clean, ranking
+        states,
+        ok,
+        errors,
+        counts.next_page,
+        counts.attempts,
+        counts.hosts,
+        links,
+        store.size(),
+        is_clean,
+        ranking,
     )
 
 
@@ -110,7 +132,11 @@ def host_view(
     rest = cooldown or Cooldown(0.0, 0, 0.0, "")
     return HostView(
         name,
-        *row[:4],
+        row.queued,
+        row.done - row.excluded,
+        row.failed,
+        row.excluded,
+        row.visited,
         *delay,
         max(ready_at, rest.until),
         orders.blocked,
@@ -137,10 +163,9 @@ def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
 
 def hosts(store: Store, delay_of: DelayOf) -> Iterator[HostView]:
     """Every host in order of its name, also one that is known by the operator's orders alone."""
-    for key, value in store.scan(keys.HOST):
-        name = key[1:].decode(errors="replace")
-        orders, cooldown = read_orders(store, name), read_cooldown(store, name)
-        yield host_view(name, host_row(value), orders, cooldown, delay_of)
+    names = merge(*((key[1:] for key, _ in store.scan(prefix)) for prefix in (keys.HOST, ORDERS)))
+    for name, _ in groupby(names):
+        yield find_host(store, name.decode(errors="replace"), delay_of)
 
 
 def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: float) -> DelayOf:

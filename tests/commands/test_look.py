@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,9 @@ from scrapy_frontier.commands import output
 from scrapy_frontier.core import explain, keys, records
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.orders import Orders, encode_orders, orders_key
 from scrapy_frontier.core.records import Page
+from scrapy_frontier.core.troubles import Trouble
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,8 +118,98 @@ def test_hosts_tell_their_delay_and_where_it_comes_from(
     assert told == [(3, "DOWNLOAD_DELAY"), (20, "operator"), (9, "DOWNLOAD_SLOTS")]
     assert by_name["h1.example"]["ready_at"] == NOW + 20
     text = frontier("hosts").out
-    assert "in 20 s" in text
-    assert "blocked" in text
+    assert line_of(text, "h1.example")[-1] == "20"
+    assert line_of(text, "h3.example")[-1] == "blocked"
+
+
+def line_of(text: str, name: str) -> list[str]:
+    """The cells of the line of a host; the unit of a time left out."""
+    (line,) = (line.split() for line in text.splitlines() if line.startswith(name))
+    return [cell for cell in line if cell != "s"]
+
+
+@pytest.mark.parametrize(
+    "command", [None, ("requeue", "--state", "gone"), ("forget", "--host", "h1.example")]
+)
+def test_hosts_and_stats_count_the_same(frontier: Frontiers, command: tuple[str, ...] | None) -> None:
+    """As the states of the pages are: redirected pages and excluded ones are not errors, nor done twice."""
+    if command is not None:
+        frontier(*command)
+    stats, hosts = frontier("stats", "--json").json, frontier("hosts", "--json").lines
+    states = Counter(page.state.name.lower() for page in pages(frontier.directory).values())
+    assert {state: count for state, count in stats["states"].items() if count} == states
+    wanted = {
+        "queued": states["queued"],
+        "ok": states["done"] + states["redirected"],
+        "errors": states["gone"] + states["failed"],
+        "excluded": states["excluded"],
+    }
+    assert {name: sum(host[name] for host in hosts) for name in wanted} == wanted
+    assert (stats["ok"], stats["errors"]) == (wanted["ok"], wanted["errors"])
+
+    text = frontier("stats").out
+    assert re.search(
+        rf"^ok +{wanted['ok']} \({states['done']} done, {states['redirected']} redirected\)$",
+        text,
+        re.MULTILINE,
+    )
+    for limit in ("0", "2"):
+        (last,) = frontier("hosts", "--limit", limit).out.splitlines()[-1:]
+        assert last.split() == ["all", str(len(hosts)), "hosts", *map(str, wanted.values())]
+
+
+def test_the_totals_of_many_pages_fit_their_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start(tmp_path).close()
+    row = records.HostRow(queued=1_234_567, done=99_999_999, failed=999_999)
+    change(tmp_path, {keys.host_key(name): records.encode_host(row) for name in ("a.example", "b.example")})
+    text = Frontiers(tmp_path, capsys)("hosts").out
+    assert text.splitlines()[1].split() == ["a.example", "1.235M", "100M", "999999", "0", "now"]
+    assert text.splitlines()[3].split() == ["all", "2", "hosts", "2.469M", "200M", "2M", "0"]
+
+
+def test_trouble_and_strikes_of_a_host_are_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A host that has just rested may be visited now, and its strikes still count for half an hour."""
+    found = start(tmp_path)
+    found.discover([link("http://a.example/"), link("http://b.example/")], NOW)
+    fetch(found)
+    lease = found.lease(NOW)
+    assert lease is not None
+    rest = found.cool(lease.host, Trouble("HTTP 503", 120, sent=NOW, page_id=lease.page_id), NOW).cooldown
+    found.release(lease.id, Outcome(Event.RETURNED, 503, "HTTP 503"), NOW)
+    found.close()
+
+    def told(when: float) -> list[str]:
+        frontier = Frontiers(tmp_path, capsys, FRONTIER_CLOCK=lambda: when)
+        return line_of(frontier("hosts").out, lease.host)
+
+    assert told(rest.until - 50) == [lease.host, "1", "0", "0", "0", "50", "1", "HTTP", "503"]
+    assert told(rest.until) == [lease.host, "1", "0", "0", "0", "now", "1", "HTTP", "503"]
+    assert told(rest.until + 1800) == [lease.host, "1", "0", "0", "0", "now"]
+    other = next(name for name in ("a.example", "b.example") if name != lease.host)
+    text = Frontiers(tmp_path, capsys)("hosts").out
+    assert line_of(text, other) == [other, "0", "1", "0", "0", "-"], "nothing of it is queued"
+
+
+def test_a_wide_terminal_has_room_for_the_delays(
+    frontier: Frontiers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frontier("delay", "h1.example", "20")
+    narrow = frontier("hosts").out
+    monkeypatch.setenv("COLUMNS", "120")
+    wide = frontier("hosts").out
+    assert ("operator" in narrow, "operator" in wide) == (False, True)
+    assert line_of(wide, "h1.example")[-3:] == ["20s", "operator", "20"]
+    assert max(map(len, wide.splitlines())) <= 120
+
+
+def test_a_host_that_only_has_orders_is_listed(frontier: Frontiers) -> None:
+    change(frontier.directory, {orders_key("ads.example"): encode_orders(Orders(blocked=5))})
+    (host,) = (each for each in frontier("hosts", "--json").lines if each["host"] == "ads.example")
+    assert (host["queued"], host["blocked"]) == (0, 5)
 
 
 @pytest.mark.parametrize("delay", [0, 3])

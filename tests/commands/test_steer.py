@@ -171,7 +171,7 @@ def test_a_forgotten_host_leaves_nothing_but_its_clock(frontier: Frontiers) -> N
     assert check(frontier.directory) == []
     assert {page.url for page in pages(frontier.directory).values()} == others
     host = next(each for each in frontier("hosts", "--json").lines if each["host"] == "h0.example")
-    assert (host["queued"], host["done"], host["failed"], host["visited"]) == (0, 0, 0, NOW)
+    assert (host["queued"], host["ok"], host["errors"], host["visited"]) == (0, 0, 0, NOW)
 
 
 def test_a_host_never_visited_is_forgotten_altogether(frontier: Frontiers) -> None:

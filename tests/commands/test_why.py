@@ -358,7 +358,7 @@ def test_a_host_that_rests_after_trouble(tmp_path: Path, capsys: pytest.CaptureF
     assert (host["delay"], host["delay_from"]) == (30, "DOWNLOAD_DELAY")
     assert (host["strikes"], host["trouble"], host["rests_until"]) == (1, "HTTP 429", rest.cooldown.until)
     assert host["ready_at"] == host["rests_until"]
-    assert "trouble   in 2 h" in slow("hosts").out
+    assert "2 h            1  HTTP 429" in slow("hosts").out
     assert slow("queue", "--json").lines[0]["at"] == rest.cooldown.until
 
     assert slow("unblock", "a.example").out == "a.example may be visited.\n"
