@@ -6,7 +6,7 @@
 
 Run it with the Python of an environment that has Scrapy and scrapy-frontier. It fetches the sdist of the
 Scrapy installed there, and makes a virtual environment that sees the same packages and, before them, what
-the tests need (`REQUIREMENTS`); both are kept in ``--directory`` for the next run.
+the tests need (`REQUIREMENTS`, from wheels); both are kept in ``--directory`` for the next run.
 
 Exit code 1 on any failure that is not among `EXPECTED`. With a heartbeat of 5 s or more, a test that took as
 long has waited for it: a missing wake-up, unless it is among `WAITING`.
@@ -39,10 +39,12 @@ REQUIREMENTS = [
     "pytest-rerunfailures",
     "pexpect>=4.8",
     "psutil",
-    "pyftpdlib>=2.0.1",
     "pillow",
-    "testfixtures",  # of Scrapy before 2.15
 ]
+
+# What only some versions of Scrapy need: word in the test files that are run -> requirement.
+IF_NAMED = {"testfixtures": "testfixtures", "mockserver.ftp": "pyftpdlib>=2.0.1"}
+NO_WHEELS = "pyftpdlib"
 
 # Section 10 of the reference: modules that reach the scheduler, without test_.
 MODULES = """
@@ -173,8 +175,8 @@ def main() -> int:
     options = parse_options()
     directory = Path(options.directory).resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    python = prepare_environment(directory / "venv")
     suite = prepare_suite(directory)
+    python = prepare_environment(directory / "venv", requirements(suite, options.modules))
     write_substitution(directory, suite, options)
     begin = time.monotonic()
     report = run(python, suite, directory, options)
@@ -196,17 +198,24 @@ def parse_options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def prepare_environment(path: Path) -> Path:
+def requirements(suite: Path, modules: list[str]) -> list[str]:
+    """What the tests that can be run need, by what is named in their files."""
+    files = (suite / f"tests/test_{name}.py" for name in {*MODULES, *modules})
+    text = "".join(file.read_text(encoding="utf-8") for file in files if file.exists())
+    return REQUIREMENTS + [needed for word, needed in IF_NAMED.items() if word in text]
+
+
+def prepare_environment(path: Path, needed: list[str]) -> Path:
     """A virtual environment that sees our packages, and before them what Scrapy's tests need."""
-    python = path / "bin/python"
-    if not (path / "complete").exists():
+    python, complete, text = path / "bin/python", path / "complete", "\n".join(needed)
+    if not complete.exists() or complete.read_text(encoding="utf-8") != text:
         shutil.rmtree(path, ignore_errors=True)
         venv.create(path, with_pip=True)
         pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-        subprocess.run([*pip, *REQUIREMENTS], check=True)
+        subprocess.run([*pip, "--only-binary", ":all:", "--no-binary", NO_WHEELS, *needed], check=True)
         (site,) = path.glob("lib/python3*/site-packages")
         (site / "outer.pth").write_text(f"{sysconfig.get_path('purelib')}\n{HERE.parent}\n")
-        (path / "complete").touch()
+        complete.write_text(text, encoding="utf-8")
     return python
 
 
@@ -214,7 +223,8 @@ def prepare_suite(directory: Path) -> Path:
     """Scrapy's tests, unpacked without Scrapy itself: the installed one is tested."""
     suite = directory / f"scrapy-{scrapy.__version__}"
     if not suite.exists():
-        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
+        # Only Scrapy is wanted as it is written: with ":all:" pip builds what builds it from source as well.
+        command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", "scrapy"]
         subprocess.run([*command, "-d", str(directory), f"scrapy=={scrapy.__version__}"], check=True)
         with tarfile.open(f"{suite}.tar.gz") as sdist:
             sdist.extractall(directory, filter="data")
