@@ -48,7 +48,8 @@ KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the sto
 KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
 AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
 BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the event loop
-LARGE = 100_000  # bytes of a file that is parsed in a thread: 90 ms for 500 KiB would stop the event loop
+LARGE = 20_000  # bytes of a file that is parsed in a thread: some take 1 us a byte, and the event loop waits
+SLOW = 0.01  # seconds; rules that may take longer to say whether a URL is allowed do so in a thread
 LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
 
 
@@ -69,6 +70,14 @@ class Site(NamedTuple):
         if self.parser is not None:
             return self.parser.allowed(url, self.agent)
         return self.standing.rules.allowed(url)
+
+    def is_slow(self, url: str) -> bool:
+        """Whether `allows` and `why` would stop the event loop."""
+        return self.parser is None and self.standing.rules.cost(url) > SLOW
+
+    def why(self, url: str) -> str:
+        """What forbids *url*, for people."""
+        return "says ROBOTSTXT_PARSER" if self.parser is not None else self.standing.rules.where(url)
 
 
 class _Shelf(OrderedDict[_Key, _Value]):
@@ -157,9 +166,10 @@ class Gate:
     def admits(self, request: Request, lease: Lease, now: float) -> bool:
         """Whether *request* may be handed out now; if not, its lease was put back and its host waits.
 
-        A page that its site forbids is let through without a visit of the host: the middleware says no, so
-        that its errback is called. So is one that cannot be fetched yet but shares its queue with other
-        sites: the middleware sends it back alone. And one in a private network that a public page led to.
+        A page that its site forbids is let through without a visit of the host (unless that takes long to
+        say): the middleware says no, so that its errback is called. So is one that cannot be fetched yet but
+        shares its queue with other sites: the middleware sends it back alone. And one in a private network
+        that a public page led to.
         """
         runtime = self._runtime
         authority = None if request.meta.get("dont_obey_robotstxt") else origin(request.url)
@@ -185,7 +195,7 @@ class Gate:
         if frontier.site_delay(host, delay, now, authority):
             frontier.put_back(lease.id, now)
             return False
-        if until > now or not site.allows(request.url):
+        if until > now or not (site.is_slow(request.url) or site.allows(request.url)):
             frontier.waive(lease.id, now)
         return True
 

@@ -72,6 +72,7 @@ class Rules:
     _literal: dict[str, Rule] = field(init=False, repr=False, compare=False)
     _lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _special: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
+    _pieces: int = field(init=False, repr=False, compare=False)  # of the special ones
 
     def __post_init__(self) -> None:
         literal: dict[str, Rule] = {}
@@ -84,6 +85,8 @@ class Rules:
         object.__setattr__(self, "_literal", literal)
         object.__setattr__(self, "_lengths", tuple(sorted({len(text) for text in literal}, reverse=True)))
         object.__setattr__(self, "_special", tuple(special))
+        pieces = sum(len(rule.pieces) + len(rule.query_pieces) for rule in special)
+        object.__setattr__(self, "_pieces", pieces)
 
     def __repr__(self) -> str:
         delay = "" if self.crawl_delay is None else f", crawl delay {self.crawl_delay:g} s"
@@ -103,6 +106,13 @@ class Rules:
         """Return the line that decides about *url* and its number: ``Disallow: /private (line 4)``."""
         line = self.rule(url)
         return f"{line} (line {self.numbers[line]})" if line in self.numbers else line
+
+    def cost(self, url: str) -> float:
+        """Return about how many seconds it takes to say whether *url* is allowed.
+
+        2e-6 for usual files, a second for 30,000 rules with wildcards and a URL of 8,000 characters.
+        """
+        return 2e-6 + self._pieces * 0.25e-6 + len(self._special) * len(url) * 6e-9
 
     def delay(self, now: float) -> float:
         """Return the least seconds between two requests that the file asks for at *now*; 0: it asks none."""
@@ -173,20 +183,22 @@ def _matches(pieces: Sequence[str], anchored: bool, path: str) -> bool:
 # never delimit anything here stand for themselves; "/" and "?" delimit, "*" and "$" mean something in a
 # rule, "#" and "%" everywhere, so their escapes stay escapes; all else is escaped, in upper case.
 _ITSELF = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:@!'(),;+=&[]")
+_HEX = "0123456789ABCDEFabcdef"
 _SPELLING = tuple(chr(octet) if octet in _ITSELF else f"%{octet:02X}" for octet in range(256))
-_ODD = re.compile(r"%[0-9A-Fa-f]{2}|[^A-Za-z0-9\-._~:@!'(),;+=&\[\]/?%]")
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_SPELLED = {f"%{one}{two}": _SPELLING[int(one + two, 16)] for one in _HEX for two in _HEX}
+# What stands for itself, and of the rest "/", "?" and "%", is the same in the normal form.
+_OCTETS = {octet: text for octet, text in enumerate(_SPELLING) if text != chr(octet) and octet not in b"/?%"}
+_ODD = re.compile(r"[^A-Za-z0-9\-._~:@!'(),;+=&\[\]/?%]")
 _DELIMITER = re.compile(r"%(?:2F|3F)")
 
 
-def _spell(match: re.Match[str]) -> str:
-    text = match[0]
-    if len(text) == 3:
-        return _SPELLING[int(text[1:], 16)]
-    return "".join(_SPELLING[octet] for octet in text.encode("utf-8", "surrogateescape"))
-
-
 def _normal(path: str) -> str:
-    return _ODD.sub(_spell, path)
+    if "%" in path:
+        path = _ESCAPE.sub(lambda match: _SPELLED[match[0]], path)
+    if _ODD.search(path) is None:
+        return path
+    return path.encode("utf-8", "surrogateescape").decode("latin-1").translate(_OCTETS)
 
 
 def _with_open_query(path: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy import signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
@@ -11,6 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.robotstxt import RobotParser
 from scrapy.settings import SETTINGS_PRIORITIES
 
+from .. import compat
 from ..core.robots import parse
 from ..core.urls import origin
 from ..flights import REASON
@@ -20,6 +21,8 @@ from ..runtime import runtime_of
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from ..gate import Site
 
 logger = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware):
@@ -71,8 +75,8 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware):
         until = site.standing.held_until(now)
         if until > now:
             return self._later(request, _why_held(authority, site), until - now)
-        if not site.allows(request.url):
-            self._forbid(request, authority, site)
+        if not await _asked(site, site.allows, request.url):
+            self._forbid(request, f"robots.txt of {authority}: {await _asked(site, site.why, request.url)}")
         return None
 
     def _later(self, request: Request, reason: str, seconds: float) -> Request:
@@ -85,13 +89,12 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware):
         again.meta[POSTPONED], again.meta[POSTPONED_FOR] = reason, seconds
         return again
 
-    def _forbid(self, request: Request, authority: str, site: Site) -> None:
+    def _forbid(self, request: Request, reason: str) -> None:
         logger.debug("Forbidden by robots.txt: %s", request, extra={"spider": self.crawler.spider})
         assert self.crawler.stats is not None
         self.crawler.stats.inc_value("robotstxt/forbidden")
         error = IgnoreRequest("Forbidden by robots.txt")
-        rule = site.standing.rules.where(request.url) if site.parser is None else "says ROBOTSTXT_PARSER"
-        setattr(error, REASON, f"robots.txt of {authority}: {rule}")
+        setattr(error, REASON, reason)
         raise error
 
     # -- what subclasses and listeners of Scrapy's middleware know --------------------------------------
@@ -112,6 +115,11 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware):
             await self.crawler.signals.send_catch_log_async(
                 signal=robots_parsed, robotparser=parser, request=request
             )
+
+
+async def _asked(site: Site, question: Callable[[str], _T], url: str) -> _T:
+    """The answer of *site* about *url*; in a thread where it would stop the event loop."""
+    return await compat.in_thread(question, url) if site.is_slow(url) else question(url)
 
 
 def _why_held(authority: str, site: Site) -> str:

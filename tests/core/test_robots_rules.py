@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +118,34 @@ def test_many_wildcards_cost_no_more_than_their_number() -> None:
     rules = parse(b"User-agent: *\nDisallow: /" + b"a*" * 60 + b"b\n", "mybot")
     assert rules.allowed("http://h/" + "a" * 2_000)
     assert not rules.allowed("http://h/" + "a" * 2_000 + "b")
+
+
+HOSTILE = {
+    "one long line": "Disallow: /" + "*a" * 40_000,
+    "long lines": "".join(f"Disallow: /{'*a' * 1_000}*{number}\n" for number in range(40)),
+    "many lines": "".join(f"Disallow: *a{number}z\n" for number in range(4_000)),
+    "queries": "".join(f"Disallow: /*?a/{number}\n" for number in range(4_000)),
+    "ends": "".join(f"Disallow: /*a{number}$\n" for number in range(4_000)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_it_costs_to_ask_is_not_told_too_low(name: str) -> None:
+    """A call takes 0.1 us at least."""
+    rules = parse(f"User-agent: *\n{HOSTILE[name]}".encode(), "mybot")
+    usual = parse(b"User-agent: *\nDisallow: /private\nDisallow: /*.pdf$\n", "mybot")
+    for path in ("a" * 2_000, "x" * 2_000, "?" + "%2F" * 600, "a"):
+        calls = 0
+
+        def count(frame: object, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count)
+        rules.allowed(f"http://h/{path}")
+        sys.setprofile(None)
+        assert rules.cost(f"http://h/{path}") > 1e-7 * (calls - 20)
+    assert rules.cost("http://h/" + "a" * 2_000) > 100 * usual.cost("http://h/" + "a" * 2_000)
 
 
 def slow_match(pattern: str, path: str) -> bool:

@@ -15,9 +15,10 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer, Web
 from test_politeness import LinkSpider
+from test_sitemap_crawl import TickingSpider
 
 from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.robots import BODY_LIMIT
+from scrapy_frontier.core.robots import BODY_LIMIT, parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +113,22 @@ def test_forbidden_pages_do_not_slow_a_host_down(web: Web, run: Run) -> None:
     run(LinkSpider, OBEY, start_urls=[web.url("/")])
     assert web.paths() == [ROBOTS, "/", "/yes"]
     assert web.times()[-1] - web.times()[0] < 30
+
+
+def test_rules_that_take_long_to_ask_do_not_stop_the_event_loop(web: Web, run: Run) -> None:
+    rules = "".join(f"Disallow: /*?a/{number}\n" for number in range(20_000))
+    robots_txt = f"User-agent: *\nDisallow: /*?no\n{rules}"
+    web.on(ROBOTS, body=robots_txt)
+    paths = [f"/{number}?{'a' * 1_900}" for number in range(8)]
+    parsed = parse(robots_txt.encode(), "mybot")
+    begin = time.thread_time()
+    parsed.allowed(web.url(paths[0]))
+    asked = time.thread_time() - begin
+    crawl = run(TickingSpider, OBEY, start_urls=[*map(web.url, paths), web.url("/?no")])
+    assert set(web.paths()) == {ROBOTS, *paths}
+    assert crawl.stats["robotstxt/forbidden"] == 1
+    pauses = crawl.stats["test/pauses"]
+    assert pauses[-1] < asked, pauses  # the loop would wait for all pages otherwise, for each twice
 
 
 # -- delays --------------------------------------------------------------------------------------------
