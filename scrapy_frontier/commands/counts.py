@@ -98,7 +98,7 @@ def hosts(call: Call) -> int:
 
 def _summed(views: Iterable[HostView], totals: Counter[str]) -> Iterator[HostView]:
     """*views*, which are added up in *totals* as they pass."""
-    for view in progress(views, "hosts"):
+    for view in progress(views, "hosts read"):
         totals["hosts"] += 1
         for name in _COUNTS:
             totals[name] += getattr(view, name)

@@ -111,9 +111,27 @@ def write_npz(store: Store, file: Path) -> Written:
             _put(archive, "format", np.array(b"csr"))
             _put(archive, "shape", np.array([pages, pages]))
             _stream(archive, "indptr", kind, pages + 1, _read_ends(ends))
-            _stream(archive, "indices", kind, count, (links.targets for links in _blocks(store)))
-            _stream(archive, "data", np.float32, count, (links.weights for links in _blocks(store)))
-            _stream(archive, "flags", np.uint8, count, (links.flags for links in _blocks(store)))
+            _stream(
+                archive,
+                "indices",
+                kind,
+                count,
+                (links.targets for links in _blocks(store, "targets written, of pages")),
+            )
+            _stream(
+                archive,
+                "data",
+                np.float32,
+                count,
+                (links.weights for links in _blocks(store, "weights written, of pages")),
+            )
+            _stream(
+                archive,
+                "flags",
+                np.uint8,
+                count,
+                (links.flags for links in _blocks(store, "flags written, of pages")),
+            )
     return Written(pages, count)
 
 
@@ -129,13 +147,12 @@ def _write_ends(store: Store, pages: int, out: IO[bytes]) -> int:
         for first in range(done, until, SEGMENT):
             out.write(np.full(min(SEGMENT, until - first), count, _END).tobytes())
 
-    for links in _blocks(store):
-        if len(links.sources):
-            first = int(links.sources[0])
-            write_empty(first)
-            ends = count + np.cumsum(np.bincount(links.sources - first))
-            out.write(ends.astype(_END).tobytes())
-            count, done = int(ends[-1]), first + len(ends)
+    for links in _blocks(store, "links counted, of pages"):
+        first = int(links.sources[0])
+        write_empty(first)
+        ends = count + np.cumsum(np.bincount(links.sources - first))
+        out.write(ends.astype(_END).tobytes())
+        count, done = int(ends[-1]), first + len(ends)
     write_empty(pages)
     return count
 
@@ -186,7 +203,7 @@ def _nodes(store: Store) -> Iterator[tuple[str, str]]:
     """URL and state of every id, in order; empty for an id without a page."""
     total = inspect.read_counts(store).next_page
     done = 0
-    for page_id, page in progress(inspect.pages(store), "pages", total):
+    for page_id, page in progress(inspect.pages(store), "pages written", total):
         if page_id >= keys.FIRST_VISIT:
             break
         for _ in range(done, page_id):
@@ -197,9 +214,10 @@ def _nodes(store: Store) -> Iterator[tuple[str, str]]:
         yield "", ""
 
 
-def _blocks(store: Store) -> Iterator[Links]:
+def _blocks(store: Store, doing: str = "links written, of pages") -> Iterator[Links]:
     total = inspect.read_counts(store).next_page
-    return progress(every_link(store), "links of pages", total, SEGMENT)
+    filled = (links for links in every_link(store) if len(links.sources))
+    return progress(filled, doing, total, lambda links: int(links.sources[-1]) + 1)
 
 
 def _links(store: Store) -> Iterator[tuple[int, int, int, float]]:

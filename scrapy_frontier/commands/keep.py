@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core import inspect
 from ..core.directory import DATABASE
 from ..core.exchange import BadExport, Importer, export_records
 from ..core.store import Store
@@ -46,12 +45,14 @@ def compact(call: Call) -> int:
 def export(call: Call) -> int:
     target = Path(call.arguments[0])
     count = 0
-    with call.project.open() as store, replacing(target) as partial:
-        total = inspect.read_counts(store).next_page
-        with gzip.open(partial, "wt", _LEVEL, encoding="ascii") as file:
-            for record in progress(export_records(store, call.project.now), "exported", total):
-                file.write(json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n")
-                count += "page" in record
+    with (
+        call.project.open() as store,
+        replacing(target) as partial,
+        gzip.open(partial, "wt", _LEVEL, encoding="ascii") as file,
+    ):
+        for record in progress(export_records(store, call.project.now), "records written"):
+            file.write(json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n")
+            count += "page" in record
     written = target.stat().st_size
     if call.output.as_json:
         call.output.document({"file": str(target), "pages": count, "bytes": written})
@@ -69,7 +70,7 @@ def import_(call: Call) -> int:
     with source.open("rb"), _filling(project.directory) as empty:
         store = Store(empty, project.scheme)
         try:
-            done = Importer(store, project.fingerprint_of).run(progress(_records(source), "imported"))
+            done = Importer(store, project.fingerprint_of).run(progress(_records(source), "records read"))
             store.flush()
         finally:
             store.close()

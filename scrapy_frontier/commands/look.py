@@ -107,7 +107,7 @@ def find(call: Call) -> int:
 
 def _matches(store: Store, pattern: re.Pattern[str] | None) -> Iterator[tuple[int, Page]]:
     total = inspect.read_counts(store).next_page
-    for page_id, page in progress(inspect.pages(store), "searched", total):
+    for page_id, page in progress(inspect.pages(store), "pages searched", total):
         if pattern is None or pattern.search(page.url):
             yield page_id, page
 
@@ -116,9 +116,9 @@ def dump(call: Call) -> int:
     what = call.options.what or "pages"
     as_csv = call.options.format == "csv" and not call.output.as_json
     with call.project.open() as store:
-        total = None if what == "links" else inspect.read_counts(store).next_page
+        total = inspect.read_counts(store).next_page if what == "pages" else None
         names, rows = _DUMPS[what]
-        records = progress(rows(store), "dumped", total)
+        records = progress(rows(store), f"{_COUNTED[what]} dumped", total)
         if as_csv:
             writer = csv.DictWriter(call.output.raw(), names, lineterminator="\n")
             writer.writeheader()
@@ -173,6 +173,9 @@ _DUMPS: dict[str, tuple[tuple[str, ...], Callable[[Store], Iterator[dict[str, ob
     "queue": (_PLACE_NAMES, _queued),
     "links": (("source", "target", "flags", "weight"), _linked),
 }
+
+
+_COUNTED = {"pages": "pages", "queue": "queued pages", "links": "links"}
 
 
 # -- one page ----------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from contextlib import closing
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..core import inspect, keys
@@ -112,7 +113,7 @@ def _examine(project: Project, store: Store, repair: bool) -> Examined:
     found: Counter[str] = Counter()
     mended = 0
     shown: list[Finding] = []
-    for finding in progress(checking.run(), "found"):
+    for finding in progress(checking.run(), "things found"):
         found[finding.kind] += 1
         mended += finding.is_mended
         if found[finding.kind] <= SHOWN:
@@ -135,7 +136,7 @@ def _salvage(project: Project) -> Salvaged:
     directory = project.directory
     with closing(Lock(directory, project.user)):
         try:
-            for _ in progress(copied(directory), "files copied"):
+            for _ in progress(enumerate(copied(directory), 1), "files copied", reached=itemgetter(0)):
                 pass
             print("Saving what is legible into a copy ...", file=sys.stderr)
             damage = mend(directory, repair_files)

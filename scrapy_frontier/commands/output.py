@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 T = TypeVar("T")
@@ -142,19 +142,22 @@ def replacing(target: Path) -> Iterator[Path]:
         partial.unlink(missing_ok=True)
 
 
-def progress(items: Iterable[T], doing: str, total: int | None = None, each: int = 1) -> Iterator[T]:
+def progress(
+    items: Iterable[T], doing: str, total: int | None = None, reached: Callable[[T], int] | None = None
+) -> Iterator[T]:
     """Pass *items* on, and say on standard error how far we are once it takes longer than two seconds.
 
-    An item stands for *each* of what is counted.
+    *doing* names what is counted, and *total* how many of that there are: the items, or what an item that
+    stands for many has *reached*.
     """
     begin = said = time.monotonic()
     is_terminal = sys.stderr.isatty()
-    look = max(256 // each, 1)
+    look = 256 if reached is None else 1
     for number, item in enumerate(items, 1):
         yield item
-        count = number * each
         if not number % look and (now := time.monotonic()) - said >= _PROGRESS_AFTER:
             said = now
+            count = number if reached is None else reached(item)
             share = f" of {total:,} ({min(100 * count // total, 100)} %)" if total else ""
             text = f"{doing}: {count:,}{share}, {now - begin:.0f} s"
             print(f"\r{text:<79}" if is_terminal else text, end="" if is_terminal else "\n", file=sys.stderr)

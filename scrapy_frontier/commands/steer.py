@@ -91,7 +91,7 @@ def _links(
 ) -> Iterator[Link]:
     for line in urls:
         yield _link(project, line, priority)
-    for line in progress(lines, "read"):
+    for line in progress(lines, "lines read"):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
@@ -115,7 +115,7 @@ def requeue(call: Call) -> int:
     count = 0
     with call.project.open() as store:
         steering = Steering(store, call.project.fingerprint_of)
-        for page_id, page in progress(inspect.matching(store, pattern, host, states), "queued again"):
+        for page_id, page in progress(inspect.matching(store, pattern, host, states), "pages that match"):
             count += steering.requeue(page_id, page)
         steering.commit()
     return _say(call, {"requeued": count}, f"Queued {count:,} pages again.")
@@ -137,7 +137,8 @@ def forget(call: Call) -> int:
     with project.open(identified=True) as store:
         steering = Steering(store, project.fingerprint_of)
         if call.options.host is not None:
-            for count in progress(steering.forget_host(host_name(call.options.host)), "forgotten"):  # noqa: B007
+            forgotten = steering.forget_host(host_name(call.options.host))
+            for count in progress(forgotten, "pages forgotten", reached=int):  # noqa: B007
                 pass
         else:
             count = _forget_page(project, store, steering, call.arguments[0])
