@@ -6,6 +6,7 @@ command does is imported when it runs. `COMMANDS` is the one list of them.
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy.commands import ScrapyCommand
@@ -13,6 +14,7 @@ from scrapy.exceptions import UsageError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterable
 
 
 class Spec(NamedTuple):
@@ -46,9 +48,9 @@ COMMANDS: dict[str, Spec] = {
     "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file")),
     "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match")),
     "forget": Spec("steer", "remove all that is known of a page", "[URL]", 0, 1, ("host",)),
-    "delay": Spec("steer", "leave SECONDS between visits (or: default)", "HOST SECONDS", 2, 2),
-    "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", 1, 1),
-    "unblock": Spec("steer", "visit a blocked host again", "HOST", 1, 1),
+    "delay": Spec("steer", "leave SECONDS between visits (or: default)", "HOST SECONDS", 2, 2, ("yes",)),
+    "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", 1, 1, ("yes",)),
+    "unblock": Spec("steer", "visit a blocked host again", "HOST", 1, 1, ("yes",)),
     "reset": Spec("steer", "remove the whole frontier; asks first", options=("yes",)),
     "check": Spec("mend", "is everything as it must be?", options=("repair",)),
     "compact": Spec("keep", "rewrite the files without what was deleted"),
@@ -56,26 +58,40 @@ COMMANDS: dict[str, Spec] = {
     "import": Spec("keep", "fill an empty directory from such a file", "FILE", 1, 1),
 }
 
-# Options that not every command takes: how argparse is to read each.
+# Options that not every command takes: how argparse is to read each. No help has a colon: where one ends a
+# line, Scrapy makes that line a heading.
 OPTIONS: dict[str, dict[str, object]] = {
-    "limit": {"type": int, "metavar": "N", "help": "at most N lines; 0: all (default: 20; find, links: all)"},
+    "limit": {
+        "type": int,
+        "metavar": "N",
+        "help": "at most N lines, or all with 0; else 20 (find, links all)",
+    },
     "host": {"metavar": "HOST", "help": "only pages of this host"},
-    "state": {"metavar": "STATE[,STATE]", "help": "only pages in these states (default: failed)"},
+    "state": {"metavar": "STATE[,STATE]", "help": "only pages in these states; else failed"},
     "match": {"metavar": "REGEXP", "help": "only pages whose URL matches"},
-    "priority": {"type": int, "metavar": "N", "help": "priority of the pages (default: 0)"},
-    "file": {"metavar": "FILE", "help": "read URLs from FILE, one a line; -: standard input"},
+    "priority": {"type": int, "metavar": "N", "help": "priority of the pages; else 0"},
+    "file": {"metavar": "FILE", "help": "read URLs from FILE, one a line; - is standard input"},
     "by": {
         "choices": ["pagerank", "authority", "hub", "cash", "score"],
-        "help": "by which score (default: score, the crawl's own)",
+        "help": "by which score; else score, the crawl's own",
     },
-    "scorer": {"metavar": "NAME", "help": "which scorer ranks (default: the crawl's own)"},
+    "scorer": {"metavar": "NAME", "help": "which scorer ranks; else the crawl's own"},
     "in": {"action": "store_true", "default": None, "help": "only the links to it"},
-    "out": {"action": "store_true", "default": None, "help": "only the links on it: no pass over the graph"},
-    "what": {"choices": ["pages", "queue", "links"], "help": "what to dump (default: pages)"},
-    "format": {"choices": ["jsonl", "csv"], "help": "how to dump it (default: jsonl)"},
+    "out": {"action": "store_true", "default": None, "help": "only the links on it; no pass over the graph"},
+    "what": {"choices": ["pages", "queue", "links"], "help": "what to dump; else pages"},
+    "format": {"choices": ["jsonl", "csv"], "help": "how to dump it; else jsonl"},
     "repair": {"action": "store_true", "default": None, "help": "mend what is wrong"},
-    "yes": {"action": "store_true", "default": None, "help": "do not ask"},
+    "yes": {"action": "store_true", "default": None, "help": "do not ask; order it of an unknown host, too"},
 }
+# Options that every command takes.
+COMMON: dict[str, dict[str, object]] = {
+    "spider": {"metavar": "NAME", "help": "use the settings of this spider"},
+    "dir": {"metavar": "DIR", "help": "the frontier's directory, or a JOBDIR"},
+    "json": {"action": "store_true", "help": "JSON instead of text; JSON Lines for lists"},
+}
+
+
+_HELP_AT = 26  # column of an option's explanation
 
 
 class Command(ScrapyCommand):
@@ -91,24 +107,31 @@ class Command(ScrapyCommand):
     def long_desc(self) -> str:
         return (
             f"{self.short_desc()}, while the crawl is stopped. Commands: {', '.join(COMMANDS)}. "
-            "`scrapy frontier` alone says what each does."
+            "`scrapy frontier` alone says what each does, and `scrapy frontier COMMAND --help` what it takes."
         )
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         super().add_options(parser)
+        self._parser = parser
+        # argparse would print the help of all commands before it has read which is meant.
+        parser.add_argument("-h", "--help", action="store_true", help="show this help message and exit")
         group = parser.add_argument_group(title="Frontier Options")
-        group.add_argument("--spider", metavar="NAME", help="use the settings of this spider")
-        group.add_argument("--dir", metavar="DIR", help="the frontier's directory, or a JOBDIR")
-        group.add_argument("--json", action="store_true", help="JSON instead of text; JSON Lines for lists")
+        for name, how in COMMON.items():
+            group.add_argument(f"--{name}", **how)  # type: ignore[arg-type]
         for name, how in OPTIONS.items():
             takers = ", ".join(command for command, spec in COMMANDS.items() if name in spec.options)
-            group.add_argument(f"--{name}", **{**how, "help": f"{takers}: {how['help']}"})  # type: ignore[arg-type]
+            group.add_argument(f"--{name}", **{**how, "help": f"{how['help']} ({takers})"})  # type: ignore[arg-type]
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
-        if not args or args[0] == "help":
-            print(overview())
+        if args[:1] == ["help"]:
+            opts.help, args = len(args) > 1, args[1:]
+        if not args:
+            self._parser.print_help() if opts.help else print(overview())
             return
         name, arguments = args[0], args[1:]
+        if opts.help and name in COMMANDS:
+            print(description(name))
+            return
         refuse_nonsense(name, arguments, opts)
         from .call import run
 
@@ -121,9 +144,12 @@ def refuse_nonsense(name: str, arguments: list[str], opts: argparse.Namespace) -
     spec = COMMANDS.get(name)
     unknown = [argument for argument in arguments if argument.startswith("--")]
     if name.startswith("-") or unknown:
-        raise UsageError(f"there is no option {unknown[0] if unknown else name}")
+        option = unknown[0] if unknown else name
+        raise UsageError(f"there is no option {option}{_likely(option, (*COMMON, *OPTIONS), '--')}")
     if spec is None:
-        raise UsageError(f"there is no command {name!r}; there are: {', '.join(COMMANDS)}")
+        raise UsageError(
+            f"there is no command {name!r}{_likely(name, COMMANDS)}; there are: {', '.join(COMMANDS)}"
+        )
     for option in OPTIONS:
         if getattr(opts, option) is not None and option not in spec.options:
             raise UsageError(f"{name} takes no --{option}")
@@ -131,11 +157,35 @@ def refuse_nonsense(name: str, arguments: list[str], opts: argparse.Namespace) -
         raise UsageError(f"write: scrapy frontier {usage(name)}")
 
 
+def _likely(written: str, known: Iterable[str], before: str = "") -> str:
+    """What of *known*, with *before* in front, may be meant: the end of a sentence, or nothing."""
+    from difflib import get_close_matches
+
+    name = written.removeprefix(before).partition("=")[0].lower()
+    found = [before + each for each in get_close_matches(name, list(known), 2)]
+    return f": did you mean {' or '.join(found)}?" if found else ""
+
+
 def usage(name: str) -> str:
     """A command with its arguments and options, as one writes it."""
     spec = COMMANDS[name]
     options = [f"[--{option}]" for option in spec.options]
     return " ".join([name, *filter(None, [spec.arguments]), *options])
+
+
+def description(name: str) -> str:
+    """What a command does and takes, within 80 columns."""
+    spec = COMMANDS[name]
+    lines = [f"Usage: scrapy frontier {usage(name)}", "", f"  {spec.does}", "", "Options"]
+    for option, how in {**{each: OPTIONS[each] for each in spec.options}, **COMMON}.items():
+        choices = how.get("choices")
+        taken = how.get("metavar", "|".join(choices) if isinstance(choices, list) else "")
+        head = f"  --{option} {taken}".rstrip()
+        told = textwrap.wrap(str(how["help"]), 80 - _HELP_AT)
+        if len(head) < _HELP_AT:
+            head = f"{head:{_HELP_AT}}{told.pop(0)}"
+        lines += [head, *(f"{'':{_HELP_AT}}{line}" for line in told)]
+    return "\n".join(lines)
 
 
 def overview() -> str:

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,10 @@ from scrapy.exceptions import UsageError
 from ..core import inspect
 from ..core.cooldown import cooldown_key
 from ..core.directory import DATABASE, REPAIRED, REPAIRING, Lock
-from ..core.errors import FrontierUnreadable, FrontierVersion, UnreadableRecord
+from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Frontier, Link
 from ..core.hosts import host_of
+from ..core.keys import HOST, host_key
 from ..core.lifecycle import TABLE, Event, State
 from ..core.orders import Orders, encode_orders, orders_key, read_orders
 from ..core.steering import Steering
@@ -33,7 +35,14 @@ if TYPE_CHECKING:
     from .project import Project
 
 _AT_A_TIME = 100  # pages that one call discovers
+_MOST_NAMES = 20_000  # hosts that a misspelt one is compared with: half a second
 _REQUEUED = sorted(state.name.lower() for state in State if (state, Event.REQUEUED) in TABLE)
+
+
+class UnknownHost(FrontierError):
+    """An order for a host that no page is known of."""
+
+    reason = "frontier_unknown_host"
 
 
 # -- pages -------------------------------------------------------------------------------------------------
@@ -169,6 +178,7 @@ def delay(call: Call) -> int:
         if not 0 <= seconds < float("inf"):
             raise UsageError(f"a delay is a number of seconds, or the word default: not {text!r}")
     with call.project.open() as store:
+        _refuse_unknown(call, store, name)
         _order(store, name, read_orders(store, name)._replace(delay=seconds))
     if seconds is None:
         seconds, source = call.project.delay_of(name)
@@ -179,6 +189,7 @@ def delay(call: Call) -> int:
 def block(call: Call) -> int:
     name = host_name(call.arguments[0])
     with call.project.open() as store:
+        _refuse_unknown(call, store, name)
         _order(store, name, read_orders(store, name)._replace(blocked=int(call.project.now)))
         queued = inspect.find_host(store, name, call.project.delay_of).queued
     text = f"{name} is blocked; {queued:,} pages of it stay queued."
@@ -189,6 +200,7 @@ def unblock(call: Call) -> int:
     """Also ends the rest of a host that met trouble."""
     name = host_name(call.arguments[0])
     with call.project.open() as store:
+        _refuse_unknown(call, store, name)
         orders = read_orders(store, name)
         _order(store, name, orders._replace(blocked=None))
         rested = inspect.find_host(store, name, call.project.delay_of).rests_until > call.project.now
@@ -198,6 +210,26 @@ def unblock(call: Call) -> int:
             store.write(batch, sync=True)
     text = f"{name} may be visited." if orders.blocked is not None or rested else f"{name} was not blocked."
     return _say(call, {"host": name, "blocked": None}, text)
+
+
+def _refuse_unknown(call: Call, store: Store, name: str) -> None:
+    """Raise `UnknownHost` for a host without a page or orders, unless the operator means it.
+
+    Most of them are misspelt, and would go on being visited.
+    """
+    if call.options.yes or any(store.get(key) is not None for key in (host_key(name), orders_key(name))):
+        return
+    other = name.removeprefix("www.") if name.startswith("www.") else f"www.{name}"
+    likely = [other] if store.get(host_key(other)) is not None else get_close_matches(name, _names(store))
+    hint = f"did you mean {' or '.join(likely)}? " if likely else ""
+    raise UnknownHost(
+        f"no page of {name} is known, and nothing was ordered: {hint}With --yes the order waits for its pages"
+    )
+
+
+def _names(store: Store) -> list[str]:
+    """Names of hosts to compare with; not all where there are very many."""
+    return [key[1:].decode(errors="replace") for key, _ in store.scan(HOST, limit=_MOST_NAMES)]
 
 
 def _order(store: Store, name: str, orders: Orders) -> None:

@@ -285,14 +285,16 @@ def scrapy_command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "scrapy", *map(str, arguments)]
 
 
-def run_scrapy(directory: Path, *arguments: str | Path, **options: Any) -> Said:
+def run_scrapy(
+    directory: Path, *arguments: str | Path, env: dict[str, str] | None = None, **options: Any
+) -> Said:
     """``scrapy ...`` as a user runs it, in *directory*."""
     done = subprocess.run(
         scrapy_command(*arguments),
         capture_output=True,
         text=True,
         cwd=directory,
-        env=environment(directory),
+        env={**environment(directory), **(env or {})},
         timeout=600,
         check=False,
         **options,

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -76,8 +77,11 @@ def test_a_jobdir_of_several_spiders(tmp_path: Path) -> None:
 
 def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:
     for arguments, words in (
-        (("nothing",), "no command 'nothing'"),
-        (("stats", "--nothing"), "no option --nothing"),
+        (("nothing",), "no command 'nothing'; there are: stats,"),
+        (("stat",), "no command 'stat': did you mean stats?; there are: stats,"),
+        (("exprot", "x.gz"), "did you mean export"),
+        (("stats", "--nothing"), "no option --nothing\n"),
+        (("hosts", "--limmit", "3"), "no option --limmit: did you mean --limit?\n"),
         (("stats", "--limit", "3"), "takes no --limit"),
         (("why",), "why URL"),
         (("stats",), "--dir DIR"),
@@ -88,6 +92,36 @@ def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:
     missing = run_scrapy(tmp_path, "frontier", "stats", "--dir", "nowhere", "--json")
     assert (missing.code, missing.json["error"]) == (1, "frontier_missing")
     assert not (tmp_path / "nowhere").exists(), "looking makes no frontier"
+
+
+@pytest.mark.parametrize("columns", [40, 57, 80, 100, 200])
+def test_the_help_has_no_headings_but_its_own(tmp_path: Path, columns: int) -> None:
+    """Scrapy makes one of every line that ends in a colon, wherever it was wrapped."""
+    said = run_scrapy(tmp_path, "frontier", "--help", env={"COLUMNS": str(columns)}).out.splitlines()
+    headings = [above for above, line in pairwise(said) if re.fullmatch("=+|-+", line)]
+    assert headings[:3] == ["Usage", "Options", "Global Options"]
+    assert headings[-1] == "Frontier Options"
+    assert len(headings) == 4 or columns == 40, "Scrapy's own options have colons"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_command_is_about_that(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    frontier = Frontiers(tmp_path, capsys)
+    said = frontier(name, "--help")
+    assert said.code == 0
+    assert said.out == frontier("help", name).out
+    assert said.out.startswith(f"Usage: scrapy frontier {usage(name)}\n\n  {COMMANDS[name].does}\n")
+    told = set(re.findall(r"^  --(\w+)", said.out, re.MULTILINE))
+    assert told == {"spider", "dir", "json", *COMMANDS[name].options}
+    assert max(map(len, said.out.splitlines())) <= 80
+
+
+def test_the_help_of_a_command_as_a_user_asks_for_it(tmp_path: Path) -> None:
+    said = run_scrapy(tmp_path, "frontier", "why", "--help")
+    assert (said.code, said.err) == (0, "")
+    assert said.out.startswith("Usage: scrapy frontier why URL\n\n  why a page is where it is")
 
 
 HOLD = """

@@ -289,6 +289,33 @@ def test_a_blocked_host_keeps_its_delay(frontier: Frontiers) -> None:
     assert decode_orders(rows(frontier.directory)[orders_key("h1.example")]) == Orders(5.0, None)
 
 
+@pytest.mark.parametrize("order", [("block",), ("unblock",), ("delay", "5")], ids=lambda order: order[0])
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("nohost", ""),
+        ("h1.exmaple", "did you mean h1.example"),
+        ("www.h1.example", "did you mean h1.example? "),
+        ("http://www.h2.example/x", "did you mean h2.example? "),
+    ],
+)
+def test_an_order_for_a_host_that_nobody_knows_is_refused(
+    frontier: Frontiers, order: tuple[str, ...], name: str, hint: str
+) -> None:
+    before = rows(frontier.directory)
+    line = (order[0], name, *order[1:])
+    said = frontier(*line, "--json")
+    assert (said.code, said.json["error"]) == (1, "frontier_unknown_host")
+    assert "is known, and nothing was ordered: " in said.err
+    assert hint in said.err
+    assert ("did you mean" in said.err) == bool(hint)
+    assert rows(frontier.directory) == before
+
+    assert frontier(*line, "--yes").code == 0
+    if order[0] == "block":
+        assert frontier("unblock", name).code == 0, "it has orders by now"
+
+
 @pytest.mark.parametrize("wrong", ["-1", "soon", "inf", "nan"])
 def test_a_delay_is_a_number(frontier: Frontiers, wrong: str) -> None:
     with pytest.raises(UsageError, match="a delay is a number"):
