@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from contextvars import ContextVar
+from functools import partial
 from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,6 +22,8 @@ from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
+
+from .core.hosts import SENDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -131,6 +135,67 @@ def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], None]) -> 
     except AttributeError:
         return False
     return True
+
+
+# Called as soon as the request that is being downloaded has a connection to be written to.
+_connected: ContextVar[Callable[[], None] | None] = ContextVar("frontier_connected", default=None)
+_SENDING_TURNS = 2  # of the event loop from there to the socket; TLS takes one more
+
+
+def watch_sending(
+    crawler: Crawler, is_wanted: Callable[[Request], bool], on_sent: Callable[[Request], None]
+) -> bool:
+    """Call *on_sent* for each request that *is_wanted* as soon as it has gone out, however late that is.
+
+    Of a handler that does not keep its connections as Scrapy's own for HTTP/1.1 does nobody can tell; there
+    it is said `SENDING` after the request was given to it.
+    """
+    handlers: Any = getattr(getattr(engine_of(crawler), "downloader", None), "handlers", None)
+    download = getattr(handlers, "download_request_async", None)
+    if download is None:
+        return False
+
+    async def watched(request: Request) -> Any:
+        if is_wanted(request):
+            turns = _SENDING_TURNS + request.url.startswith("https:")
+            tell = partial(_after_turns, turns, partial(on_sent, request))
+            if _watch_pool(handlers, request):
+                _connected.set(tell)
+            else:
+                call_later(SENDING, tell)
+        return await download(request)
+
+    handlers.download_request_async = watched
+    return True
+
+
+def _watch_pool(handlers: Any, request: Request) -> bool:
+    """Have the connections that *request* may be given tell of it; False where there is no pool of them."""
+    handler = handlers._get_handler(request.url.partition(":")[0])
+    pool: Any = getattr(handler, "_pool", None)
+    connect = getattr(pool, "getConnection", None)
+    if connect is None:
+        return False
+    if "getConnection" not in vars(pool):
+
+        def watched(*args: Any) -> Any:
+            tell, deferred = _connected.get(), connect(*args)
+            return deferred if tell is None else deferred.addCallback(_told, tell)
+
+        pool.getConnection = watched
+    return True
+
+
+def _told(connection: Any, tell: Callable[[], None]) -> Any:
+    tell()
+    return connection
+
+
+def _after_turns(turns: int, call: Callable[[], None]) -> None:
+    if turns:
+        call_later(0, _after_turns, turns - 1, call)
+    else:
+        call()
 
 
 class _Places(set["Request"]):

@@ -54,6 +54,7 @@ class Flight:
         "child_outcome",
         "error",
         "is_fetched",
+        "is_sending",
         "lease",
         "led_to",
         "links",
@@ -63,9 +64,10 @@ class Flight:
         "status",
     )
 
-    def __init__(self, request: Request, lease: Lease) -> None:
+    def __init__(self, request: Request, lease: Lease, is_sending: bool = False) -> None:
         self.request = request
         self.lease = lease
+        self.is_sending = is_sending  # its host waits to hear that it went out
         self.status = 0
         self.is_fetched = False
         self.error: BaseException | None = None
@@ -96,12 +98,22 @@ class Flight:
 
 
 class Flights:
-    """The requests under way; *on_left* is told of each that leaves the network, *on_end* of its end."""
+    """The requests under way; *on_sent* is told of each that goes out, *on_left* of each that leaves the
+    network, *on_end* of its end.
+
+    ``tells_sent``: *on_sent* is called for those that are ``is_sending``.
+    """
 
     def __init__(
-        self, crawler: Crawler, on_left: Callable[[Flight], None], on_end: Callable[[Flight], None]
+        self,
+        crawler: Crawler,
+        on_sent: Callable[[Flight], None],
+        on_left: Callable[[Flight], None],
+        on_end: Callable[[Flight], None],
     ) -> None:
         self._crawler = crawler
+        self._on_sent = on_sent
+        self.tells_sent = False
         self._on_left = on_left
         self._on_end = on_end
         self._by_request: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
@@ -135,12 +147,13 @@ class Flights:
         if compat.watch_inprogress(crawler, self.ended) and compat.watch_fetch(crawler, self._fetched):
             connect(self._spider_error, signals.spider_error)
             connect(self._response_downloaded, signals.response_downloaded)
+            self.tells_sent = compat.watch_sending(crawler, self._is_sending, self._sent)
             return True
         connect(self._response_received, signals.response_received)
         return False
 
-    def start(self, request: Request, lease: Lease) -> None:
-        self._by_request[id(request)] = Flight(request, lease)
+    def start(self, request: Request, lease: Lease, is_sending: bool) -> None:
+        self._by_request[id(request)] = Flight(request, lease, is_sending)
 
     def leading_to(self, request: Request) -> Flight | None:
         """The flight that *request* follows from: a redirect or retry by a middleware, or by a callback."""
@@ -174,6 +187,15 @@ class Flights:
         for request in lost:
             self.ended(request)
         return len(lost)
+
+    def _is_sending(self, request: Request) -> bool:
+        flight = self._by_request.get(id(request))
+        return flight is not None and flight.is_sending
+
+    def _sent(self, request: Request) -> None:
+        flight = self._by_request.get(id(request))
+        if flight is not None:
+            self._on_sent(flight)
 
     def _fetched(self, request: Request, result: Any) -> None:
         flight = self._by_request.get(id(request))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from .core.ending import Left
+    from .core.frontier import Frontier
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class FrontierScheduler(BaseScheduler):
         self._error: FrontierError | None = None
         self._notes = Notes(logger)
         self._tally = self._notes.tally
-        self._flights = Flights(crawler, self._left, self._ended)
+        self._flights = Flights(crawler, self._sent, self._left, self._ended)
         self._intake: Intake | None = None
         self._enqueue: Callable[[Request], bool] = _refuse  # until the frontier is open, and once it is not
         self._timer: Any = None
@@ -219,7 +220,7 @@ class FrontierScheduler(BaseScheduler):
             if request is None:
                 continue
             if runtime.gate is None or runtime.gate.admits(request, lease, now):
-                return self._hand_out(request, lease)
+                return self._hand_out(request, lease, frontier)
             if self._intake is not None:
                 self._intake.objects.keep(lease.page_id, request, lease.is_stored)
             put_back += 1
@@ -248,8 +249,9 @@ class FrontierScheduler(BaseScheduler):
             return request.replace()  # the engine cannot tell one object from itself
         return request
 
-    def _hand_out(self, request: Request, lease: Lease) -> Request:
-        self._flights.start(request, lease)
+    def _hand_out(self, request: Request, lease: Lease, frontier: Frontier) -> Request:
+        is_sending = self._flights.tells_sent and frontier.sending(lease.id, lease.leased_at)
+        self._flights.start(request, lease, is_sending)
         stored = lease.is_stored
         self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
         meta = request.meta
@@ -271,6 +273,17 @@ class FrontierScheduler(BaseScheduler):
         page_ids.clear()
 
     # -- releases ---------------------------------------------------------------------------------------
+
+    def _sent(self, flight: Flight) -> None:
+        runtime = self.runtime
+        if runtime is None:
+            return
+        try:
+            now = runtime.clock()
+            runtime.frontier.sent(flight.lease.id, now)
+            self._wake_in_time(runtime.frontier.wake_at(), now)
+        except Exception as error:
+            self._failed(error)
 
     def _left(self, flight: Flight) -> None:
         runtime = self.runtime

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
-# connection. The delay is counted from its answer, but from no later than this after the hand-out.
+# connection. Where nobody tells when it went out, the delay is counted from its answer, but from no later
+# than this after the hand-out.
 SENDING = 0.03  # seconds
 FOREVER = float("inf")
 
@@ -98,6 +99,7 @@ class Host:
     errand. ``usual`` is the concurrency of the settings, ``asked`` are delays by who asks for them. A host
     that met trouble has a ``cooldown``, and ``is_doubted`` until it answers: so long it is asked for one page
     at a time, and not first for one of the ``suspects``, the pages that met the trouble and may be its cause.
+    Of the requests ``in_flight``, ``sending`` have not gone out yet, which is what the delay counts from.
     ``waited`` are the ranks, by page id, of pages that were handed out before and are queued again, their
     backoff over, the oldest first: every `WAITED_TURN` of its ``turns`` goes to one of these, however good
     what else it has to offer.
@@ -134,6 +136,7 @@ class Host:
         "queued",
         "ready_at",
         "response_time",
+        "sending",
         "suspects",
         "tallied",
         "tally",
@@ -165,6 +168,7 @@ class Host:
         self.more = False
         self.cursor = b""
         self.in_flight = 0
+        self.sending = 0
         self.in_flight_before = 0
         self.domain: Domain | None = None
         self.line_number = 0  # its place among the hosts of its domain
@@ -205,7 +209,7 @@ class Host:
 
     @property
     def has_room(self) -> bool:
-        return self.in_flight < (1 if self.is_doubted else self.concurrency)
+        return not self.sending and self.in_flight < (1 if self.is_doubted else self.concurrency)
 
     def reset_clock(self) -> None:
         """Work out anew, from the last lease, delay and cooldown, when the host may be visited."""
@@ -364,7 +368,7 @@ class Hosts:
                 host.place = Place.HELD
                 if host.held_until < FOREVER:
                     heapq.heappush(self._cooling, (host.held_until, host.name))
-        elif host.in_flight >= (1 if host.is_doubted else host.concurrency):
+        elif not host.has_room:
             host.place = Place.BUSY
         elif host.ready_at > now:
             if host.place is not Place.COOLING:

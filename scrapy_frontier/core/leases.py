@@ -51,7 +51,7 @@ class Leases:
         self.timeout = timeout
         self.stored = 0
         self._by_id: dict[int, Lease] = {}
-        self._on_wire: set[int] = set()
+        self._on_wire: dict[int, bool | None] = {}  # whether the request went out; None: nobody tells
         self._last_id = 0
 
     def __len__(self) -> int:
@@ -72,16 +72,31 @@ class Leases:
         deadline = now + self.timeout
         lease = Lease(self._last_id, page_id, page, host, rank, now, deadline, is_stored, fingerprint, before)
         self._by_id[lease.id] = lease
-        self._on_wire.add(lease.id)
+        self._on_wire[lease.id] = None
         self.stored += is_stored
         return lease
 
-    def leave_wire(self, lease_id: int) -> Lease | None:
-        """The lease whose request takes up a place of its host no longer; None if it did not before."""
+    def sending(self, lease_id: int) -> Lease | None:
+        """The lease whose request is about to go out, which `sent` or `leave_wire` will follow; None if it
+        takes no place of its host, or that was said before."""
+        if self._on_wire.get(lease_id, True) is not None:
+            return None
+        self._on_wire[lease_id] = False
+        return self._by_id[lease_id]
+
+    def sent(self, lease_id: int) -> Lease | None:
+        """The lease whose request went out just now; None for one that was not `sending`."""
+        if self._on_wire.get(lease_id) is not False:
+            return None
+        self._on_wire[lease_id] = True
+        return self._by_id[lease_id]
+
+    def leave_wire(self, lease_id: int) -> tuple[Lease, bool | None] | None:
+        """The lease whose request takes up a place of its host no longer, and whether it was sent (None:
+        nobody told); None if it did not before."""
         if lease_id not in self._on_wire:
             return None
-        self._on_wire.remove(lease_id)
-        return self._by_id[lease_id]
+        return self._by_id[lease_id], self._on_wire.pop(lease_id)
 
     def end(self, lease_id: int) -> Lease | None:
         lease = self._by_id.pop(lease_id, None)

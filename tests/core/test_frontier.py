@@ -733,6 +733,44 @@ def test_the_delay_counts_from_when_the_request_was_on_the_wire(
     frontier.close()
 
 
+def test_the_delay_counts_from_when_the_request_is_told_to_have_gone_out(tmp_path: Path) -> None:
+    """However late that is, and until then the host is left alone; the answer says nothing more."""
+    frontier = start(tmp_path, default_politeness=Politeness(10.0, 8))
+    frontier.discover([page("one"), page("two"), page("three")], NOW)
+    lease = take(frontier)
+    assert frontier.sending(lease.id, NOW)
+    assert frontier.lease(NOW + 100) is None
+    frontier.sent(lease.id, NOW + 100)
+    frontier.sent(lease.id, NOW + 105)
+    assert frontier.wake_at() == pytest.approx(NOW + 110)
+    frontier.left(lease.id, NOW + 109)
+    assert frontier.lease(NOW + 109.9) is None
+    assert frontier.lease(NOW + 110) is not None
+    frontier.close()
+
+
+@pytest.mark.parametrize("how", ["left", "put_back", "waive", "release"])
+def test_a_request_that_never_goes_out_leaves_its_host_free(tmp_path: Path, how: str) -> None:
+    frontier = start(tmp_path, default_politeness=Politeness(10.0, 8))
+    frontier.discover([page("one"), page("two")], NOW)
+    lease = take(frontier)
+    assert frontier.sending(lease.id, NOW)
+    end = {"release": lambda: frontier.release(lease.id, FETCHED, NOW)}
+    end.get(how, lambda: getattr(frontier, how)(lease.id, NOW))()
+    frontier.sent(lease.id, NOW + 5)
+    assert not frontier.sending(lease.id, NOW + 5)
+    assert frontier.lease(NOW + 10) is not None
+    frontier.close()
+
+
+def test_a_host_without_delay_does_not_wait_for_requests_to_go_out(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page("one"), page("two")], NOW)
+    assert not frontier.sending(take(frontier).id, NOW)
+    take(frontier)
+    frontier.close()
+
+
 def test_jitter_makes_pauses_longer_and_never_shorter(tmp_path: Path) -> None:
     polite = Politeness(10.0, 30, jitter=0.5)
     frontier = start(tmp_path, default_politeness=polite, chance=random.Random(1))

@@ -109,11 +109,12 @@ class Clock:
     visited: float = 0.0
     ready_at: float = 0.0
     in_flight: int = 0
+    sending: int = 0
     rest: Cooldown | None = None
     is_doubted: bool = False
 
     def has_room(self, host: str) -> bool:
-        return self.in_flight < (1 if self.is_doubted else HOSTS[host].concurrency)
+        return not self.sending and self.in_flight < (1 if self.is_doubted else HOSTS[host].concurrency)
 
 
 @dataclass
@@ -123,6 +124,7 @@ class Model:
     queue: dict[int, Entry] = field(default_factory=dict)
     leases: dict[int, tuple[Entry, Lease]] = field(default_factory=dict)
     on_wire: set[int] = field(default_factory=set)
+    sent: dict[int, bool] = field(default_factory=dict)  # leases of which that is told
     deferred: dict[int, Entry] = field(default_factory=dict)
     units: set[str] = field(default_factory=set)
     due: dict[str, None] = field(default_factory=dict)
@@ -175,11 +177,8 @@ class Model:
     # -- budgets -----------------------------------------------------------------------------------------
 
     def fetched(self, host: str) -> int:
-        excluded = sum(
-            state is State.EXCLUDED and self.name_of(page_id)[0] == host
-            for page_id, state in self.ended.items()
-        )
-        return sum(self.host_counts(host)[1:]) - excluded
+        """Excluded pages too: all were answered here."""
+        return sum(self.host_counts(host)[1:])
 
     def name_of(self, page_id: int) -> str:
         return next(name for name, known in self.ids.items() if known == page_id)
@@ -287,8 +286,11 @@ class Model:
             clock.is_doubted = False
             if clock.rest.is_forgiven(now):
                 clock.rest = None
-        if delay:
-            clock.ready_at = max(clock.ready_at, min(now, lease.leased_at + SENDING) + delay)
+        sent = self.sent.pop(lease_id, None)
+        clock.sending -= sent is False
+        if delay and not sent:
+            left = now if sent is False else min(now, lease.leased_at + SENDING)
+            clock.ready_at = max(clock.ready_at, left + delay)
 
     def release(self, lease_id: int, outcome: Outcome, now: float, links: list[int] | None = None) -> State:
         self.left(lease_id, now)
@@ -309,8 +311,10 @@ class Model:
             ended = State.FAILED
         if ended is None:
             if entry.stored and outcome.priority is not None and outcome.priority != entry.priority:
+                is_better = clamped(outcome.priority) > entry.priority
                 entry.priority = clamped(outcome.priority)
-                entry.rank = keys.rank(entry.priority, standing, self.turn, entry.id)
+                if is_better:  # else it keeps its place
+                    entry.rank = keys.rank(entry.priority, standing, self.turn, entry.id)
             if outcome.delay > 0:
                 entry.due = now + outcome.delay
             self.queue[entry.id] = entry
@@ -577,6 +581,28 @@ class FrontierMachine(RuleBasedStateMachine):
         )
         self.committed()
         assert self.frontier.release(lease_id, outcome, self.now) is None
+
+    @precondition(lambda self: self.model.leases)
+    @rule(data=st.data())
+    def begin_sending(self, data: st.DataObject) -> None:
+        model, lease_id = self.model, data.draw(st.sampled_from(sorted(self.model.leases)))
+        host = model.leases[lease_id][0].host
+        is_wanted = HOSTS[host].delay > 0 and lease_id in model.on_wire and lease_id not in model.sent
+        assert self.frontier.sending(lease_id, self.now) == is_wanted
+        if is_wanted:
+            model.sent[lease_id] = False
+            model.clocks[host].sending += 1
+
+    @precondition(lambda self: self.model.leases)
+    @rule(data=st.data())
+    def be_sent(self, data: st.DataObject) -> None:
+        model, lease_id = self.model, data.draw(st.sampled_from(sorted(self.model.leases)))
+        self.frontier.sent(lease_id, self.now)
+        if model.sent.get(lease_id) is False:
+            host = model.leases[lease_id][0].host
+            clock, model.sent[lease_id] = model.clocks[host], True
+            clock.sending -= 1
+            clock.ready_at = max(clock.ready_at, self.now + HOSTS[host].delay)
 
     @precondition(lambda self: self.model.leases)
     @rule(data=st.data(), is_answered=st.booleans())

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import random
 import re
 import signal
+import subprocess
+import sys
 import time
 from itertools import pairwise
+from operator import sub
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import Request, Spider
+from arrivals import Arrivals
+from scrapy import Request, Spider, signals
 from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer
 
@@ -18,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import Crawl
+    from scrapy.crawler import Crawler
     from server import Web
 
 TEN_YEARS = 10 * 365 * 86_400  # seconds
@@ -127,6 +135,60 @@ def test_slots_the_spider_chose_are_kept(web: Web, run: Callable[..., Crawl]) ->
     times = sorted(web.times(0) + web.times(1))
     assert len(times) == 4
     assert min(after - before for before, after in pairwise(times)) >= 0.8 - TOLERANCE
+
+
+class BusySpider(LinkSpider):
+    """Blocks the event loop for a while after every second request was handed to the downloader."""
+
+    name = "busy"
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *given: Any, **named: Any) -> Any:
+        spider = super().from_crawler(crawler, *given, **named)
+        crawler.signals.connect(spider.reached_downloader, signals.request_reached_downloader)
+        return spider
+
+    def reached_downloader(self, request: Request) -> None:
+        if request.url.endswith(("0", "2", "4")):
+            asyncio.get_running_loop().call_soon(time.sleep, 1)
+
+
+def test_the_delay_counts_from_the_socket(web: Web, run: Callable[..., Crawl]) -> None:
+    """A request that an event loop sends a second late does not come closer to the next one for it."""
+    crawl = run(BusySpider, {"DOWNLOAD_DELAY": 1.5}, start_urls=[web.url(f"/{n}") for n in range(6)])
+    assert crawl.reason == "finished"
+    assert len(web.visits) == 6
+    assert min(web.gaps()) >= 1.5 - TOLERANCE
+
+
+class BurningSpider(LinkSpider):
+    """A spider whose callbacks need the processor, beside others that do."""
+
+    name = "burning"
+
+    def parse(self, response: Response) -> Any:
+        until = time.perf_counter() + random.choice((0.0, 0.03, 0.1, 0.2))
+        while time.perf_counter() < until:
+            pass
+
+
+def test_the_delay_is_kept_on_a_starved_processor(start: Callable[..., Crawl]) -> None:
+    """By the clock of the kernel, which marks the bytes when they arrive."""
+    hosts, pages, delay = 4, 20, 0.25
+    burn = "import time\nuntil = time.time() + 60\nwhile time.time() < until: pass"
+    others = [subprocess.Popen([sys.executable, "-c", burn]) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        with Arrivals(hosts) as arrivals:
+            urls = [arrivals.url(f"/{page}", host) for page in range(pages) for host in range(hosts)]
+            crawl = start(BurningSpider, {"DOWNLOAD_DELAY": delay}, start_urls=urls).wait()
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert crawl.reason == "finished"
+    gaps = [gap for times in arrivals.times for gap in map(sub, times[1:], times)]
+    assert len(gaps) == hosts * (pages - 1)
+    assert [gap for gap in gaps if gap < delay - 0.01] == []
 
 
 class SlotSpider(Spider):
