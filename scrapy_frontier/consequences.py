@@ -22,12 +22,11 @@ from .core.relations import rel_tokens, shared_rel
 from .core.urls import escaped_fragment
 from .downloadermiddlewares.directives import nofollow_reason
 from .downloadermiddlewares.redirect import is_from_private
-from .flights import may_be_called_again
 from .heads import is_text
 from .links import AT_A_TIME
 from .notes import count
 from .requests import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED, page_key, plain_fingerprint
-from .runtime import flight_of, runtime_of
+from .runtime import flight_of, may_be_called_again, runtime_of
 from .settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Consequences:
         leads_on = flight is not None and flight.child_outcome is not None
         if said is None and not leads_on and not self.settings.ajax and not self._may_have_rels(response):
             return None
-        may_add = flight is not None and may_be_called_again(flight)
+        may_add = flight is not None and may_be_called_again(self.crawler, flight)
         return PageRules(self, response, said or {}, leads_on, may_add)
 
     def _may_have_rels(self, response: Response) -> bool:

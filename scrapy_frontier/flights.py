@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
-from twisted.internet.defer import Deferred
 
 from . import compat
 from .core.leases import Lease, Outcome
@@ -220,15 +219,6 @@ class Flights:
         if flight is not None:
             flight.fetched(response)
             self.ended(request)
-
-
-def may_be_called_again(flight: Flight) -> bool:
-    """Whether another request may be given the callback of *flight*.
-
-    Of what is no method of the spider nobody can tell: the shell waits for one call, and a second one fails.
-    """
-    owner = getattr(flight.request.callback, "__self__", None)
-    return flight.lease.is_stored and not isinstance(owner, Deferred)
 
 
 def verdict(flight: Flight, is_closing: bool = False) -> Outcome:

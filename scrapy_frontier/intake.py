@@ -17,7 +17,7 @@ from .core.lifecycle import State
 from .core.traps import without_session
 from .dupefilters import DupeFilter, load_class
 from .following import is_answer, is_seed, times
-from .objects import Objects
+from .objects import Objects, mutable_in
 from .plain import Unstorable
 from .recent import Recent
 from .requests import (
@@ -49,6 +49,10 @@ _REFUSALS = {
 _UNUSUAL = frozenset((POSTPONED, REFUSED, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))  # meta
 
 
+class Shared(Unstorable):
+    """What a request holds would be another thing as a copy."""
+
+
 class Listed(NamedTuple):
     """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its place (`keys.rank`)."""
 
@@ -64,7 +68,7 @@ class Intake:
         self, crawler: Crawler, runtime: Runtime, codec: Codec, flights: Flights, notes: Notes
     ) -> None:
         self._runtime = runtime
-        self._codec = codec
+        self.codec = codec
         self._flights = flights
         self._notes = notes
         self._tally = notes.tally
@@ -73,6 +77,7 @@ class Intake:
         self._strips = runtime.settings.strips_sessions
         self._has_depth = bool(runtime.settings.limits.depth)
         self.objects = Objects()
+        codec.on_rare = self._look
         self.known_seeds = 0  # known from an earlier run, and not fetched again
         self.known_seed = ""  # the URL of the first of these
         self._dupefilter: DupeFilter | None = None
@@ -201,7 +206,7 @@ class Intake:
             if source.links is not None:
                 weight = source.links.pending[id(request)][2]
         try:
-            payload = self._codec.encode(request)
+            payload = self.codec.encode(request)
         except Unstorable:
             return self._discover(request, fingerprint, host, False, parent, source, False, True) is not None
         frontier, depth = runtime.frontier, times(request, "depth") if self._has_depth else 0
@@ -396,10 +401,17 @@ class Intake:
             self._flights.by_link[id(instead)] = self._flights.by_link.pop(id(request))
         return instead
 
+    def _look(self, request: Request) -> None:
+        """What can be changed is handed on as it is where nothing outlives the crawl."""
+        if self._runtime.is_temporary and (found := mutable_in(request)):
+            raise Shared(found)
+
     def _payload(self, request: Request) -> tuple[bytes, bool]:
         try:
-            return self._codec.encode(request), True
+            return self.codec.encode(request), True
         except Unstorable as reason:
+            if self._runtime.is_temporary:  # nothing survives a restart
+                return b"", False
             self._tally["scheduler/unserializable"] += 1
             self._notes.say_once(
                 "unstorable",

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from scrapy import Request
+from scrapy import Request
 
+from . import compat
+from .plain import is_mutable
+from .requests import BASE_ATTRIBUTES, OURS, SITEMAP
+
+# Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
+_NOBODYS = OURS.union(
+    ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "dumps_kwargs", SITEMAP)
+)
 LIVE = 25  # stored requests kept in each of two generations; more would busy the garbage collector
 
 
@@ -39,3 +46,24 @@ class Objects:
         if request is None and self._unstored:
             request = self._unstored.pop(page_id, None)
         return request
+
+
+def mutable_in(request: Request) -> str:
+    """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty."""
+    _, arguments, _ = compat.rare_attributes(request)
+    return (
+        _mutable("cb_kwargs", arguments or {})
+        or _mutable("meta", request.meta)
+        or ("" if type(request) is Request else _mutable("attribute", _own_attributes(request)))
+    )
+
+
+def _mutable(name: str, values: dict[Any, Any]) -> str:
+    for key, value in values.items():
+        if is_mutable(value) and key not in _NOBODYS:
+            return f"{name}[{key!r}]"
+    return ""
+
+
+def _own_attributes(request: Request) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in type(request).attributes if name not in BASE_ATTRIBUTES}

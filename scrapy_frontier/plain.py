@@ -22,6 +22,7 @@ TAGGED = b'"!":'  # stands in the text of all data that has a tag
 _TAG = "!"
 _ACTS = frozenset(("__call__", "__del__"))  # what no mere data has
 _SCALARS = (str, int, float, bool, type(None))
+_FIXED = (*_SCALARS, bytes, datetime, date, Decimal)
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _quote = json.encoder.encode_basestring
 
@@ -73,6 +74,18 @@ def _rare_to_plain(value: Any, kind: type) -> Any:
     get = value.__getitem__ if isinstance(value, Item) else value.__getattribute__
     fields = {name: to_plain(get(name)) for name in names}
     return {_TAG: "item", "class": class_path(kind), "v": fields}
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether *value* is or holds something that can be changed, so that it matters which copy one has."""
+    kind = type(value)
+    if kind in _FIXED or isinstance(value, (str, int, float, Enum)):
+        return False
+    if kind is tuple or kind is frozenset:
+        return any(map(is_mutable, value))
+    if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        return any(is_mutable(getattr(value, name)) for name in _field_names(kind) or ())
+    return True
 
 
 def _field_names(cls: type) -> list[str] | None:
@@ -166,11 +179,17 @@ def _untag(tag: str, value: Any) -> Any:
 
 def dict_text(value: dict[Any, Any]) -> str:
     """``dumps(to_plain(value))``, with a short way for the usual flat ``meta``."""
+    text = flat_text(value)
+    return dumps(to_plain(value)) if text is None else text
+
+
+def flat_text(value: dict[Any, Any]) -> str | None:
+    """``dumps(value)`` where that holds nothing but text and whole numbers; else None, soon."""
     parts = []
     for key, item in value.items():
         kind = type(item)
         if type(key) is not str or key == _TAG:
-            break
+            return None
         if kind is str:
             parts.append(f"{_quote(key)}:{_quote(item)}")
         elif kind is int:
@@ -178,7 +197,5 @@ def dict_text(value: dict[Any, Any]) -> str:
         elif kind is bool:
             parts.append(f"{_quote(key)}:{'true' if item else 'false'}")
         else:
-            break
-    else:
-        return "{" + ",".join(parts) + "}"
-    return dumps(to_plain(value))
+            return None
+    return "{" + ",".join(parts) + "}"

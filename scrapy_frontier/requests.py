@@ -23,7 +23,17 @@ from scrapy.http.headers import Headers
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
 from . import compat
-from .plain import TAGGED, Unstorable, class_at, class_path, dict_text, dumps, from_plain, to_plain
+from .plain import (
+    TAGGED,
+    Unstorable,
+    class_at,
+    class_path,
+    dict_text,
+    dumps,
+    flat_text,
+    from_plain,
+    to_plain,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,14 +63,14 @@ SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it
 LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 # Never in a record, neither written nor believed.
-_OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE, ERRAND))
+OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE, ERRAND))
 
 _HEADS = 50  # records without meta that are kept
 _quote = json.encoder.encode_basestring
 # `json.loads` without its three calls and a search for white space
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
-_BASE_ATTRIBUTES = frozenset(Request.attributes)
-_PLAIN_FIELDS = _BASE_ATTRIBUTES - {"url", "priority", "callback", "errback", "headers"}
+BASE_ATTRIBUTES = frozenset(Request.attributes)
+_PLAIN_FIELDS = BASE_ATTRIBUTES - {"url", "priority", "callback", "errback", "headers"}
 # What every spider has is no callback, but for these.
 _CALLBACKS_OF_SCRAPY = frozenset(("parse", "_parse"))
 OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machine, or its keys, may read
@@ -87,10 +97,12 @@ class Codec:
     """Turns the requests of one spider into records and back.
 
     Records of URLs with one of `OWN_FILES` become requests only where *opened* names their scheme, or the
-    spider has asked for such a URL itself.
+    spider has asked for such a URL itself. ``on_rare`` is called with each request that was encoded and is
+    more than a plain GET with text and whole numbers in its ``meta``.
     """
 
     def __init__(self, spider: Spider, opened: frozenset[str] = frozenset()) -> None:
+        self.on_rare: Callable[[Request], None] | None = None
         self._spider = spider
         self._opened = opened
         self._names: dict[Any, str] = {}
@@ -105,16 +117,22 @@ class Codec:
             kept = compat.attributes(request)
             callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
             is_rare = body or again or cookies or arguments or flags or method != "GET" or encoding != "utf-8"
-            if is_rare or type(request) is not Request:
+            is_rare = is_rare or type(request) is not Request
+            if is_rare:
                 head = _dump(self._record(request))
             else:
                 head = self._head(request, callback, errback, headers)
-            if not meta:
-                return head
-            if not _OURS.isdisjoint(meta):
-                meta = _without_ours(meta)
-            tail = '"meta":' + dict_text(meta) + "}"
-            return (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
+            if meta:
+                if not OURS.isdisjoint(meta):
+                    meta = _without_ours(meta)
+                text = flat_text(meta)
+                if text is None:
+                    text, is_rare = dumps(to_plain(meta)), True
+                tail = '"meta":' + text + "}"
+                head = (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
+            if is_rare and self.on_rare is not None:
+                self.on_rare(request)
+            return head
         except RecursionError:
             raise Unstorable("it holds data without end, or nested too deeply") from None
 
@@ -197,7 +215,7 @@ class Codec:
             elif name != "class":
                 raise Unreadable(f"a request has no {name!r}")
         meta = arguments.get("meta")
-        if meta and not _OURS.isdisjoint(meta):
+        if meta and not OURS.isdisjoint(meta):
             arguments["meta"] = _without_ours(meta)
         if cls is None:
             request = _request(url, priority, arguments)
@@ -222,6 +240,13 @@ class Codec:
         if name is None:
             name = self._names[callback] = self._find_method(callback)
         return name
+
+    def can_name(self, callback: Callable[..., Any]) -> bool:
+        """Whether *callback* is a method of the spider, or of an attribute of it."""
+        try:
+            return bool(self._name_of(callback))
+        except (Unstorable, TypeError):  # one without a hash
+            return False
 
     def _find_method(self, callback: Any) -> str:
         spider = self._spider
@@ -261,7 +286,7 @@ def _request_class(path: str) -> type[Request]:
 def _of_class(cls: type[Request], extra: dict[str, Any]) -> dict[str, Any]:
     """*extra*, all of it attributes that *cls* adds to those of every request."""
     for name in extra:
-        if name in _BASE_ATTRIBUTES or name not in cls.attributes:
+        if name in BASE_ATTRIBUTES or name not in cls.attributes:
             raise Unreadable(f"{cls.__name__} adds no {name!r}")
     return extra
 
@@ -293,7 +318,7 @@ def meta_record(meta: dict[str, Any]) -> bytes:
 
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
     """*meta* without what is ours and not the user's, the download slot included."""
-    ours = _OURS
+    ours = OURS
     if AUTO_SLOT in meta and meta.get(SLOT) == meta[AUTO_SLOT]:
         ours |= {SLOT}
     return {key: item for key, item in meta.items() if key not in ours}
@@ -314,7 +339,7 @@ def _encode_rare(request: Request, record: dict[str, Any]) -> None:
         record["encoding"] = request.encoding
     if type(request) is not Request:
         record["class"] = class_path(type(request))
-        names = [name for name in type(request).attributes if name not in _BASE_ATTRIBUTES]
+        names = [name for name in type(request).attributes if name not in BASE_ATTRIBUTES]
         record["extra"] = {name: to_plain(getattr(request, name)) for name in names}
 
 

@@ -59,6 +59,17 @@ def flight_of(crawler: Crawler, request: Request | None) -> Flight | None:
     return runtime.flights.find(request) if runtime is not None and runtime.flights is not None else None
 
 
+def may_be_called_again(crawler: Crawler, flight: Flight) -> bool:
+    """Whether another request may be given the callback of *flight*.
+
+    Of what is no method of the spider nobody can tell: the shell waits for one call, and a second one fails.
+    """
+    runtime, callback = runtime_of(crawler), flight.request.callback
+    if runtime is None or runtime.intake is None:
+        return False
+    return callback is None or runtime.intake.codec.can_name(callback)
+
+
 def _scorer(crawler: Crawler, name: str, has_links: bool) -> Scorer | None:
     """The scorer of `FRONTIER_SCORER`; None for first in, first out, and where it would see no link."""
     if name == "fifo" or (name in NEED_LINKS and not has_links):

@@ -23,11 +23,10 @@ from ..core.hosts import host_of
 from ..core.leases import Outcome
 from ..core.lifecycle import Event
 from ..core.urls import absolute
-from ..flights import may_be_called_again
 from ..heads import head_of, is_text
 from ..notes import count
 from ..requests import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START, is_same_page
-from ..runtime import flight_of, runtime_of
+from ..runtime import flight_of, may_be_called_again, runtime_of
 from ..settings import FrontierSettings
 from .directives import DirectivesMiddleware, nofollow_reason
 
@@ -142,7 +141,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
         flight = flight_of(self.crawler, request)
-        if flight is None or not may_be_called_again(flight):
+        if flight is None or not may_be_called_again(self.crawler, flight):
             return self._followed(request, response)
         if not request.meta.get("dont_redirect") and request.method != "HEAD":
             found = self._refresh(response)

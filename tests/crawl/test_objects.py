@@ -2,11 +2,68 @@
 
 from __future__ import annotations
 
-from scrapy import Request
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import Enum
+from typing import Any
 
-from scrapy_frontier.objects import LIVE, Objects
+import pytest
+from scrapy import Field, Item, Request
+from scrapy.http import JsonRequest, Response
+from test_requests import LabelRequest, Size
+
+from scrapy_frontier.objects import LIVE, Objects, mutable_in
 
 URL = "http://example.com/a"
+
+
+class Book(Item):
+    title = Field()
+
+
+@dataclass
+class Shop:
+    name: str
+
+
+@dataclass(frozen=True)
+class Price:
+    amount: Decimal
+    history: Any = ()
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{}, [], set(), {"a": 1}, Book(), Shop("s"), (1, ("a", [])), Price(Decimal(1), [2]), Response(URL), Shop],
+    ids=repr,
+)
+def test_what_can_be_changed_is_found_wherever_a_callback_gets_it(value: Any) -> None:
+    assert mutable_in(Request(URL, cb_kwargs={"a": 1, "item": value})) == "cb_kwargs['item']"
+    assert mutable_in(Request(URL, meta={"depth": 1, 5: value})) == "meta[5]"
+    assert mutable_in(LabelRequest(URL, label=value)) == "attribute['label']"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("a", 1, 1.5, True, None, b"a", date(2026, 1, 2), Decimal(1), Colour.RED, Size.LARGE),
+        *((1, ("a", None)), frozenset({1}), Price(Decimal(1), ("a",))),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_changed_may_be_a_copy(value: Any) -> None:
+    given = {"meta": {"value": value, "depth": 1}, "cb_kwargs": {"value": value}}
+    assert mutable_in(LabelRequest(URL, label=value, **given)) == ""
+
+
+def test_what_scrapy_keeps_for_itself_is_handed_on_by_nobody() -> None:
+    meta = {"redirect_urls": [URL], "redirect_reasons": [301], "handle_httpstatus_list": [404]}
+    assert mutable_in(JsonRequest(URL, data={"a": []}, meta=meta, cookies={"a": "b"}, flags=["f"])) == ""
 
 
 def test_a_request_is_given_back_once() -> None:
