@@ -18,7 +18,8 @@ def head_of(response: HtmlResponse) -> Head:
     head = _heads.get(response)
     if head is None:
         start = response.body[:SCAN_LIMIT]
-        head = _heads[response] = scan_head(start.decode(_encoding_of(response, start), "replace"))
+        encoding = _encoding_of(response, start)
+        head = _heads[response] = scan_head(start.decode(encoding, "replace"), encoding)
     return head
 
 

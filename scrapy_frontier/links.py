@@ -16,6 +16,7 @@ from urllib.parse import urljoin
 from scrapy import Request
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
+from w3lib.url import safe_url_string
 
 from . import requests
 from .core import keys
@@ -296,6 +297,8 @@ def _anchors(response: HtmlResponse, base: str, rels: frozenset[str]) -> Iterato
             flags = CANONICAL
         try:
             url = urljoin(base, href.strip()).partition("#")[0]
+            if not url.isascii():  # queries are sent in the encoding of the page
+                url = safe_url_string(url, response.encoding)
         except ValueError:
             continue
         if url.startswith(("http://", "https://")):

@@ -154,8 +154,7 @@ def canonical(head: Head, link_headers: Iterable[str], url: str) -> str | None:
     RFC 6596. Link elements start from the base of the page, Link headers from *url* (RFC 8288 3.2). The
     page itself is an answer too.
     """
-    base = head.base_url(url)
-    named = [absolute(href, base) for href in head.canonicals]
+    named = [head.absolute(href, url) for href in head.canonicals]
     links = (link for line in link_headers for link in parse_link_header(line))
     named += [absolute(link.target, url) for link in links if "canonical" in link.rel and not link.anchored]
     targets = {without_fragment(target) for target in named if target is not None}

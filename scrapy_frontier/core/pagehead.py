@@ -30,12 +30,17 @@ class Head:
     base: str | None = None  # href of the first base element that has one
     canonicals: tuple[str, ...] = ()  # href of every link element with rel=canonical
     refresh: Refresh | None = None  # the first meta refresh that can be read
+    encoding: str = "utf-8"  # of the page, a codec of Python; queries of its links are sent in it
 
     def base_url(self, url: str) -> str:
         """Return what relative links of the page at *url* start from; a base that is no http(s) URL is
         none.
         """
-        return url if self.base is None else absolute(self.base, url or None) or url
+        return url if self.base is None else absolute(self.base, url or None, self.encoding) or url
+
+    def absolute(self, reference: str, url: str) -> str | None:
+        """Return where *reference*, in the page at *url*, leads; None when it is no http(s) URL."""
+        return absolute(reference, self.base_url(url), self.encoding)
 
 
 _TAG_NAME = re.compile(rf"[A-Za-z][^{BLANK}/>]*")
@@ -53,8 +58,9 @@ _HEAD_ELEMENTS = frozenset(
 _BODY_BEGINS_AFTER = frozenset(("body", "html", "br"))  # end tags; others are ignored
 
 
-def scan_head(page: str) -> Head:
-    """Read the head of the HTML *page*: meta, base and link elements up to where a browser begins the body.
+def scan_head(page: str, encoding: str = "utf-8") -> Head:
+    """Read the head of the HTML *page*, which came in *encoding*: meta, base and link elements up to where a
+    browser begins the body.
 
     HTML Standard 13.2, in the part a head can hold. Comments, scripts, styles, titles and templates hide what
     is in them; so does noscript, as in a browser that runs scripts. Ends with the first text or element that
@@ -77,7 +83,7 @@ def scan_head(page: str) -> Head:
             name == "link" and attributes.get("href") and "canonical" in rel_tokens(attributes.get("rel", ""))
         ):
             canonicals.append(attributes["href"])
-    return Head(tuple(metas), base, tuple(canonicals), refresh)
+    return Head(tuple(metas), base, tuple(canonicals), refresh, encoding)
 
 
 def _head_tags(text: str) -> Iterator[tuple[str, dict[str, str]]]:

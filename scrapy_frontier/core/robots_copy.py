@@ -176,7 +176,7 @@ ALLOW_ALL = Rules()
 
 
 def standing(copy: Copy, now: float, agent: str, url: str = "") -> Standing:
-    """Read a *copy* for one user agent; *url* is that of the file. 22 us for a usual one, 1.4 us a byte at most.
+    """Read a *copy* for one user agent; *url* is that of the file. 22 us for a usual one.
 
     While the file cannot be reached an old one holds (RFC 9309 2.3.1.4). That there was none is no copy: then
     the host waits, 30 days at most.

@@ -7,6 +7,8 @@ http and https only). Every function is linear in the length of the URL.
 from __future__ import annotations
 
 import re
+from codecs import register_error
+from contextlib import suppress
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -45,19 +47,52 @@ _TAB_OR_NEWLINE = str.maketrans("", "", "\t\n\r")
 _AUTHORITY = re.compile(r"[^/\\?#]*")
 
 
-def absolute(reference: str, base: str | None = None) -> str | None:
+def absolute(reference: str, base: str | None = None, encoding: str = "utf-8") -> str | None:
     """Return *reference* as a browser would request it from *base*; None when it is no http(s) URL or is
     refused.
 
-    WHATWG URL Standard, basic URL parser and serialiser, with UTF-8 as the encoding: hosts in lower case
-    and punycode, IPv4 in any notation as dotted decimals, default ports dropped, dot segments removed, what
-    must be escaped escaped. The fragment is kept. *base* must be an http(s) URL itself, or relative
-    references are refused.
+    WHATWG URL Standard, basic URL parser and serialiser: hosts in lower case and punycode, IPv4 in any
+    notation as dotted decimals, default ports dropped, dot segments removed, what must be escaped escaped.
+    The fragment is kept. *base* must be an http(s) URL itself, or relative references are refused. A query is
+    sent in the *encoding* of the page that holds the reference (a codec of Python), all else in UTF-8.
     """
     if "/." not in reference and _PLAIN.fullmatch(reference):
         return reference
+    if encoding != "utf-8" and not reference.isascii():
+        reference = _with_encoded_query(reference, encoding)
     url = _parse(reference, base)
     return None if url is None else str(url)
+
+
+_BEYOND_ASCII = re.compile("[^\\0-\\x7f]+")
+
+
+def _with_encoded_query(reference: str, encoding: str) -> str:
+    """Escape what is not ASCII in the query as octets of *encoding*; UTF-8 stands for UTF-16, UTF-32 and what
+    is no encoding of text (Encoding Standard 4.3)."""
+    if encoding.startswith(("utf-16", "utf-32")):
+        return reference
+    address, hash_sign, fragment = reference.partition("#")
+    path, question_mark, query = address.partition("?")
+    spelling = _spelling(_QUERY)
+    with suppress(LookupError, UnicodeError):
+        query = _BEYOND_ASCII.sub(
+            lambda found: "".join(map(spelling.__getitem__, found[0].encode(encoding, _LACKING))), query
+        )
+    return f"{path}{question_mark}{query}{hash_sign}{fragment}"
+
+
+_LACKING = "scrapy_frontier.query"
+
+
+def _as_references(error: UnicodeError) -> tuple[str, int]:
+    """Write what an encoding lacks as browsers do, as escaped references to the characters."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(f"%26%23{ord(character)}%3B" for character in lacking), error.end
+
+
+register_error(_LACKING, _as_references)
 
 
 def _parse(reference: str, base: str | None) -> _Url | None:

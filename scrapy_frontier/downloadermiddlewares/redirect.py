@@ -22,6 +22,7 @@ from ..core.hostnames import is_private
 from ..core.hosts import host_of
 from ..core.leases import Outcome
 from ..core.lifecycle import Event
+from ..core.pagehead import Head
 from ..core.urls import absolute
 from ..heads import head_of, is_text
 from ..notes import count
@@ -164,15 +165,16 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         """Where *response* goes on to, as an absolute URL; the header counts before the page."""
         header = response.headers.get("Refresh")
         found = parse_refresh(header.decode("latin-1")) if header else None
-        base = response.url
+        head = Head()
         if found is None and isinstance(response, HtmlResponse):
             if self._ignore_tags != ["noscript"] and is_text(response):  # what our own scan cannot do
                 seconds, url = get_meta_refresh(response, ignore_tags=self._ignore_tags)
                 return Refresh(int(seconds or 0), url) if url else None
-            found, base = head_of(response).refresh, head_of(response).base_url(base)
+            head = head_of(response)
+            found = head.refresh
         if found is None or not found.url:
             return None
-        return found._replace(url=absolute(found.url, base) or found.url)
+        return found._replace(url=head.absolute(found.url, response.url) or found.url)
 
     def _discover(self, flight: Flight, found: Refresh, request: Request, response: Response) -> None:
         runtime = runtime_of(self.crawler)

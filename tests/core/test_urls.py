@@ -129,3 +129,29 @@ def test_an_origin_is_that_of_the_url_as_a_browser_reads_it(url: str) -> None:
 )
 def test_hash_bang_becomes_an_escaped_fragment(url: str, expected: str | None) -> None:
     assert escaped_fragment(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("reference", "encoding", "url"),
+    [
+        ("/\u00e9?\u00e9#\u00e9", "cp1252", "/%C3%A9?%E9#%C3%A9"),
+        ("?\u00e9=1&b=\u20ac", "cp1252", "/?%E9=1&b=%80"),
+        ("?\u4e2d\u6587", "gb18030", "/?%D6%D0%CE%C4"),
+        ("?\u65e5\u8868", "shift_jis", "/?%93%FA%95\\"),
+        ("?a\u65e5b", "iso2022_jp", "/?a%1B$BF|%1B(Bb"),
+        ("?\u0416\u00e9 \u0416", "cp1252", "/?%26%231046%3B%E9%20%26%231046%3B"),
+        ("?\u00e9", "utf-16", "/?%C3%A9"),
+        ("?\u00e9", "utf-32-be", "/?%C3%A9"),
+        ("?\u00e9", "hex", "/?%C3%A9"),
+        ("?\u00e9", "nonsense", "/?%C3%A9"),
+        ("?%E9", "cp1252", "/?%E9"),
+        ("/x#?\u00e9", "cp1252", "/x#?%C3%A9"),
+    ],
+)
+def test_a_query_is_sent_in_the_encoding_of_its_page(reference: str, encoding: str, url: str) -> None:
+    assert absolute(reference, "http://h/", encoding) == "http://h" + url
+
+
+def test_a_query_of_characters_that_its_encoding_lacks_costs_no_more_than_its_length() -> None:
+    url = absolute("?" + "\u00e9\u0416" * 5_000, "http://h/", "cp1252")
+    assert url == "http://h/?" + "%E9%26%231046%3B" * 5_000

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider
+from scrapy.linkextractors import LinkExtractor
 from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.lifecycle import State
@@ -313,6 +314,42 @@ class RaisingSpider(RedirectSpider):
     def parse(self, response: Any) -> Any:
         if response.url.endswith("/stub"):
             raise ValueError("no title")
+
+
+class AnchorSpider(Spider):
+    """Follows what LinkExtractor finds."""
+
+    name = "anchors"
+    custom_settings = {"ADDONS": ADDONS}
+
+    def parse(self, response: Any) -> Iterator[Request]:
+        for link in LinkExtractor().extract_links(response):
+            yield Request(link.url)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "target"),
+    [
+        ("iso-8859-1", "/caf\u00e9?q=caf\u00e9&r=%E9"),
+        ("windows-1251", "/?\u0436=\u0436"),
+        ("shift_jis", "/?q=\u65e5\u6708"),
+        ("utf-8", "/\u65e5?q=\u65e5"),
+    ],
+)
+def test_a_refresh_and_a_canonical_lead_where_the_link_leads(
+    web: Web, run: Callable[..., Crawl], pages: Any, encoding: str, target: str
+) -> None:
+    """The query in the encoding of the page: with UTF-8 another page is asked for, or the same one twice."""
+    shown = target.replace("&", "&amp;")
+    heads = refresh(f"0;url={shown}"), f'<link rel="canonical" href="{shown}">'
+    for number, head in enumerate(heads):
+        text = f'<meta charset="{encoding}">{head}<a href="{shown}">.</a>'
+        web.on(f"/{number}", body=text.encode(encoding))
+    run(AnchorSpider, {"FRONTIER_LINKS": "all"}, start_urls=[web.url("/0"), web.url("/1")])
+    assert len(web.paths()) == len(set(web.paths())) == len(pages()) == 3
+    (asked,) = set(web.paths()) - {"/0", "/1"}
+    reasons = {page.reason for page in pages().values()}
+    assert reasons >= {f"led to {web.url(asked)}", f"alias of {web.url(asked)}"}
 
 
 def test_refreshes_are_limited_like_redirects(web: Web, run: Callable[..., Crawl]) -> None:
