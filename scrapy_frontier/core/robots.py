@@ -42,6 +42,13 @@ _OF_A_GROUP = frozenset(("crawl-delay", "request-rate", "visit-time", "content-s
 _WITHOUT_COLON = re.compile(
     "(?i)(" + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)) + r")[ \t]+([^ \t].*)"
 )
+# Prose may begin with the name of a record ("Sitemap of our site"): without a colon a value has to look like one.
+_LIKELY = {
+    "user-agent": re.compile(r"[^ \t]+(?:[ \t]+[^ \t]+)?"),
+    **dict.fromkeys(("allow", "disallow"), re.compile(r"[/*][^ \t]*")),
+    **dict.fromkeys(("crawl-delay", "request-rate", "visit-time"), re.compile(r"[.0-9].*")),
+    "sitemap": re.compile(r"(?i)(?:https?:/)?/[^ \t]*"),
+}
 _EDGE = " \t\x00\x0b\x0c\xa0\ufeff"
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -73,7 +80,9 @@ def _records(text: str) -> Iterator[tuple[str, str, str, int]]:
             match = _WITHOUT_COLON.fullmatch(line)
             if match is None:
                 continue
-            name, value = _NAMES[match[1].lower()], match[2].lstrip(":")
+            name, value = _NAMES[match[1].lower()], match[2]
+            if name not in _LIKELY or _LIKELY[name].fullmatch(value) is None:
+                continue
         yield name, value.strip(_EDGE), line, number
 
 
@@ -89,15 +98,17 @@ def product_token(agent: str) -> str:
     ``-`` and ``_``; digits and other letters are kept, or agent1 would obey the group of agent2.
     """
     match = _COMPATIBLE.match(agent)
-    if match:
-        return match[1].lower()
-    match = _TOKEN.match(agent.strip(_EDGE))
+    return match[1].lower() if match else _leading_token(agent)
+
+
+def _leading_token(value: str) -> str:
+    match = _TOKEN.match(value.strip(_EDGE))
     return match[0].lower() if match else ""
 
 
 def _named(value: str) -> str:
     """Return the token a user-agent line names: ``*`` for everybody."""
-    return "*" if value == "*" or value[:2] in ("* ", "*\t") else product_token(value)
+    return "*" if value == "*" or value[:2] in ("* ", "*\t") else _leading_token(value)
 
 
 class _Group:
@@ -135,7 +146,8 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
     RFC 9309 2.2: every line that can be read counts, whatever surrounds it; all groups that name the token
     are one; groups of ``*`` hold for those that are not named. Linear in the length of *body*; never raises.
     """
-    tokens = {_named(name) for name in ([agent] if isinstance(agent, str) else agent)} - {""}
+    agents = [agent] if isinstance(agent, str) else agent
+    tokens = {name if name == "*" else product_token(name) for name in agents} - {""}
     records = list(_records(decode(body)))
     mine = tokens.intersection(_named(value) for name, value, *_ in records if name == "user-agent") or {"*"}
     group = _Group()
@@ -171,7 +183,7 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
 # --- values -----------------------------------------------------------------------------------------------
 
 _T = TypeVar("_T")
-_DECIMAL = re.compile(r"\d{1,9}(?:\.\d{0,9})?|\.\d{1,9}", re.ASCII)
+_DECIMAL = re.compile(r"(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})(?![\w.])", re.ASCII)
 _RATE = re.compile(r"(\d{1,9})\s*/\s*(\d{1,9})\s*([smhd]?)(?:\s+(\S.*))?", re.ASCII | re.IGNORECASE)
 _HOURS = re.compile(
     r"(\d{1,2})[:.]?(\d\d)\s*[- ]\s*(\d{1,2})[:.]?(\d\d)(?:\s*(?:UTC|GMT|Z))?", re.ASCII | re.IGNORECASE
@@ -185,7 +197,9 @@ def _values(asked: Iterable[tuple[str, str]], wanted: str, read: Callable[[str],
 
 
 def _seconds(text: str) -> float | None:
-    return float(text) if _DECIMAL.fullmatch(text) else None
+    """Read the number that *text* begins with: ``30<BR>`` and ``10 seconds`` are common."""
+    match = _DECIMAL.match(text)
+    return float(match[1]) if match else None
 
 
 def _rate(text: str) -> Rate | None:

@@ -143,6 +143,45 @@ def test_2_2_4_other_records_end_no_group(between: str) -> None:
     assert not allowed(text, agent="stranger")
 
 
+@pytest.mark.parametrize(
+    "prose",
+    [
+        *(
+            "User agent names are listed below",
+            "User-agent lines follow, one a bot",
+            "Disallow everything below",
+        ),
+        *("Allow us a moment", "Disallow / and allow", "Sitemap of our site", "Crawl delay for all bots"),
+        *("Host of this site", "Visit time is money", "Request rate limits apply"),
+    ],
+)
+def test_2_2_4_prose_is_no_record_and_ends_no_group(prose: str) -> None:
+    text = f"User-agent: mybot\n{prose}\nUser-agent: other\n{prose}\nDisallow: /x\n{prose}\nDisallow: /y"
+    rules = parse(text.encode(), "mybot", "https://h/robots.txt")
+    assert [rules.allowed(f"https://h/{page}") for page in "xyz"] == [False, False, True]
+    assert (rules.sitemaps, rules.crawl_delay, rules.request_rate, rules.visit_time) == ((), None, (), ())
+
+
+def test_a_record_without_its_colon_is_read_where_its_value_looks_like_one() -> None:
+    text = (
+        b"user agent mybot\nallow /x/open\ndisallow /x\ncrawl delay 3\nrequest rate 1/5 0600-0800\n"
+        b"visit time 0600-0845\nsitemap https://h/s.xml\nsitemap /t.xml\ndisallow *.pdf"
+    )
+    rules = parse(text, "mybot", "https://h/robots.txt")
+    assert [rules.allowed(f"https://h/{path}") for path in ("x", "x/open", "a.pdf", "y")] == [
+        *(False, True, False, True)
+    ]
+    assert (rules.crawl_delay, len(rules.request_rate), len(rules.visit_time)) == (3.0, 1, 1)
+    assert rules.sitemaps == ("https://h/s.xml", "https://h/t.xml")
+
+
+def test_a_user_agent_line_in_the_disguise_of_browsers_names_mozilla() -> None:
+    text = "User-agent: Mozilla/5.0 (compatible; Butterfly/1.0)\nDisallow: /\n"
+    assert allowed(text, agent="Butterfly/1.0")
+    assert allowed(text, agent="Mozilla/5.0 (compatible; Butterfly/1.0)")
+    assert not allowed(text, agent="Mozilla/5.0")
+
+
 def test_an_empty_disallow_ends_a_run_of_user_agent_lines_and_forbids_nothing() -> None:
     text = "User-agent: mybot\nDisallow:\nUser-agent: *\nDisallow: /\n"
     assert allowed(text)
@@ -223,6 +262,11 @@ def test_of_several_delays_the_largest_holds_and_nonsense_is_none() -> None:
         f"Crawl-delay: {value}\n" for value in ("3", "-9", "1e3", "inf", "nan", "7s", "4.")
     )
     assert parse(text.encode(), "mybot").crawl_delay == 4.0
+
+
+@pytest.mark.parametrize("written", ["30<BR>", "30 seconds", "30, please", "30;", "30.0<br/>", "30 # s"])
+def test_a_delay_is_the_number_that_its_value_begins_with(written: str) -> None:
+    assert parse(f"User-agent: *\nCrawl-delay: {written}\n".encode(), "mybot").crawl_delay == 30.0
 
 
 def test_request_rates_say_how_far_apart_requests_are() -> None:
