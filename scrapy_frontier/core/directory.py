@@ -23,13 +23,28 @@ DATABASE = "leveldb"
 REPAIRING, REPAIRED = f"{DATABASE}.repairing", f"{DATABASE}.repaired"
 
 CRAWL = "a crawl"
+_LOCK = "frontier.lock"
 _NEW = "new"
 _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 
 
 def has_database(directory: Path) -> bool:
-    """Whether *directory* holds one, or a repaired copy that is to take its place."""
-    return (directory / DATABASE).exists() or (directory / REPAIRED).exists()
+    """Whether *directory* holds one, or a repaired copy that is to take its place, or held one that somebody
+    removed: a `Store` says what is the matter."""
+    return any((directory / name).exists() for name in (DATABASE, REPAIRED)) or _held_one(directory)
+
+
+def _held_one(directory: Path) -> bool:
+    try:
+        return _says_made((directory / _LOCK).read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return False
+
+
+def _says_made(lock: str) -> bool:
+    """Whether a database was made, by the text of a lock; one of old has no more than a process id."""
+    lines = lock.splitlines()
+    return bool(lines) and lines[2:] != [_NEW]
 
 
 class Lock:
@@ -47,8 +62,7 @@ class Lock:
         except OSError as error:
             with self._file:
                 raise FrontierLocked(_held(directory, *self._file.read().splitlines()[:2])) from error
-        lines = self._file.read().splitlines()
-        self.had_database = bool(lines) and lines[2:] != [_NEW]
+        self.had_database = _says_made(self._file.read())
         self._write(self.had_database)
 
     def database_made(self) -> None:
@@ -74,7 +88,7 @@ class Lock:
 
 
 def _open(directory: Path) -> IO[str]:
-    path = directory / "frontier.lock"
+    path = directory / _LOCK
     try:
         directory.mkdir(parents=True, exist_ok=True)
         # Not "a", which writes at the end wherever one stands.
