@@ -362,7 +362,8 @@ def fail(crawler: Crawler) -> None:
 
 
 def forget_spider_state(crawler: Crawler) -> None:
-    """Have Scrapy's SpiderState read and write nothing: the JOBDIR it would do so in cannot be used."""
+    """Have Scrapy's SpiderState read and write nothing: the JOBDIR it would do so in cannot be used, or the
+    disk is full, where it would empty its file."""
     for extension in getattr(getattr(crawler, "extensions", None), "middlewares", ()):
         if isinstance(extension, SpiderState):
             extension.jobdir = None

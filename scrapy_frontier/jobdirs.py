@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from .core import keys
-from .core.directory import has_database
-from .core.errors import FrontierUnreadable
+from .core.directory import full_disk, has_database, is_full
+from .core.errors import FrontierUnreadable, FrontierUnwritable
 from .core.store import Store
 
 if TYPE_CHECKING:
@@ -40,13 +40,15 @@ class Home(NamedTuple):
 def claim(jobdir: Path, spider: str) -> Path:
     """The directory of the frontier of *spider* in *jobdir*, from now on; it need not be there.
 
-    Raises `JobdirUnusable`; and what `Store` raises where only a database of an older version says whose
-    it is.
+    Raises `JobdirUnusable`, or `FrontierUnwritable` where the disk is full; and what `Store` raises where only
+    a database of an older version says whose it is.
     """
     first = jobdir / _FIRST
     try:
         owner = _read(first) or _claim(first, spider)
     except OSError as error:
+        if is_full(error):
+            raise FrontierUnwritable(full_disk(first, error.strerror)) from error
         raise JobdirUnusable(
             f"cannot open {first / _OWNER} ({error.strerror}): make the directory writable for this user, or "
             "use another JOBDIR"

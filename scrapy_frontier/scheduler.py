@@ -16,7 +16,7 @@ from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 
 from . import compat
-from .core.errors import FrontierError
+from .core.errors import FrontierError, FrontierUnwritable
 from .core.hosts import FOREVER
 from .core.leases import Lease, Outcome
 from .core.lifecycle import FINISHED, Event
@@ -86,7 +86,7 @@ class FrontierScheduler(BaseScheduler):
         try:
             self._open(spider)
         except FrontierError as error:
-            if isinstance(error, JobdirUnusable):
+            if isinstance(error, JobdirUnusable | FrontierUnwritable):
                 compat.forget_spider_state(self.crawler)
             self._give_up(error)
         except Exception as error:

@@ -251,6 +251,25 @@ class TinyDiskSpider(LinkSpider):
             yield request
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_disk_that_is_full_at_the_start(web: Web, run: Run, tiny_disk: Path, has_begun: bool) -> None:
+    """It is called full, not unreadable, in one line; and nothing in the JOBDIR is lost."""
+    settings = {"JOBDIR": str(tiny_disk / "job"), "FRONTIER_DIR": None}
+    urls = [web.url(f"/{number}") for number in range(3)]
+    if has_begun:
+        assert run(LinkSpider, settings, start_urls=urls[:1]).reason == "finished"
+    state = tiny_disk / "job" / "spider.state"
+    before = state.read_bytes() if has_begun else b""
+    with contextlib.suppress(OSError), open(tiny_disk / "full", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+    assert_closed(run(LinkSpider, settings, start_urls=urls), "frontier_unwritable", "free some space")
+    assert before == (state.read_bytes() if has_begun else b"")
+    (tiny_disk / "full").unlink()
+    assert run(LinkSpider, settings, start_urls=urls).reason == "finished"
+    assert sorted(web.paths()) == ["/0", "/1", "/2"]
+
+
 EVERYTHING = {
     "ADDONS": {"scrapy_frontier.Addon": 500},
     "SCHEDULER": None,
