@@ -29,6 +29,7 @@ _WORDS = frozenset(
         *("indexifembedded", "nositelinkssearchbox"),
     )
 )
+_DENIED = frozenset(("false", "no", "off", "0"))  # what ``noindex: false`` says is that there is none
 _EVERYBODY = ("", "*", "robots")  # "robots" is everybody in a meta, and written in headers for that
 
 
@@ -69,7 +70,8 @@ def robots_directives(
     Google's specification, with the grammar of Bing and others: ``[agent:] rule, rule, ...`` a line, the
     agent holds to the end of its line. What is addressed to nobody, to ``*`` or to ``robots`` holds for all;
     what is addressed to *agent* (a product token or a User-Agent string; None: nobody) is added. ``index``,
-    ``follow`` and ``all`` undo nothing. Known words need no comma between them.
+    ``follow`` and ``all`` undo nothing. Known words need no comma between them, and may have a value
+    (``noindex: true``).
     """
     token = product_token(agent) if agent else ""
     rules = [rule for line in headers for scope, rule in _scoped(line) if scope in (*_EVERYBODY, token)]
@@ -83,12 +85,12 @@ def _scoped(line: str, agents: bool = True) -> Iterator[tuple[str, tuple[str, st
     """Yield (agent in lower case or empty, (name in lower case, value)) of each item of a line."""
     scope = ""
     for item in _items(line):
-        head, colon, rest = item.partition(":")
-        name, value = head.strip().lower(), rest.strip()
-        if colon and agents and name not in _VALUED:
+        if _CLOCK(item):
+            continue
+        name, colon, value = _parted(item)
+        if colon and agents and not _is_rule(name):
             scope = name.partition("/")[0].strip() or ":"  # an empty name addresses nobody
-            head, colon, rest = value.partition(":")
-            name, value = head.strip().lower(), rest.strip()
+            name, colon, value = _parted(value)
         if colon and name:
             yield scope, (name, value)
         elif name:
@@ -97,17 +99,31 @@ def _scoped(line: str, agents: bool = True) -> Iterator[tuple[str, tuple[str, st
                 yield scope, (word, "")
 
 
+def _parted(item: str) -> tuple[str, str, str]:
+    name, colon, value = item.partition(":")
+    return name.strip().lower(), colon, value.strip()
+
+
+def _is_rule(name: str) -> bool:
+    """Whether *name* is no agent, whatever stands behind its colon: ``noindex: true`` is a rule."""
+    return name in _WORDS or name in _VALUED or name.startswith("max-")
+
+
+# The first colon of an item is that of a time of day: what is left of a date that a comma cut in two.
+_CLOCK = re.compile(r"[^:]*(?<!\w)\d{1,2}:\d\d(?!\w)", re.ASCII).match
 _AGENT_WITH_DIGITS = re.compile(r"\s*\d+[A-Za-z_][\w-]*\s*:", re.ASCII)
+_MONTH = re.compile(r"(?i)\s*(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? +\d")
 
 
 def _items(line: str) -> Iterator[str]:
-    """Split at commas, except those inside a date: a piece that begins with a digit goes on with the date
-    before it.
+    """Split at commas, except those inside a date: a piece that begins with a digit or a month and its day
+    goes on with the date before it.
     """
     pieces: list[str] = []
     dated = False
     for piece in line.split(","):
-        if dated and piece.strip()[:1].isdigit() and not _AGENT_WITH_DIGITS.match(piece):
+        goes_on = piece.strip()[:1].isdigit() or _MONTH.match(piece)
+        if dated and goes_on and not _AGENT_WITH_DIGITS.match(piece):
             pieces.append(piece)
             continue
         yield ",".join(pieces)
@@ -118,8 +134,9 @@ def _items(line: str) -> Iterator[str]:
 
 def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:
     names: set[str] = set()
-    for name, _ in rules:
-        names.update(("noindex", "nofollow") if name == "none" else (name,))
+    for name, value in rules:
+        if value.lower() not in _DENIED:
+            names.update(("noindex", "nofollow") if name == "none" else (name,))
     dates = [
         date
         for name, value in rules
@@ -130,7 +147,7 @@ def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:
     ]
     until = min(dates, default=None)
     return RobotsDirectives(
-        names=frozenset(names - _VALUED),
+        names=frozenset(name for name in names if name in _WORDS or not _is_rule(name)),
         unavailable_after=until,
         max_snippet=_least(rules, "max-snippet"),
         max_video_preview=_least(rules, "max-video-preview"),

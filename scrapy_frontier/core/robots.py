@@ -42,7 +42,8 @@ _OF_A_GROUP = frozenset(("crawl-delay", "request-rate", "visit-time", "content-s
 _WITHOUT_COLON = re.compile(
     "(?i)(" + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)) + r")[ \t]+([^ \t].*)"
 )
-# Prose may begin with the name of a record ("Sitemap of our site"): without a colon a value has to look like one.
+# Prose may begin with the name of a record, too ("Sitemap of our site"): what stands there has to look like a
+# value.
 _LIKELY = {
     "user-agent": re.compile(r"[^ \t]+(?:[ \t]+[^ \t]+)?"),
     **dict.fromkeys(("allow", "disallow"), re.compile(r"[/*][^ \t]*")),

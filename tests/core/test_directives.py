@@ -57,6 +57,28 @@ def test_a_list_without_commas_is_still_a_list(written: str) -> None:
     assert said("noindex this page, nosnippet") == {"noindex this page", "nosnippet"}
 
 
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("noindex: true, nofollow", {"noindex", "nofollow"}),
+        ("NoIndex : 1", {"noindex"}),
+        ("noindex: false, nofollow", {"nofollow"}),
+        ("none: yes, noarchive", {"noindex", "nofollow", "noarchive"}),
+        ("max-audio-preview: 10, noindex", {"noindex"}),
+        ("max-snippet:, noindex", {"noindex"}),
+        ("mybot: noindex: true, nofollow", {"noindex", "nofollow"}),
+        ("otherbot: noindex: true, nofollow", set()),
+        ("otherbot: max-audio-preview: 10, nofollow", set()),
+        ("unavailable_after: Friday, January 1, 2027 10:00:00 GMT, noindex", {"noindex"}),
+        ("unavailable_after: Fri, 1 Jan, 2027 10:00:00, noindex", {"noindex"}),
+        ("noarchive, 01 Jan 2027 10:00:00 GMT, noindex", {"noarchive", "noindex"}),
+        ("otherbot: unavailable_after: Friday, January 1, 2027 10:00, noindex", set()),
+    ],
+)
+def test_a_rule_with_a_value_is_no_agent_and_takes_nothing_with_it(line: str, names: set[str]) -> None:
+    assert said(line) == names
+
+
 def test_lines_are_not_joined() -> None:
     assert said("otherbot: noarchive", "noindex") == {"noindex"}
     assert said("otherbot: noarchive, noindex") == set()
