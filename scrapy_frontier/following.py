@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
+
 from .core.leases import Outcome
 from .core.lifecycle import Event
-from .requests import MOVED, POSTPONED, POSTPONED_FOR, START
+from .requests import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
 
 if TYPE_CHECKING:
     from scrapy import Request
+    from scrapy.crawler import Crawler
 
     from .flights import Flight
 
@@ -65,6 +68,25 @@ def redirected(child: Request, target: int | None) -> Outcome:
     return Outcome(Event.REDIRECTED, reason=f"led to {child.url[:200]}", target=target)
 
 
-def redirected_to_itself(payload: bytes | None) -> Outcome:
-    """The page led to the same page once more: with a cookie, say."""
+def redirected_to_itself(payload: bytes | None, is_changed: bool) -> Outcome:
+    """The page led to the same page once more; *is_changed*: it may answer something else now."""
+    if not is_changed:
+        return Outcome(Event.FAILED, reason="redirected to itself, where nothing had changed")
     return Outcome(Event.RETRIED, reason="redirected to itself", payload=payload)
+
+
+def may_answer_otherwise(crawler: Crawler, request: Request, child: Request) -> bool:
+    """Whether *child*, which asks for the page of *request* again, may get another answer.
+
+    It has other cookies, the site asked to come back later, or the spider insists (``dont_filter``).
+    """
+    if child.dont_filter or NOT_BEFORE in child.meta:
+        return True
+    cookies = crawler.get_downloader_middleware(CookiesMiddleware)
+    if cookies is None or request.meta.get("dont_merge_cookies"):
+        return False
+    then = request.headers.getlist("Cookie")
+    now = child.copy()
+    now.headers.pop("Cookie", None)
+    cookies.jars[child.meta.get("cookiejar")].add_cookie_header(now)
+    return now.headers.getlist("Cookie") != then

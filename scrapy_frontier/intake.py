@@ -67,6 +67,7 @@ class Intake:
     def __init__(
         self, crawler: Crawler, runtime: Runtime, codec: Codec, flights: Flights, notes: Notes
     ) -> None:
+        self._crawler = crawler
         self._runtime = runtime
         self.codec = codec
         self._flights = flights
@@ -513,5 +514,6 @@ class Intake:
             flight.child_outcome = following.redirected(child, known)
             return False
         payload, stored = self._payload(child)
-        flight.child_outcome = following.redirected_to_itself(payload if stored else None)
+        is_changed = following.may_answer_otherwise(self._crawler, flight.request, child)
+        flight.child_outcome = following.redirected_to_itself(payload if stored else None, is_changed)
         return True
