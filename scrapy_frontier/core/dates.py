@@ -94,24 +94,27 @@ def http_date(text: str, now: float) -> float | None:
     """Return the POSIX seconds of an HTTP-date in one of its three forms, and nothing else (RFC 9110
     5.6.7).
 
-    The day of the week must be one but need not be right. A two-digit year more than 50 years ahead of
-    *now* is past.
+    The day of the week must be one but need not be right. A moment with a two-digit year more than 50 years
+    ahead of *now* is past.
     """
     for form in _HTTP_DATES:
         match = form.fullmatch(text.strip(" \t"))
         if match is not None:
-            year = _full_year(match["year"], now)
-            clock = int(match["hour"]), int(match["minute"]), int(match["second"])
-            return _posix(year, _MONTHS[match["month"]], int(match["day"]), *clock)
+            names = ("day", "hour", "minute", "second")
+            day, *clock = (int(match[name]) for name in names)
+            month = _MONTHS[match["month"]]
+            return _posix(_full_year(match["year"], (month, day, *clock), now), month, day, *clock)
     return None
 
 
-def _full_year(digits: str, now: float) -> int:
+def _full_year(digits: str, rest: tuple[int, ...], now: float) -> int:
+    """Return the year that *digits* stand for in a moment whose month, day, hour, minute and second are
+    *rest*."""
     if len(digits) == 4:
         return int(digits)
-    this_year = datetime.fromtimestamp(now, timezone.utc).year
+    this_year, *this_rest = datetime.fromtimestamp(now, timezone.utc).timetuple()[:6]
     year = this_year - this_year % 100 + int(digits)
-    return year - 100 if year > this_year + 50 else year
+    return year - 100 if (year, *rest) > (this_year + 50, *this_rest) else year
 
 
 # --- the calendar -----------------------------------------------------------------------------------------
@@ -123,6 +126,8 @@ def _posix(year: int, month: int, day: int, hour: int, minute: int, second: int)
     """Return the POSIX seconds of a moment in UTC, None when the calendar has no such; second 60 is a leap
     second.
     """
+    if second > 60:
+        return None
     try:
         return (datetime(year, month, day, hour, minute, min(second, 59)) - _EPOCH) / timedelta(seconds=1) + (
             second == 60

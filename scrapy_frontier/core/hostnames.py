@@ -23,7 +23,7 @@ def host_name(text: str) -> str | None:
     if text.startswith("["):
         return _ipv6(text[1:-1]) if text.endswith("]") else None
     if "%" in text:
-        text = unquote_to_bytes(text).decode("utf-8", "replace")
+        text = unquote_to_bytes(text.encode("utf-8", "replace")).decode("utf-8", "replace")
     name = text.lower() if text.isascii() else _punycode(text)
     if not name or _FORBIDDEN_IN_HOST.search(name):
         return None

@@ -190,6 +190,7 @@ _SPELLED = {f"%{one}{two}": _SPELLING[int(one + two, 16)] for one in _HEX for tw
 # What stands for itself, and of the rest "/", "?" and "%", is the same in the normal form.
 _OCTETS = {octet: text for octet, text in enumerate(_SPELLING) if text != chr(octet) and octet not in b"/?%"}
 _ODD = re.compile(r"[^A-Za-z0-9\-._~:@!'(),;+=&\[\]/?%]")
+_HALF_A_CHARACTER = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # the others are octets, see `robots.decode`
 _DELIMITER = re.compile(r"%(?:2F|3F)")
 
 
@@ -198,7 +199,8 @@ def _normal(path: str) -> str:
         path = _ESCAPE.sub(lambda match: _SPELLED[match[0]], path)
     if _ODD.search(path) is None:
         return path
-    return path.encode("utf-8", "surrogateescape").decode("latin-1").translate(_OCTETS)
+    octets = _HALF_A_CHARACTER.sub("\ufffd", path).encode("utf-8", "surrogateescape")
+    return octets.decode("latin-1").translate(_OCTETS)
 
 
 def _with_open_query(path: str) -> str:

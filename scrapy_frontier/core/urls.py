@@ -272,7 +272,7 @@ def escaped_fragment(url: str) -> str | None:
         return None
     escaped = "".join(
         f"%{octet:02X}" if octet <= 0x20 or octet >= 0x7F or octet in b"#%&+" else chr(octet)
-        for octet in state.encode()
+        for octet in state.encode("utf-8", "replace")
     )
     joint = "&" if "?" in address else "?"
     return f"{address}{joint}_escaped_fragment_={escaped}"

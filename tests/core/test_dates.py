@@ -81,5 +81,46 @@ def test_a_two_digit_year_is_never_more_than_fifty_years_ahead() -> None:
     assert http_date("Sunday, 14-Nov-74 00:00:00 GMT", NOW) == timestamp("1974-11-14")
 
 
+def test_fifty_years_are_counted_from_the_moment_and_not_from_the_year() -> None:
+    """NOW is 2023-11-14T22:13:20Z."""
+    assert http_date("Tuesday, 14-Nov-73 22:13:20 GMT", NOW) == timestamp("2073-11-14T22:13:20Z")
+    assert http_date("Tuesday, 14-Nov-73 22:13:21 GMT", NOW) == timestamp("1973-11-14T22:13:21Z")
+    assert http_date("Sunday, 31-Dec-73 00:00:00 GMT", NOW) == timestamp("1973-12-31")
+    assert http_date("Thursday, 29-Feb-24 00:00:00 GMT", timestamp("2024-02-29") or 0) == timestamp(
+        "2024-02-29"
+    )
+
+
+@pytest.mark.parametrize("second", [61, 75, 99])
+def test_a_minute_has_no_more_seconds_than_a_leap_second_makes(second: int) -> None:
+    for form in (
+        "Sun, 06 Nov 1994 08:49:{} GMT",
+        "Sunday, 06-Nov-94 08:49:{} GMT",
+        "Sun Nov  6 08:49:{} 1994",
+    ):
+        assert http_date(form.format(second), NOW) is None
+        assert http_date(form.format(59), NOW) == timestamp("1994-11-06T08:49:59Z")
+    assert timestamp(f"1994-11-06T08:49:{second}Z") is None
+    assert timestamp(f"Sun, 06 Nov 1994 08:49:{second} GMT") is None
+
+
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.text(st.sampled_from("0123456789:-+/,. TZGMJanFebPMpm\ud800"), max_size=40),
+        st.lists(
+            st.sampled_from(
+                ["Mon", ",", " ", "31", "Feb", "2024", "99", "24:00:60", "+9999", "-0", "PM", "GMT", ":"]
+            ),
+            max_size=8,
+        ).map("".join),
+    ),
+    st.floats(0, 4e9),
+)
+def test_no_text_breaks_the_readers(text: str, now: float) -> None:
+    assert isinstance(timestamp(text), float | None)
+    assert isinstance(http_date(text, now), float | None)
+
+
 def test_a_leap_second_is_a_second() -> None:
     assert http_date("Sat, 31 Dec 2016 23:59:60 GMT", NOW) == timestamp("2017-01-01")

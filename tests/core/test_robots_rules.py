@@ -148,6 +148,13 @@ def test_what_it_costs_to_ask_is_not_told_too_low(name: str) -> None:
     assert rules.cost("http://h/" + "a" * 2_000) > 100 * usual.cost("http://h/" + "a" * 2_000)
 
 
+@given(st.text(st.sampled_from("ab/?%E9*$\ud800\udc7f\udce9\udfff"), max_size=10), st.booleans())
+def test_half_a_character_breaks_no_rule_and_no_url(text: str, in_rule: bool) -> None:
+    body = f"User-agent: *\nDisallow: /{text if in_rule else ''}\n".encode(errors="surrogatepass")
+    rules = parse(body, "mybot")
+    assert rules.allowed(f"http://h/{text}") is rules.allowed(f"/{text}")
+
+
 def slow_match(pattern: str, path: str) -> bool:
     """The definition, octet by octet: *places* are all positions a prefix of the pattern can end at."""
     anchored = pattern.endswith("$")

@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core import urls
+from scrapy_frontier.core.hostnames import host_name
 from scrapy_frontier.core.urls import absolute, escaped_fragment, origin
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "url_normalize.json"
@@ -155,3 +156,24 @@ def test_a_query_is_sent_in_the_encoding_of_its_page(reference: str, encoding: s
 def test_a_query_of_characters_that_its_encoding_lacks_costs_no_more_than_its_length() -> None:
     url = absolute("?" + "\u00e9\u0416" * 5_000, "http://h/", "cp1252")
     assert url == "http://h/?" + "%E9%26%231046%3B" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("reference", "url"), [("g:h", None), ("//g", "http://g/"), ("http:g", "http://a/b/c/g")]
+)
+def test_examples_of_rfc_3986_that_browsers_read_otherwise(reference: str, url: str | None) -> None:
+    """5.4.1 and 5.4.2; the others come out as they stand there."""
+    assert absolute(reference, "http://a/b/c/d;p?q") == url
+
+
+HALVES = st.text(st.sampled_from("ab\u00e9%C3/?#:@[].!\ud800\udbff\udc00\udce9\udfff"), max_size=12)
+
+
+@given(HALVES)
+def test_half_a_character_breaks_nothing(text: str) -> None:
+    """Whoever decodes with surrogateescape, or reads JSON, may have one."""
+    for url in (f"http://{text}", f"http://h/{text}", f"http://h/#!{text}", text):
+        for made in (absolute(url), absolute(text, "http://h/", "cp1252"), origin(url)):
+            assert made is None or made.isascii()
+        escaped_fragment(url)
+    assert (host_name(text) or "").isascii()
