@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .steering import FingerprintOf
     from .store import Store
 
-    _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded
+    _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded, answered
 
 _AT_A_TIME = 1000  # rows in one batch
 CONTENT_BYTES = 4
@@ -386,25 +386,25 @@ class Check:
             expected = self._expected(name)
             if any(expected):
                 self._host_rows += 1
-                yield self._found("missing host row", name, differences((0,) * 5, expected))
+                yield self._found("missing host row", name, differences((0,) * 6, expected))
                 was_visited = expected[1] or expected[2]
                 self._write_host(name, expected, HostRow(visited=self._now if was_visited else 0.0))
 
     def _expected(self, name: str) -> _Counted:
-        return tuple(self._tally.hosts.pop(name, (0,) * 5))
+        return tuple(self._tally.hosts.pop(name, (0,) * 6))
 
     def _is_explained(self, counted: _Counted, expected: _Counted) -> bool:
         """Whether a host has more failed pages because the crawl has set some aside: theirs is not known."""
         more = counted[2] - expected[2]
-        same = all(counted[each] == expected[each] for each in (0, 1, 3, 4))
+        same = all(counted[each] == expected[each] for each in (0, 1, 3, 4, 5))
         if same and 0 < more <= self._set_aside:
             self._set_aside -= more
             return True
         return False
 
     def _write_host(self, name: str, expected: _Counted, row: HostRow) -> None:
-        queued, done, failed, deferred, excluded = expected
-        row = HostRow(queued, done, failed, row.visited, deferred, excluded, row.response_time)
+        queued, done, failed, deferred, excluded, answered = expected
+        row = HostRow(queued, done, failed, row.visited, deferred, excluded, row.response_time, answered)
         self._put(keys.host_key(name), records.encode_host(row))
 
     def _counts(self) -> Iterator[Finding]:
@@ -442,7 +442,7 @@ def _decode_body(value: bytes) -> None:
 
 
 def _counted(row: HostRow) -> _Counted:
-    return row.queued, row.done, row.failed, row.deferred, row.excluded
+    return row.queued, row.done, row.failed, row.deferred, row.excluded, row.answered
 
 
 def _index_values(page_id: int) -> tuple[bytes, bytes]:

@@ -361,9 +361,9 @@ class Importer:
         self._graph.finish()
         hosts = self._tally.hosts
         for name in {**hosts, **self._visited}:
-            queued, done, failed, deferred, excluded = hosts.get(name, (0,) * 5)
+            queued, done, failed, deferred, excluded, answered = hosts.get(name, (0,) * 6)
             visited, response_time = self._visited.get(name, (0.0, 0.0))
-            row = HostRow(queued, done, failed, visited, deferred, excluded, response_time)
+            row = HostRow(queued, done, failed, visited, deferred, excluded, response_time, answered)
             self._put(keys.host_key(name), records.encode_host(row))
         self._counts.states[:] = self._tally.states
         self._counts.hosts = len({**hosts, **self._visited})

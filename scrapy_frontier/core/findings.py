@@ -71,7 +71,7 @@ def salvage(stored: bytes, host: str, now: float) -> Page:
 
 def differences(counted: tuple[int, ...], expected: tuple[int, ...]) -> str:
     """What a host row says of its pages where that is not so."""
-    names = ("queued", "done", "failed", "deferred", "excluded")
+    names = ("queued", "done", "failed", "deferred", "excluded", "answered")
     return "; ".join(
         f"{name} {was}, in truth {is_now}"
         for name, was, is_now in zip(names, counted, expected, strict=True)

@@ -103,12 +103,13 @@ class Host:
     ``waited`` are the ranks, by page id, of pages that were handed out before and are queued again, their
     backoff over, the oldest first: every `WAITED_TURN` of its ``turns`` goes to one of these, however good
     what else it has to offer.
-    ``deferred`` counts pages that wait for room in a budget, ``excluded`` those of the done ones that were
-    never fetched; ``tally`` is the count of its registered domain, where a budget holds for that, and
-    ``tallied`` what this host has added to it.
+    ``deferred`` counts pages that wait for room in a budget, ``excluded`` those of the done ones that must
+    not be fetched, ``answered`` those of them that were before anybody knew; ``tally`` is the count of its
+    registered domain, where a budget holds for that, and ``tallied`` what this host has added to it.
     """
 
     __slots__ = (
+        "answered",
         "asked",
         "concurrency",
         "cooldown",
@@ -156,6 +157,7 @@ class Host:
         self.asked: Mapping[str, float] = by_settings(self.delay)
         self.held_until = 0.0
         self.response_time = row.response_time
+        self.answered = row.answered
         self.cooldown: Cooldown | None = None
         self.is_doubted = False
         self.suspects: set[int] | frozenset[int] = _NO_PAGES
@@ -195,12 +197,13 @@ class Host:
             self.deferred,
             self.excluded,
             self.response_time,
+            self.answered,
         )
 
     @property
     def fetched(self) -> int:
         """Pages that count against a budget of pages."""
-        return self.done + self.failed - self.excluded
+        return self.done + self.failed - self.excluded + self.answered
 
     @property
     def is_asked(self) -> bool:

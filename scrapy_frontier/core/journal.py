@@ -159,8 +159,10 @@ class Journal:
             host.failed += change
         else:
             host.done += change
-            if state is State.EXCLUDED and not status:
+            if state is State.EXCLUDED:
                 host.excluded += change
+                if status:
+                    host.answered += change
         self._touched.add(host)
         self.is_open = True
 
@@ -209,6 +211,7 @@ class Journal:
                 host.deferred,
                 host.excluded,
                 host.response_time,
+                host.answered,
             )
             put(keys.HOST + host.prefix[1:-1], row)
         put(keys.COUNTS, records.encode_counts(self.counts))

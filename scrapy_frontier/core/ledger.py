@@ -68,7 +68,7 @@ _COLUMNS = {State.QUEUED: 0, State.FAILED: 2, State.GONE: 2}  # all others are d
 
 
 class Tally:
-    """Pages counted anew: per state, and per host as [queued, done, failed, deferred, excluded]."""
+    """Pages counted anew: per state, and per host as [queued, done, failed, deferred, excluded, answered]."""
 
     def __init__(self) -> None:
         self.states = [0] * len(State)
@@ -79,11 +79,13 @@ class Tally:
         self.states[state] += change
         if state is State.SEEN:
             return
-        of_host = self.hosts.setdefault(host, [0] * 5)
+        of_host = self.hosts.setdefault(host, [0] * 6)
         of_host[_COLUMNS.get(state, 1)] += change
-        if state is State.EXCLUDED and not status:
+        if state is State.EXCLUDED:
             of_host[4] += change
+            if status:
+                of_host[5] += change
 
     def count_deferred(self, host: str, change: int = 1) -> None:
         """Besides, for a page that waits for a budget."""
-        self.hosts.setdefault(host, [0] * 5)[3] += change
+        self.hosts.setdefault(host, [0] * 6)[3] += change

@@ -129,15 +129,16 @@ def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
     return data[offset:end].decode(), end
 
 
-_HOST = struct.Struct(">IIIdIIf")
+_HOST = struct.Struct(">IIIdIIfI")
+_HOST_BEFORE = struct.Struct(">IIIdIIf")  # without the last number, which is 0
 _LAST_SECOND = 1e12  # what is later is no time
 pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
 
 
 class HostRow(NamedTuple):
     """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
-    wait for room in a budget, how many of those done are excluded ones (never fetched), and its smoothed
-    response time (s, single precision; 0: not measured)."""
+    wait for room in a budget, how many of those done are excluded ones, its smoothed response time (s, single
+    precision; 0: not measured), and how many of those excluded were answered all the same: refused then."""
 
     queued: int = 0
     done: int = 0
@@ -146,11 +147,12 @@ class HostRow(NamedTuple):
     deferred: int = 0
     excluded: int = 0
     response_time: float = 0.0
+    answered: int = 0
 
     @property
     def fetched(self) -> int:
         """Pages that count against a budget of pages."""
-        return self.done + self.failed - self.excluded
+        return self.done + self.failed - self.excluded + self.answered
 
 
 def encode_host(row: HostRow) -> bytes:
@@ -160,7 +162,8 @@ def encode_host(row: HostRow) -> bytes:
 def decode_host(data: bytes) -> HostRow:
     """Raises `UnreadableRecord` on bytes that are no host row."""
     try:
-        row = HostRow(*_HOST.unpack_from(data))
+        layout = _HOST if len(data) >= _HOST.size else _HOST_BEFORE
+        row = HostRow(*layout.unpack_from(data))
     except struct.error as error:
         raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error
     if not -_LAST_SECOND < row.visited < _LAST_SECOND:  # nor NaN

@@ -206,5 +206,5 @@ class Steering:
         else:
             self._journal.count_ended(host, state, -1, status)
         states[state] = max(states[state], 0)
-        for name in ("queued", "done", "failed", "deferred", "excluded"):
+        for name in ("queued", "done", "failed", "deferred", "excluded", "answered"):
             setattr(host, name, max(getattr(host, name), 0))

@@ -153,6 +153,8 @@ def test_a_page_that_is_refused_once_it_was_fetched_costs_as_any_other(tmp_path:
     assert lease is not None
     frontier.release(lease.id, EXCLUDED._replace(status=302), NOW)
     assert drain(frontier) == [1]
+    row = records.decode_host(frontier._store.get(keys.host_key("a.example")) or b"")
+    assert (row.excluded, row.fetched) == (1, 2)
     frontier.close()
     frontier = start(tmp_path, host_pages=2)
     assert drain(frontier) == []

@@ -85,10 +85,11 @@ def test_golden_bytes_of_pages(page: Page, golden: str) -> None:
 
 
 def test_golden_bytes_of_hosts() -> None:
-    row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 1, 0.5)
-    golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000001 3f000000"
+    row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 2, 0.5, 1)
+    golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000002 3f000000 00000001"
     assert records.encode_host(row).hex() == golden.replace(" ", "")
     assert records.decode_host(bytes.fromhex(golden)) == row
+    assert records.decode_host(bytes.fromhex(golden)[:-4]) == row._replace(answered=0), "as it was before"
 
 
 def test_golden_bytes_of_counts() -> None:
@@ -152,7 +153,7 @@ def test_a_reason_with_half_a_character_is_kept_without_it() -> None:
     assert records.decode_page(records.encode_page(page)).reason == "bad ? byte"
 
 
-@given(st.builds(HostRow, U32, U32, U32, st.floats(-1e11, 1e11), U32, U32, st.floats(0, 1e6, width=32)))
+@given(st.builds(HostRow, U32, U32, U32, st.floats(-1e11, 1e11), U32, U32, st.floats(0, 1e6, width=32), U32))
 def test_a_host_row_comes_back_whole(row: HostRow) -> None:
     assert records.decode_host(records.encode_host(row)) == row
 
