@@ -40,8 +40,8 @@ class Home(NamedTuple):
 def claim(jobdir: Path, spider: str) -> Path:
     """The directory of the frontier of *spider* in *jobdir*, from now on; it need not be there.
 
-    Raises `JobdirUnusable`, or `FrontierUnwritable` where the disk is full; and what `Store` raises where only
-    a database of an older version says whose it is.
+    Raises `JobdirUnusable`, or `FrontierUnwritable` where the disk is full; and what `Store` raises where
+    only a database of an older version says whose it is.
     """
     first = jobdir / _FIRST
     try:
