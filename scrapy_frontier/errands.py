@@ -38,8 +38,8 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 
 class Answer(NamedTuple):
-    """The last answer: *status* None where there was none, then *error* says why. *host* is the unit of
-    politeness that it came from."""
+    """The last answer: *status* None where there was none, then *error* says why, and *failure* is what was
+    raised if that is the fault of the site itself. *host* is the unit of politeness that it came from."""
 
     status: int | None
     body: bytes = b""
@@ -50,6 +50,7 @@ class Answer(NamedTuple):
     modified: str = ""
     error: str = ""
     host: str = ""
+    failure: Exception | None = None
 
 
 class RobotsFetcher:
@@ -85,7 +86,7 @@ class RobotsFetcher:
         The place of the first request is taken already (`wait`); each further one waits for its own host.
         From a public host none leads into a private network: `PrivateNetworkMiddleware` sees to it.
         """
-        error, from_public, headers = "", False, _conditions(before)
+        error, from_public, headers, failure = "", False, _conditions(before), None
         try:
             for hop in range(MAX_REDIRECTS + 1):
                 response = await self._download(url, host, from_public, headers)
@@ -105,11 +106,12 @@ class RobotsFetcher:
                     await self.sleep(min(wait, LONGEST_WAIT))
                 if self._is_closed:
                     break
-        except Exception as failure:
-            error = f"{type(failure).__name__}: {failure}".rstrip(": ")
-            if self._crawler.stats is not None and not isinstance(failure, IgnoreRequest):
-                self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(failure)}")
-        return Answer(None, error=error)
+        except Exception as met:
+            error = f"{type(met).__name__}: {met}".rstrip(": ")
+            if self._crawler.stats is not None and not isinstance(met, IgnoreRequest):
+                self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(met)}")
+            failure = None if isinstance(met, IgnoreRequest) or hop else met
+        return Answer(None, error=error, failure=failure)
 
     def _rests(self, host: str) -> bool:
         return self.frontier is not None and self.frontier.rests(host, self.clock())

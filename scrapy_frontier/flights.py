@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.spidermiddlewares.httperror import HttpError
 
 from . import compat
 from .core.leases import Lease, Outcome
@@ -251,6 +252,8 @@ def verdict(flight: Flight, is_closing: bool = False) -> Outcome:
 def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:
     if isinstance(error, Consumed):
         return error.outcome
+    if isinstance(error, HttpError):  # of a host that was given up
+        return Outcome(Event.FAILED, error.response.status, f"HTTP {error.response.status}")
     if isinstance(error, IgnoreRequest):
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
         return Outcome(Event.EXCLUDED, status, reason[:_LONGEST_REASON])

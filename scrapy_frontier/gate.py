@@ -65,6 +65,7 @@ class Site(NamedTuple):
     parser: RobotParser | None  # of the user's choice; it then says what is allowed
     agent: str
     size: int  # bytes of the file
+    failure: Exception | None = None  # with which it could not be fetched in this run
 
     def allows(self, url: str) -> bool:
         if self.parser is not None:
@@ -78,6 +79,13 @@ class Site(NamedTuple):
     def why(self, url: str) -> str:
         """What forbids *url*, for people."""
         return "says ROBOTSTXT_PARSER" if self.parser is not None else self.standing.rules.where(url)
+
+
+def trouble_with(site: Site, authority: str) -> Trouble:
+    """Why the pages of a site wait."""
+    what = "cannot be read" if site.copy.failures else "asks for other hours"
+    reason = f"robots.txt of {authority} {what}"
+    return Trouble(reason, attempts=site.copy.failures, origin=authority, failure=site.failure)
 
 
 class _Shelf(OrderedDict[_Key, _Value]):
@@ -109,6 +117,7 @@ class _Asking:
     def __init__(self, host: str, request: Request) -> None:
         self.host = host
         self.request = request
+        self.failure: Exception | None = None
         self.is_meant = False
         self.held: set[str] = set()
         self.waiting: list[Deferred[None]] = []
@@ -189,7 +198,7 @@ class Gate:
         until = site.standing.held_until(now)
         if until > now and not lease.page.host:
             frontier.put_back(lease.id, now)
-            frontier.hold(host, now, until)
+            frontier.hold(host, now, until, trouble_with(site, authority))
             return False
         delay = site.standing.delay(now, self._settings.crawl_delay_max)
         if frontier.site_delay(host, delay, now, authority):
@@ -208,9 +217,9 @@ class Gate:
 
     # -- for the middleware, and for whoever wants to know -----------------------------------------------
 
-    def is_page(self, request: Request) -> bool:
-        """Whether the frontier handed *request* out, and takes it back."""
-        return self._runtime is not None and self._runtime.lease_of(request) is not None
+    def lease_of(self, request: Request) -> Lease | None:
+        """The lease of a request that the frontier handed out, and takes back."""
+        return self._runtime.lease_of(request) if self._runtime is not None else None
 
     async def learn(self, authority: str, request: Request) -> Site | None:
         """What holds for *authority*, fetched if need be; None when the crawl ends first.
@@ -260,9 +269,11 @@ class Gate:
     def _read(self, copy: Copy, authority: str, agent: str) -> Standing:
         return standing(copy, self.clock(), agent, f"{authority}/robots.txt")
 
-    def _remember(self, key: tuple[str, str], found: Standing, copy: Copy) -> Site:
+    def _remember(
+        self, key: tuple[str, str], found: Standing, copy: Copy, failure: Exception | None = None
+    ) -> Site:
         parser = self._parser_of(copy.body) if copy.body else None
-        site = Site(found, copy._replace(body=b""), parser, key[1], len(copy.body))
+        site = Site(found, copy._replace(body=b""), parser, key[1], len(copy.body), failure)
         self._sites.keep(key, site)
         if self._runtime is not None and not copy.failures:
             self._runtime.sitemaps_listed(key[0], found.rules.sitemaps)
@@ -367,7 +378,7 @@ class Gate:
                 found = await compat.in_thread(self._read, copy, authority, agent)
             else:
                 found = self._read(copy, authority, agent)
-            self._remember((authority, agent), found, copy)
+            self._remember((authority, agent), found, copy, asking.failure)
         except Exception as error:
             if not isinstance(error, FrontierUnwritable):  # which the scheduler meets too, and says
                 count(self._crawler, "frontier/errors")
@@ -385,7 +396,10 @@ class Gate:
         copy = learnt(before, answer.status, self.clock(), *answer[1:7])
         if self._is_closed:
             return copy
+        if self._runtime is not None and not answer.retry_after:
+            copy = self._runtime.frontier.hastened(copy, self.clock())
         self._keep(authority, copy)
+        asking.failure = answer.failure
         if copy.failures:
             self._cool(copy, answer)
             count(self._crawler, "frontier/robots/unreachable")

@@ -80,6 +80,14 @@ class Unreadable(ValueError):
     """A record that cannot be turned into a request of this spider."""
 
 
+def use_up_retries(request: Request, retry_times: int) -> None:
+    """Have Scrapy's retry middleware take *request* for the last one of its page, so that the next trouble
+    reaches the errback."""
+    most = request.meta.get("max_retry_times")
+    made = request.meta.get("retry_times", 0)
+    request.meta["retry_times"] = max(made, retry_times if most is None else most)
+
+
 def item_field(item: Any, name: str) -> Any:
     """The value of a field of an item of any kind; None where it has none."""
     if isinstance(item, dict):

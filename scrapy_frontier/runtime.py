@@ -163,6 +163,7 @@ class Runtime:
                 traps=settings.traps,
                 limits=settings.limits,
                 domain_of=registered_domain,
+                haste=settings.haste if self.is_temporary else None,
             )
         except BaseException:
             self._remove_temporary()

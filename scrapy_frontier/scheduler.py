@@ -25,7 +25,7 @@ from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
 from .jobdirs import JobdirUnusable
 from .notes import Notes, inventory
-from .requests import AUTO_SLOT, SLOT, Codec, Unreadable
+from .requests import AUTO_SLOT, SLOT, Codec, Unreadable, use_up_retries
 from .runtime import Runtime
 from .settings import unknown_names
 
@@ -118,6 +118,8 @@ class FrontierScheduler(BaseScheduler):
         if not frontier.pending:
             return False
         end = frontier.ends_at(now, self.runtime.settings.end_wait)
+        self._say_who_is_given_up(frontier)
+        self._wake_in_time(frontier.wake_at(), now)
         if end is not None and end > now >= self._is_told_until:
             self._is_told_until = now + self.runtime.settings.end_wait
             left = frontier.left_over(now)
@@ -219,8 +221,9 @@ class FrontierScheduler(BaseScheduler):
             request = self._request(lease, runtime)
             if request is None:
                 continue
-            if runtime.gate is None or runtime.gate.admits(request, lease, now):
-                return self._hand_out(request, lease, frontier)
+            gate = runtime.gate if lease.given_up is None else None  # else nobody is asked for anything
+            if gate is None or gate.admits(request, lease, now):
+                return self._hand_out(request, lease, runtime)
             if self._intake is not None:
                 self._intake.objects.keep(lease.page_id, request, lease.is_stored)
             put_back += 1
@@ -249,13 +252,15 @@ class FrontierScheduler(BaseScheduler):
             return request.replace()  # the engine cannot tell one object from itself
         return request
 
-    def _hand_out(self, request: Request, lease: Lease, frontier: Frontier) -> Request:
-        is_sending = self._flights.tells_sent and frontier.sending(lease.id, lease.leased_at)
+    def _hand_out(self, request: Request, lease: Lease, runtime: Runtime) -> Request:
+        is_sending = self._flights.tells_sent and runtime.frontier.sending(lease.id, lease.leased_at)
         self._flights.start(request, lease, is_sending)
         stored = lease.is_stored
         self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
         meta = request.meta
         meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
+        if lease.given_up is not None or lease.page.attempts + 1 >= runtime.settings.max_attempts:
+            use_up_retries(request, runtime.settings.retry_times)
         if not lease.page.host:
             meta[AUTO_SLOT] = lease.host
         elif meta.get(SLOT) is None:  # a unit of politeness that is no host
@@ -415,7 +420,20 @@ class FrontierScheduler(BaseScheduler):
         is_there = self.crawler.settings["JOBDIR"] and directory.is_dir() and any(directory.iterdir())
         return str(directory) if is_there else None
 
+    def _say_who_is_given_up(self, frontier: Frontier) -> None:
+        for host, trouble in frontier.given_up:
+            self._notes.log(
+                logging.INFO,
+                "Gave up %s: %s; its pages end with that (%d are queued for this host)",
+                trouble.origin or host.name,
+                trouble.reason,
+                host.queued,
+            )
+        frontier.given_up.clear()
+
     def _report(self) -> None:
+        if self.runtime is not None:
+            self._say_who_is_given_up(self.runtime.frontier)
         if self.runtime is not None and self.runtime.gate is not None:
             self.runtime.gate.report()
         if self.crawler.stats is not None and self.runtime is not None:

@@ -19,6 +19,7 @@ from .core.cooldown import Rule
 from .core.delays import Pace
 from .core.errors import FrontierError
 from .core.hosts import Politeness
+from .core.lastcall import Haste
 from .core.traps import TrapLimits
 from .grouping import ADDRESS, DOMAIN, HOST
 
@@ -53,6 +54,7 @@ class FrontierSettings:
     jobdir: str | None  # which holds a frontier for each spider, where there is no `directory`
     max_attempts: int
     lease_timeout: float  # seconds
+    retry_times: int  # RETRY_TIMES, 0 where RETRY_ENABLED is false
     retry_delay: float  # seconds before the first retry; doubles with each
     retry_delay_max: float  # seconds
     sync_interval: float  # seconds between two syncs to the disk; 0: never
@@ -91,6 +93,7 @@ class FrontierSettings:
             jobdir=_path(settings, "JOBDIR"),
             max_attempts=_number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, int, least=1),
             lease_timeout=_number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, float, least=1),
+            retry_times=settings.getint("RETRY_TIMES") if settings.getbool("RETRY_ENABLED") else 0,
             retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
             retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
             sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
@@ -147,6 +150,11 @@ class FrontierSettings:
         except FrontierSetting as error:
             words = () if _is_told_by_scheduler(settings) else (str(error),)
             raise NotConfigured(*words) from error
+
+    @property
+    def haste(self) -> Haste:
+        """How a frontier that nobody comes back to asks a host that gives no answer: as a page is retried."""
+        return Haste(self.retry_times + 1, self.backoff)
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait before the page is fetched again after *attempts* leases."""

@@ -36,6 +36,34 @@ class Rule(NamedTuple):
     longest: float = 86_400.0
 
 
+class Trouble(NamedTuple):
+    """What went wrong, in words.
+
+    ``asked`` is the host's Retry-After in seconds. ``sent`` is when the request was handed out, and
+    ``page_id`` its page, where the frontier handed it out. ``may_be_page``: it may be the fault of
+    the page alone (a timeout, a reset, a bare 503), which has had *attempts* that counted before.
+    ``origin`` is the scheme, host and port that were asked; where nobody answered there, ``is_silent``.
+    ``failure`` is what the spider is told if the pages of that origin are given up: the caller's own.
+    """
+
+    reason: str
+    asked: float | None = None
+    may_be_page: bool = False
+    sent: float | None = None
+    page_id: int | None = None
+    attempts: int = 0
+    origin: str = ""
+    is_silent: bool = False
+    failure: object = None
+
+
+class GivenUp(NamedTuple):
+    """Pages of an origin are not asked for before ``until`` (POSIX seconds), because of ``trouble``."""
+
+    trouble: Trouble
+    until: float
+
+
 class Cooldown(NamedTuple):
     """A host's rest ``until`` (POSIX seconds) and why; ``since`` is when the last strike was counted."""
 

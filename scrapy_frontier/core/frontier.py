@@ -17,11 +17,13 @@ from . import delays, keys, records
 from .deferral import AT_A_TIME
 from .errors import UnreadableRecord
 from .hosts import SENDING, Host, host_of
+from .lastcall import trouble_of
 from .leases import Lease, Outcome
 from .lifecycle import Event, State, after
 from .link import NEUTRAL, Link, Refusal
 from .records import Page
 from .sites import Sites
+from .urls import origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,16 +46,14 @@ class Frontier(Sites):
     def lease(self, now: float) -> Lease | None:
         """The best page of the best host that may be visited at *now*, or None; O(log hosts).
 
-        Commits what was discovered before. None is O(1) while no host is ready.
+        Commits what was discovered before. None is O(1) while no host is ready. A page that is given up takes
+        no place of its host, and is no visit.
         """
         journal = self._journal
         journal.commit()
         if not journal.seen.is_complete:
             self._learn()
-        if self._next_waiting is not None and self._next_waiting <= now:
-            self._wake(now)
-        if self._unstored_waiting:
-            self._wake_unstored(now)
+        self._end_waits(now)
         for lease_id in self._leases.expired(now):
             self.release(lease_id, Outcome(Event.EXPIRED, reason="not released in time"), now)
         if self._budgets.is_counting:  # until then nobody knows what a domain has left
@@ -85,7 +85,11 @@ class Frontier(Sites):
             before = host.visited, host.ready_at
             self._visit(host, now)
             is_stored = rank in host.leased
-            lease = self._leases.grant(page_id, page, host.name, rank, now, is_stored, fingerprint, before)
+            given_up, is_last = trouble_of(host, page, now), page_id in self._last_tries
+            self._last_tries.discard(page_id)
+            lease = self._leases.grant(
+                page_id, page, host.name, rank, now, is_stored, fingerprint, before, given_up, is_last
+            )
         if host.more and host.needs_ranks():
             self._fill(host)
         self._hosts.put(host, now)
@@ -96,6 +100,8 @@ class Frontier(Sites):
             if host.tally is not None:
                 self._budgets.note(host)
             self._hosts.leased(host, now)
+            if lease.given_up is not None:
+                self.waive(lease.id, now)
         return lease
 
     def sending(self, lease_id: int, now: float) -> bool:
@@ -130,6 +136,8 @@ class Frontier(Sites):
             return
         lease, host, was_sent = found
         if response_time is not None:
+            if self._haste is not None and (where := origin(lease.page.url)) not in host.origins and where:
+                host.origins |= {where}
             if host.cooldown is not None:
                 self._troubles.answered(host, lease.leased_at, now)
             if self._pace.factor:
@@ -360,34 +368,48 @@ class Frontier(Sites):
 
     # -- waking up -------------------------------------------------------------------------------------
 
-    def _wake(self, now: float) -> None:
-        """Put pages whose backoff has passed back into their queues, a handful at a time."""
+    def _end_waits(self, now: float) -> None:
+        """Put pages that need not wait any longer back into their queues."""
+        is_over, self._is_over, self._has_opened = self._is_over, False, False
+        if is_over or (self._next_waiting is not None and self._next_waiting <= now):
+            self._wake(now, is_over)
+        if self._unstored_waiting:
+            self._wake_unstored(now, is_over)
+
+    def _wake(self, now: float, is_over: bool) -> None:
+        """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
+        time."""
         self._next_waiting = None
         rows = list(self._store.scan(keys.WAITING, after=self._waiting_cursor, limit=_WAKE_LIMIT + 1))
         for index, (key, value) in enumerate(rows):
             when = keys.waiting_time(key)
-            if when > now or index == _WAKE_LIMIT:
+            if (when > now and not is_over) or index == _WAKE_LIMIT:
                 self._next_waiting = when
                 break
             rank, name = keys.unpack_rank(value)
+            if when > now:
+                self._last_tries.add(keys.rank_id(rank))
+            else:
+                self._waiting_cursor = key[1:]
             host = self._host(name)
             self._journal.delete(key)
             self._journal.count_queued(host, -1)
             self._queue(host, rank, now)
             host.has_waited(rank)
-            self._waiting_cursor = key[1:]
         self.commit()
 
-    def _wake_unstored(self, now: float) -> None:
-        while self._unstored_waiting and self._unstored_waiting[0][0] <= now:
-            _, rank, name = heapq.heappop(self._unstored_waiting)
+    def _wake_unstored(self, now: float, is_over: bool) -> None:
+        while self._unstored_waiting and (is_over or self._unstored_waiting[0][0] <= now):
+            when, rank, name = heapq.heappop(self._unstored_waiting)
+            if when > now:
+                self._last_tries.add(keys.rank_id(rank))
             host = self._host(name)
             host.add(rank, stored=False)
             self._hosts.put(host, now)
 
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
-        if self._budgets.due or self._is_spilling:
+        if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
             return 0.0
         unstored = self._unstored_waiting[0][0] if self._unstored_waiting else None
         times = (self._hosts.next_ready(), self._next_waiting, unstored, self._leases.next_deadline())

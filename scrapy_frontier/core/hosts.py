@@ -24,7 +24,7 @@ from .temperature import Temperature
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .cooldown import Cooldown
+    from .cooldown import Cooldown, GivenUp, Trouble
     from .fairness import Domain
     from .temperature import Rates
 
@@ -40,6 +40,8 @@ _NO_PAGES: frozenset[int] = frozenset()
 _NOTHING_WAITED: dict[int, bytes] = {}  # never changed
 _MOST_WAITED = 1000  # pages of one host
 WAITED_TURN = 4  # every such turn of a host goes to a page that was handed out before
+_NO_ORIGINS: frozenset[str] = frozenset()
+_NOBODY: Mapping[str, GivenUp] = {}
 _MOST_SUSPECTS = 100  # pages of one host
 
 
@@ -106,9 +108,13 @@ class Host:
     ``deferred`` counts pages that wait for room in a budget, ``excluded`` those of the done ones that must
     not be fetched, ``answered`` those of them that were before anybody knew; ``tally`` is the count of its
     registered domain, where a budget holds for that, and ``tallied`` what this host has added to it.
+    ``trouble`` is the last that it met since it answered, ``held_for`` what holds it; ``origins`` and
+    ``given_up`` are for `lastcall`: origins that answered, and those whose pages are not asked for any more;
+    with ``abandoned`` none of its pages is.
     """
 
     __slots__ = (
+        "abandoned",
         "answered",
         "asked",
         "concurrency",
@@ -120,7 +126,9 @@ class Host:
         "done",
         "excluded",
         "failed",
+        "given_up",
         "heads",
+        "held_for",
         "held_until",
         "in_flight",
         "in_flight_before",
@@ -132,6 +140,7 @@ class Host:
         "line_number",
         "more",
         "name",
+        "origins",
         "place",
         "prefix",
         "queued",
@@ -141,6 +150,7 @@ class Host:
         "suspects",
         "tallied",
         "tally",
+        "trouble",
         "turns",
         "unstored",
         "usual",
@@ -161,6 +171,11 @@ class Host:
         self.cooldown: Cooldown | None = None
         self.is_doubted = False
         self.suspects: set[int] | frozenset[int] = _NO_PAGES
+        self.trouble: Trouble | None = None
+        self.held_for: Trouble | None = None
+        self.abandoned: Trouble | None = None
+        self.origins = _NO_ORIGINS
+        self.given_up = _NOBODY
         self.reset_clock()
         self.heads: list[bytes] = []
         self.leased: set[bytes] | frozenset[bytes] = _NONE
@@ -366,6 +381,8 @@ class Hosts:
                 host.place = Place.IDLE
         elif host.is_blocked:
             host.place = Place.BLOCKED
+        elif host.abandoned is not None:  # nothing is asked of it
+            host.place = Place.READY
         elif host.held_until > now:
             if host.place is not Place.HELD:
                 host.place = Place.HELD

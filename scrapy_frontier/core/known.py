@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from . import delays, keys, records
 from .budgets import NO_LIMITS, Budgets, Limits
-from .cooldown import Rule
+from .cooldown import Rule, Trouble
 from .deferral import Deferral
-from .ending import Left, first_to_open, left_behind
+from .ending import Left, left_behind
 from .errors import UnreadableRecord
 from .hosts import FOREVER, HEADS, Host, Hosts, Place, Politeness, itself
 from .journal import Journal
@@ -28,6 +28,7 @@ from .troubles import Troubles
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .lastcall import Haste
     from .link import Refusal
     from .linkgraph import LinkGraph
     from .rescoring import Rescoring
@@ -51,7 +52,7 @@ class Known:
     given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Without a
     *scorer* equals of one priority are first in, first out. Links that are *traps* leave no trace; what is
     over one of the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts
-    share a budget, their turns, and the *rates*.
+    share a budget, their turns, and the *rates*. With *haste* nobody comes back to the store: see `lastcall`.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Known:
         traps: TrapLimits | None = None,
         limits: Limits = NO_LIMITS,
         domain_of: Callable[[str], str] = itself,
+        haste: Haste | None = None,
     ) -> None:
         self._store = store
         self._journal = Journal(store)
@@ -102,6 +104,11 @@ class Known:
         self.is_loaded = False  # see `load`
         self.is_head = False  # the page that was discovered last is the first of its host
         self._alone_since: float | None = None  # only hosts that are shut are left; see `ends_at`
+        self._haste = haste
+        self._has_opened = False  # since the last lease pages can be had that could not before
+        self._is_over = False  # nobody waits for backoffs
+        self._last_tries: set[int] = set()  # ids of pages whose backoff was cut short for that
+        self.given_up: list[tuple[Host, Trouble]] = []  # since somebody last looked
         first = next(store.scan(keys.WAITING, limit=1), None)
         self._next_waiting = keys.waiting_time(first[0]) if first else None
         self._waiting_cursor = b""
@@ -153,23 +160,6 @@ class Known:
         from .linkgraph import LinkGraph  # loads NumPy and SciPy: for those who use it
 
         return LinkGraph(self._store, self._journal)
-
-    def ends_at(self, now: float, patience: float) -> float | None:
-        """When the crawl should end although pages are left; None while there is something to do.
-
-        It waits for hosts that do not answer, or want to be asked later (`ending`), *patience* seconds in all
-        since a page last came to an end; and ends at once where none of them opens by then. To be asked when
-        nothing is under way. O(hosts) while all are shut.
-        """
-        if self._leases or self.is_refilling:
-            return None
-        first = first_to_open(self._hosts.by_name.values(), now)
-        if first is None or (first := min(first, self._first_waiting())) <= now or first == FOREVER:
-            return None
-        if self._alone_since is None:
-            self._alone_since = now
-        end = self._alone_since + patience
-        return end if first <= end else now
 
     def left_over(self, now: float) -> Left:
         """The pages that stay queued when the crawl ends now."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from .cooldown import Trouble
     from .lifecycle import Event
     from .records import Page
 
@@ -24,6 +25,8 @@ class Lease(NamedTuple):
     is_stored: bool  # the queue row stays on disk until the lease ends
     fingerprint: bytes | None  # of a new page that lives in memory only
     before: tuple[float, float] = (0.0, 0.0)  # the host's clock: last visit, ready at
+    given_up: Trouble | None = None  # the page is not to be asked for: it ends with this
+    is_last: bool = False  # nobody waits for the page any longer: it cannot be put off again
 
 
 class Outcome(NamedTuple):
@@ -67,10 +70,24 @@ class Leases:
         is_stored: bool,
         fingerprint: bytes | None,
         before: tuple[float, float],
+        given_up: Trouble | None = None,
+        is_last: bool = False,
     ) -> Lease:
         self._last_id += 1
-        deadline = now + self.timeout
-        lease = Lease(self._last_id, page_id, page, host, rank, now, deadline, is_stored, fingerprint, before)
+        lease = Lease(
+            self._last_id,
+            page_id,
+            page,
+            host,
+            rank,
+            now,
+            now + self.timeout,
+            is_stored,
+            fingerprint,
+            before,
+            given_up,
+            is_last,
+        )
         self._by_id[lease.id] = lease
         self._on_wire[lease.id] = None
         self.stored += is_stored

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import delays
+from . import delays, lastcall
+from .cooldown import PATIENCE
 from .discovery import Discovery
+from .ending import first_to_open
 from .errors import UnreadableRecord
 from .hosts import FOREVER
 from .robots_copy import copy_key, decode_copy, encode_copy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .hosts import Host
     from .robots_copy import Copy
     from .troubles import Rest, Trouble
 
@@ -48,6 +53,9 @@ class Sites(Discovery):
         self._journal.check()
         host = self._host(name)
         rest = self._troubles.meet(host, trouble, now)
+        if rest.cooldown.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
+            lastcall.give_up(host, trouble, rest.cooldown.until, now)
+            self.given_up.append((host, trouble))
         self._put_anew(host, now)
         self._forget_if_idle(host, now)
         self.commit()
@@ -60,17 +68,23 @@ class Sites(Discovery):
 
     # -- what a site asks for --------------------------------------------------------------------------
 
-    def hold(self, name: str, now: float, until: float = FOREVER) -> None:
+    def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
         """Give no page of a host in memory away before *until*, or before `let_go`.
 
         Its pages stay queued and pending: no lease, no attempt, no row is written. A host that is dropped
-        from memory is no longer held.
+        from memory is no longer held. *trouble*: what happened so many times as it has attempts.
         """
         host = self._hosts.by_name.get(name)
-        if host is not None:
-            self._hosts.hold(host, until, now)
-            if now < until < FOREVER:
-                self._held.add(name)
+        if host is None:
+            return
+        host.held_for = trouble
+        if trouble is not None and trouble.attempts > PATIENCE and trouble.failure is not None:
+            lastcall.give_up(host, trouble, until, now)
+            self.given_up.append((host, trouble))
+            until = now
+        self._hosts.hold(host, until, now)
+        if now < until < FOREVER:
+            self._held.add(name)
 
     def let_go(self, name: str, now: float) -> None:
         """End a `hold`."""
@@ -128,9 +142,52 @@ class Sites(Discovery):
         except UnreadableRecord:
             return None
 
+    def hastened(self, copy: Copy, now: float) -> Copy:
+        """*copy*, but in haste a file that could not be read is asked for again as soon as a page would be,
+        the first times; not where the site asks for less."""
+        if self._haste is None or not 0 < copy.failures < self._haste.attempts or copy.status == 429:
+            return copy
+        return copy._replace(ask_at=min(copy.ask_at, now + self._haste.pause(copy.failures)))
+
     def keep_robots_copy(self, authority: str, copy: Copy) -> None:
         """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns."""
         self._journal.check()
         self._journal.put(copy_key(authority), encode_copy(copy))
         self._journal.is_open = True
         self.commit()
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def ends_at(self, now: float, patience: float) -> float | None:
+        """When the crawl should end although pages are left; None while there is something to do.
+
+        It waits for hosts that do not answer, or want to be asked later (`ending`), *patience* seconds in all
+        since a page last came to an end; and ends at once where none of them opens by then. In haste it ends
+        with no page left: hosts are asked sooner, or their pages given up (`lastcall`). To be asked when
+        nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
+        """
+        if self._leases or self.is_refilling:
+            return None
+        hosts = self._hosts.by_name.values()
+        first = first_to_open(hosts, now)
+        if first is not None and self._haste is not None:
+            self._opened(lastcall.hasten(hosts, self._haste, now), now)
+            first = first_to_open(hosts, now)
+        if first is None or (first := min(first, self._first_waiting())) <= now or first == FOREVER:
+            return None
+        if self._alone_since is None:
+            self._alone_since = now
+        end = self._alone_since + patience
+        if first <= end or self._haste is None:
+            return end if first <= end else now
+        self._opened(lastcall.abandon(hosts, now), now)
+        self._is_over = True
+        return None
+
+    def _opened(self, hosts: Iterable[tuple[Host, Trouble | None]], now: float) -> None:
+        """Give hosts their places; those with a trouble are given up because of it."""
+        for host, trouble in hosts:
+            self._put_anew(host, now)
+            self._has_opened = self._has_opened or host.is_ready
+            if trouble is not None:
+                self.given_up.append((host, trouble))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import cooldown
+from .cooldown import Trouble
 
 if TYPE_CHECKING:
     import random
@@ -17,21 +18,7 @@ if TYPE_CHECKING:
     from .journal import Journal
     from .store import Store
 
-
-class Trouble(NamedTuple):
-    """What went wrong, in words.
-
-    ``asked`` is the host's Retry-After in seconds. ``sent`` is when the request was handed out, and
-    ``page_id`` its page, where the frontier handed it out. ``may_be_page``: it may be the fault of
-    the page alone (a timeout, a reset, a bare 503), which has had *attempts* that counted before.
-    """
-
-    reason: str
-    asked: float | None = None
-    may_be_page: bool = False
-    sent: float | None = None
-    page_id: int | None = None
-    attempts: int = 0
+__all__ = ["Rest", "Trouble", "Troubles"]
 
 
 class Rest(NamedTuple):
@@ -76,8 +63,9 @@ class Troubles:
         """
         before, was_doubted = host.cooldown, host.is_doubted
         is_known = trouble.page_id in host.suspects
-        if was_doubted and trouble.may_be_page and trouble.attempts and is_known:
-            was_doubted = False  # nobody else was asked in between: it failed on its own before
+        if was_doubted and trouble.may_be_page and is_known:
+            # Nobody else was asked in between; but it failed on its own before, or others got answers.
+            was_doubted = not trouble.attempts and trouble.origin not in host.origins
         found = cooldown.after_trouble(
             before,
             self._rule,
@@ -101,6 +89,7 @@ class Troubles:
         if trouble.page_id is not None:
             host.suspect(trouble.page_id)
         host.cooldown, host.is_doubted = found, host.is_doubted or is_new
+        host.trouble = trouble
         host.visited = host.visited or now  # by a request of somebody else's; a row of zeros is none
         host.ready_at = max(host.ready_at, found.until)
         return Rest(found, is_new, keeps)
@@ -108,7 +97,7 @@ class Troubles:
     def answered(self, host: Host, sent: float, now: float) -> None:
         """A host with a cooldown answered a request that was handed out at *sent*."""
         if host.cooldown is not None and sent >= host.cooldown.since:
-            host.is_doubted = False
+            host.is_doubted, host.trouble = False, None
             if host.cooldown.is_forgiven(now):
                 host.cooldown = None
                 self._forgive(host)

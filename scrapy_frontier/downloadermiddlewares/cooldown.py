@@ -10,13 +10,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.http import Response
+from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core.cooldown import LONGEST_ASKED
 from ..core.errors import FrontierError
 from ..core.headers import retry_after
 from ..core.times import span
 from ..core.troubles import Trouble
+from ..core.urls import origin
 from ..requests import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
 from ..runtime import runtime_of
 from ..settings import FrontierSettings
@@ -24,7 +27,6 @@ from ..settings import FrontierSettings
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from typing_extensions import Self
 
     from ..runtime import Runtime
@@ -81,15 +83,23 @@ class CooldownMiddleware:
 
     def process_request(self, request: Request) -> Request | None:
         """Send back what was handed out before its host began to rest: it may have waited for robots.txt. And
-        what a redirect led to, until the redirect's Retry-After has passed."""
+        what a redirect led to, until the redirect's Retry-After has passed.
+
+        A page that the frontier gave up ends here, as if it had met the trouble itself.
+        """
         runtime = runtime_of(self.crawler)
         lease = runtime.lease_of(request) if runtime is not None else None
         if runtime is None or lease is None:
             return None
+        if lease.given_up is not None:
+            raise error_of(lease.given_up, request)
         now = runtime.clock()
         when = request.meta.get(NOT_BEFORE)
         if isinstance(when, (int, float)) and when > now:
-            sent_back = self._sent_back(request, "the redirect that led to it asks to wait")
+            reason = "the redirect that led to it asks to wait"
+            if lease.is_last:
+                raise IgnoreRequest(reason)
+            sent_back = self._sent_back(request, reason)
             sent_back.meta[POSTPONED_FOR] = min(when - now, LONGEST_ASKED)
             return sent_back
         return (
@@ -112,17 +122,23 @@ class CooldownMiddleware:
         if status not in STATUSES and not seconds:
             return response
         bare = status == 503 and not seconds
-        sent_back = self._cool(runtime, request, Trouble(f"HTTP {status}", seconds, bare))
+        failure = Response(response.url, status, {"Retry-After": headers} if headers else None)
+        trouble = Trouble(f"HTTP {status}", seconds, bare, failure=failure)
+        sent_back = self._cool(runtime, request, trouble)
         if sent_back is None or request.meta.get("dont_retry") or self._wants(request, status):
             return response
         return sent_back
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         runtime = runtime_of(self.crawler)
+        lease = runtime.lease_of(request) if runtime is not None else None
+        if lease is not None and lease.given_up is not None:
+            return None
         is_elsewhere = request.meta.get("proxy") or ERRAND in request.meta
         trouble = trouble_of(exception) if runtime is not None and not is_elsewhere else None
         if runtime is None or trouble is None:
             return None
+        trouble = trouble._replace(is_silent=True, failure=exception)
         sent_back = self._cool(runtime, request, trouble)
         return None if request.meta.get("dont_retry") else sent_back
 
@@ -142,6 +158,7 @@ class CooldownMiddleware:
         if lease is not None:
             page = lease.page
             trouble = trouble._replace(sent=lease.leased_at, page_id=lease.page_id, attempts=page.attempts)
+        trouble = trouble._replace(origin=origin(request.url) or "")
         host = lease.host if lease is not None else runtime.unit_of(request.url)
         now = runtime.clock()
         try:
@@ -160,7 +177,7 @@ class CooldownMiddleware:
                 trouble.reason,
                 extra={"spider": self.crawler.spider},
             )
-        if lease is None or not rest.keeps_attempts:
+        if lease is None or not rest.keeps_attempts or lease.is_last:
             return None
         return self._sent_back(request, f"{host} rests: {trouble.reason}")
 
@@ -170,6 +187,14 @@ class CooldownMiddleware:
         sent_back = request.replace(dont_filter=True)
         sent_back.meta[POSTPONED] = reason
         return sent_back
+
+
+def error_of(trouble: Trouble, request: Request) -> Exception:
+    """What ends a page that is given up because of *trouble*: the error that another page of its site met."""
+    failure = trouble.failure
+    if isinstance(failure, Response):
+        return HttpError(failure.replace(url=request.url, request=request), "Ignoring non-200 response")
+    return failure.with_traceback(None) if isinstance(failure, Exception) else IgnoreRequest(trouble.reason)
 
 
 def trouble_of(error: BaseException) -> Trouble | None:

@@ -13,12 +13,14 @@ from scrapy.settings import SETTINGS_PRIORITIES
 
 from .. import compat
 from ..core.robots import parse
+from ..core.troubles import Trouble
 from ..core.urls import origin
 from ..flights import REASON
-from ..gate import Gate
+from ..gate import Gate, trouble_with
 from ..requests import POSTPONED, POSTPONED_FOR
 from ..runtime import runtime_of
 from ..settings import FrontierSettings
+from .cooldown import error_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,25 +70,32 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware):
         authority = None if request.meta.get("dont_obey_robotstxt") else origin(request.url)
         if authority is None:
             return None
-        site = self.gate.site(authority, request) or await self.gate.learn(authority, request)
-        if site is None:
-            return self._later(request, f"robots.txt of {authority} is not known yet", 0.0)
+        lease = self.gate.lease_of(request)
+        given_up = lease.given_up if lease is not None else None
+        site = self.gate.site(authority, request)
+        if site is None and given_up is None:
+            site = await self.gate.learn(authority, request)
         now = self.gate.clock()
-        until = site.standing.held_until(now)
-        if until > now:
-            return self._later(request, _why_held(authority, site), until - now)
-        if not await _asked(site, site.allows, request.url):
+        until = site.standing.held_until(now) if site is not None else 0.0
+        if site is not None and until <= now and not await _asked(site, site.allows, request.url):
             self._forbid(request, f"robots.txt of {authority}: {await _asked(site, site.why, request.url)}")
-        return None
+        if given_up is not None and (site is None or until > now or given_up.failure is None):
+            raise error_of(given_up, request)  # else it is for the cooldown middleware to do
+        if site is None:
+            return self._later(request, Trouble(f"robots.txt of {authority} is not known yet"), 0.0)
+        return self._later(request, trouble_with(site, authority), until - now) if until > now else None
 
-    def _later(self, request: Request, reason: str, seconds: float) -> Request:
-        """Send a page back; any other request is nobody's and cannot wait."""
-        if not self.gate.is_page(request):
-            raise IgnoreRequest(reason)
+    def _later(self, request: Request, trouble: Trouble, seconds: float) -> Request:
+        """Send a page back, unless nobody waits for it; any other request is nobody's and cannot wait."""
+        lease = self.gate.lease_of(request)
+        if lease is None:
+            raise IgnoreRequest(trouble.reason)
+        if lease.is_last:
+            raise error_of(trouble, request)
         assert self.crawler.stats is not None
         self.crawler.stats.inc_value("frontier/robots/postponed")
         again = request.replace(dont_filter=True)
-        again.meta[POSTPONED], again.meta[POSTPONED_FOR] = reason, seconds
+        again.meta[POSTPONED], again.meta[POSTPONED_FOR] = trouble.reason, seconds
         return again
 
     def _forbid(self, request: Request, reason: str) -> None:
@@ -120,12 +129,6 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware):
 async def _asked(site: Site, question: Callable[[str], _T], url: str) -> _T:
     """The answer of *site* about *url*; in a thread where it would stop the event loop."""
     return await compat.in_thread(question, url) if site.is_slow(url) else question(url)
-
-
-def _why_held(authority: str, site: Site) -> str:
-    if site.copy.failures:
-        return f"robots.txt of {authority} cannot be read"
-    return f"robots.txt of {authority} asks for other hours"
 
 
 class RulesParser(RobotParser):

@@ -1,0 +1,105 @@
+"""The last call: pages that nobody can fetch end all the same, so that whoever asked for them is told.
+
+A host that does not answer rests, and so do its pages; in a frontier with a directory the next run finds
+them. In one that is removed with its crawl they would be gone without a word. There, when nothing else is
+left to do, a host that gives no answer is asked again as soon as a page that failed would be, and given up
+after as many attempts; what still waits when nobody waits for it any longer is given up too. Everywhere a
+host that gave no answer for `cooldown.PATIENCE` strikes is given up.
+
+The pages of what is given up are handed out once more, without a visit (`Lease.given_up`): the caller fails
+them with what it recorded (`Trouble.failure`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from .cooldown import GivenUp, Trouble
+from .delays import deciding
+from .hosts import FOREVER
+from .times import span
+from .urls import origin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .hosts import Host
+    from .records import Page
+
+
+class Haste(NamedTuple):
+    """So many attempts are enough for a host that gives no answer; ``pause`` tells the seconds after each."""
+
+    attempts: int
+    pause: Callable[[int], float]
+
+
+def give_up(host: Host, trouble: Trouble, until: float, now: float) -> None:
+    """Have the pages of the trouble's origin fail until then; other pages of *host* may be asked for now."""
+    host.given_up = {**host.given_up, trouble.origin: GivenUp(trouble, until)}
+    host.held_until = 0.0
+    _open(host, now)
+
+
+def trouble_of(host: Host, page: Page, now: float) -> Trouble | None:
+    """Why *page* of *host* is given up; None where it is to be fetched."""
+    if host.abandoned is None and not host.given_up:
+        return None
+    where = origin(page.url) or ""
+    given_up = host.given_up.get(where)
+    if given_up is not None and now < given_up.until:
+        return given_up.trouble
+    if host.abandoned is None or host.abandoned.origin in ("", where):
+        return host.abandoned
+    return host.abandoned._replace(failure=None)  # nobody knows what this one would have met
+
+
+def hasten(hosts: Iterable[Host], haste: Haste, now: float) -> list[tuple[Host, Trouble | None]]:
+    """The hosts of which something can be had sooner than it seemed, and the trouble for which one is given
+    up; `Hosts.put` has to follow. O(hosts)."""
+    found = ((host, _hasten(host, haste, now)) for host in hosts if host.heads and not host.is_blocked)
+    return [(host, change[0]) for host, change in found if change is not None]
+
+
+def _hasten(host: Host, haste: Haste, now: float) -> tuple[Trouble | None] | None:
+    held_for, trouble, rest = host.held_for, host.trouble, host.cooldown
+    if held_for is not None and now < host.held_until < FOREVER and held_for.attempts >= haste.attempts:
+        give_up(host, held_for, host.held_until, now)
+        return (held_for,)
+    if trouble is None or rest is None or not trouble.is_silent or rest.until <= now:
+        return None
+    if rest.strikes >= haste.attempts and trouble.origin not in host.origins:
+        give_up(host, trouble, rest.until, now)
+        return (trouble,)
+    soon = rest.since + haste.pause(rest.strikes)
+    if soon >= rest.until:
+        return None
+    _open(host, soon)
+    return (None,)
+
+
+def _open(host: Host, when: float) -> None:
+    """End the rest of *host* then."""
+    if host.cooldown is not None and host.cooldown.until > when:
+        host.cooldown = host.cooldown._replace(until=when)
+        host.reset_clock()
+
+
+def abandon(hosts: Iterable[Host], now: float) -> list[tuple[Host, Trouble]]:
+    """Give up all that is left of *hosts*, whoever is to be asked: nobody waits for them. `Hosts.put` has to
+    follow. O(hosts)."""
+    found = []
+    for host in hosts:
+        if host.heads and not host.is_blocked and host.abandoned is None:
+            host.abandoned = _why(host, now)
+            found.append((host, host.abandoned))
+    return found
+
+
+def _why(host: Host, now: float) -> Trouble:
+    if host.held_for is not None and host.held_until > now:
+        return host.held_for
+    if host.cooldown is not None and host.cooldown.until > now:
+        return host.trouble or Trouble(f"{host.name} rests: {host.cooldown.reason}")
+    asked = deciding(host.asked)
+    return Trouble(f"{asked.source} asks for {span(asked.seconds)} between two pages")

@@ -1,0 +1,301 @@
+"""Every request ends in its callback or its errback, as with Scrapy's own scheduler, or is told to be queued.
+
+The rests in these tests outlast every test: nobody can have waited for one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+from scrapy.http import HtmlResponse, Response
+from scrapy.spidermiddlewares.httperror import HttpError
+from server import Answer
+from test_cooldown import closed_port
+
+from scrapy_frontier.core.lifecycle import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Crawl
+    from server import Web
+
+    from scrapy_frontier.core.records import Page
+
+NEVER = 90_000.0  # seconds: nobody waits so long
+TEMPORARY = {"FRONTIER_DIR": None, "FRONTIER_COOLDOWN": NEVER, "FRONTIER_END_WAIT": NEVER}
+STOCK = {**TEMPORARY, "SCHEDULER": None}
+ADDON = {**STOCK, "ADDONS": {"scrapy_frontier.Addon": 500}}
+WAYS = {"alone": TEMPORARY, "addon": ADDON}
+NOWHERE = "http://nosuch.invalid/"
+
+Told = list[tuple[str, str]]
+
+
+class TellSpider(Spider):
+    """Tells of each page what came of it."""
+
+    name = "tell"
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, errback=self.failed)
+
+    def parse(self, response: Response) -> Any:
+        yield {"url": response.url, "told": str(response.status)}
+        if isinstance(response, HtmlResponse):
+            for link in response.css("a::attr(href)").getall():
+                yield response.follow(link, self.parse, errback=self.failed)
+
+    def failed(self, failure: Any) -> Any:
+        error = failure.value
+        told = f"HTTP {error.response.status}" if isinstance(error, HttpError) else type(error).__name__
+        yield {"url": failure.request.url, "told": told}
+
+
+@pytest.fixture
+def tell(start: Callable[..., Crawl], tmp_path: Path) -> Callable[..., list[Told]]:
+    """What the same crawl tells with each of some settings, all at once."""
+
+    def tell(urls: list[str], *ways: dict[str, Any], spider: type[Spider] = TellSpider) -> list[Told]:
+        crawls = []
+        for settings in ways:
+            items = tmp_path / f"items{len(list(tmp_path.glob('crawl*.log')))}.jsonl"
+            feeds = {str(items): {"format": "jsonlines"}}
+            crawls.append((start(spider, {**settings, "FEEDS": feeds}, start_urls=urls), items))
+        return [_read(crawl.wait(), items) for crawl, items in crawls]
+
+    return tell
+
+
+def _read(crawl: Crawl, items: Path) -> Told:
+    assert crawl.reason == "finished", crawl.log
+    assert "Traceback" not in crawl.log or "frontier" not in crawl.log, crawl.log  # stock shows some
+    return sorted((item["url"], item["told"]) for item in map(json.loads, items.read_text().splitlines()))
+
+
+@contextlib.contextmanager
+def dead_hosts(web: Web) -> Iterator[list[str]]:
+    """URLs that nobody answers: connections refused, reset, never answered, and a name that does not resolve;
+    a second page of each host, and a refused port of a host that answers."""
+    web.on("/reset", Answer(drop=True), host=1)
+    web.on("/reset2", Answer(drop=True), host=1)
+    web.on("/slow", Answer(delay=NEVER), host=2)
+    web.on("/slow2", Answer(delay=NEVER), host=2)
+    with closed_port(web.name(3)) as port, closed_port(web.name(0)) as other:
+        refused = [f"http://{web.name(3)}:{port}/{number}" for number in range(10)]
+        asked = [web.url(path, 1) for path in ("/reset", "/reset2")]
+        asked += [web.url(path, 2) for path in ("/slow", "/slow2")]
+        yield [*refused, *asked, NOWHERE, f"{NOWHERE}2", f"http://{web.name(0)}:{other}/", web.url("/")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_errback_is_called_for_every_page_of_every_dead_host(
+    web: Web, tell: Callable[..., list[Told]], way: str
+) -> None:
+    with dead_hosts(web) as urls:
+        ours, stock = tell(urls, {**WAYS[way], "DOWNLOAD_TIMEOUT": 2}, {**STOCK, "DOWNLOAD_TIMEOUT": 2})
+    assert ours == stock
+    assert len(ours) == len(urls)
+    assert Counter(told for _, told in ours).keys() >= {"200", "DownloadConnectionRefusedError"}
+
+
+def test_a_dead_host_is_asked_no_more_often_than_by_scrapy(web: Web, tell: Callable[..., list[Told]]) -> None:
+    """Ten pages, one of which had its three attempts."""
+    web.default = Answer(drop=True)
+    urls = [web.url(f"/{number}") for number in range(10)]
+    (stock,) = tell(urls, STOCK)
+    by_stock = len(web.visits)
+    (ours,) = tell(urls, ADDON)
+    assert ours == stock
+    assert len(web.visits) - by_stock <= 10 < by_stock
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_host_that_answers_the_third_attempt_is_crawled(
+    web: Web, tell: Callable[..., list[Told]], way: str
+) -> None:
+    web.on("/", Answer(drop=True), Answer(drop=True), Answer())
+    (ours,) = tell([web.url("/")], WAYS[way])
+    assert ours == [(web.url("/"), "200")]
+
+
+def test_one_page_that_is_always_reset_fails_alone(web: Web, tell: Callable[..., list[Told]]) -> None:
+    """Its host answers: others of it come."""
+    web.link("/", "/bad", "/1", "/2", "/3")
+    web.on("/bad", Answer(drop=True))
+    ours, stock = tell([web.url("/")], {**ADDON, "CONCURRENT_REQUESTS": 1}, STOCK)
+    assert ours == stock
+    assert [told for _, told in ours if told != "200"] == ["DownloadFailedError"]
+
+
+def test_a_host_that_listens_later_is_crawled(web: Web, start: Callable[..., Crawl], tmp_path: Path) -> None:
+    items = tmp_path / "items.jsonl"
+    settings = {**ADDON, "RETRY_TIMES": 9, "FEEDS": {str(items): {"format": "jsonlines"}}}
+    with socket.socket() as late:
+        late.bind((web.name(0), 0))
+        urls = [f"http://{web.name(0)}:{late.getsockname()[1]}/{number}" for number in range(3)]
+        crawl = start(TellSpider, settings, start_urls=urls).wait_for("after strike 2")
+        late.listen()
+        threading.Thread(target=_answer, args=(late,), daemon=True).start()
+        crawl.wait()
+    assert _read(crawl, items) == [(url, "200") for url in urls]
+
+
+def _answer(listening: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(10_000)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+
+@pytest.mark.parametrize("tries", [0, 1])
+def test_it_is_given_up_after_as_many_attempts_as_the_settings_say(
+    web: Web, tell: Callable[..., list[Told]], tries: int
+) -> None:
+    web.default = Answer(drop=True)
+    settings = {"RETRY_TIMES": tries} if tries else {"RETRY_ENABLED": False}
+    (ours,) = tell([web.url("/")], {**ADDON, **settings})
+    assert [told for _, told in ours] == ["DownloadFailedError"]
+    assert len(web.visits) == 1 + tries
+
+
+# -- robots.txt ----------------------------------------------------------------------------------------
+
+
+def test_a_dead_host_is_no_other_for_its_robots_txt(web: Web, tell: Callable[..., list[Told]]) -> None:
+    """What stopped its robots.txt is what stops its pages."""
+    robots = {"ROBOTSTXT_OBEY": True, "FRONTIER_ROBOTS_TIMEOUT": 2, "DOWNLOAD_TIMEOUT": 2}
+    web.on("/robots.txt", Answer(drop=True), host=1)
+    web.on("/robots.txt", Answer(delay=NEVER), host=2)
+    with dead_hosts(web) as urls:
+        ours, stock = tell(urls, {**ADDON, **robots}, {**STOCK, **robots})
+    assert ours == stock
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_a_site_without_a_robots_txt_to_read_forbids_all(
+    web: Web, tell: Callable[..., list[Told]], status: int
+) -> None:
+    """RFC 9309 2.3.1.4: 5xx means complete disallow. Asked as often as Scrapy does."""
+    web.on("/robots.txt", status=status)
+    urls = [web.url(f"/{number}") for number in range(5)]
+    (ours,) = tell([*urls, web.url("/", 1)], {**ADDON, "ROBOTSTXT_OBEY": True})
+    assert ours == [*((url, "IgnoreRequest") for url in urls), (web.url("/", 1), "200")]
+    assert web.paths(0) == ["/robots.txt"] * 3
+
+
+def test_a_robots_txt_that_can_be_read_the_third_time_is_obeyed(
+    web: Web, tell: Callable[..., list[Told]]
+) -> None:
+    rules = Answer(body="User-agent: *\nDisallow: /1\n", headers={"Content-Type": "text/plain"})
+    web.on("/robots.txt", Answer(503), Answer(drop=True), rules)
+    urls = [web.url(f"/{number}") for number in range(3)]
+    (ours,) = tell(urls, {**ADDON, "ROBOTSTXT_OBEY": True})
+    assert [told for _, told in ours] == ["200", "IgnoreRequest", "200"]
+
+
+# -- what nobody waits for -----------------------------------------------------------------------------
+
+
+def test_pages_of_a_host_that_asks_for_too_long_a_rest_end_with_its_answer(
+    web: Web, tell: Callable[..., list[Told]]
+) -> None:
+    """Nobody asks it again before: the pages that were never asked for get the same answer."""
+    web.default = Answer(429, headers={"Retry-After": "7000"})
+    urls = [web.url(f"/{number}") for number in range(20)]
+    (ours,) = tell(urls, {**ADDON, "FRONTIER_END_WAIT": 60, "CONCURRENT_REQUESTS_PER_DOMAIN": 1})
+    assert ours == [(url, "HTTP 429") for url in sorted(urls)]
+    assert len(web.visits) == 1
+
+
+def test_pages_of_a_site_that_asks_for_too_long_a_delay_are_told(
+    web: Web, tell: Callable[..., list[Told]]
+) -> None:
+    rules = "User-agent: *\nCrawl-delay: 7000\n"
+    web.on("/robots.txt", Answer(body=rules, headers={"Content-Type": "text/plain"}))
+    urls = [web.url(f"/{number}") for number in range(5)]
+    (ours,) = tell(urls, {**ADDON, "ROBOTSTXT_OBEY": True, "FRONTIER_END_WAIT": 60})
+    assert ours == [(url, "IgnoreRequest") for url in urls]
+    assert web.paths() == ["/robots.txt"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_retries_that_would_wait_too_long_are_made_at_once(
+    web: Web, tell: Callable[..., list[Told]], way: str
+) -> None:
+    web.on("/", Answer(500))
+    settings = {"FRONTIER_RETRY_DELAY": 7000, "FRONTIER_RETRY_DELAY_MAX": 7000, "FRONTIER_END_WAIT": 60}
+    (ours,) = tell([web.url("/")], {**WAYS[way], **settings})
+    assert ours == [(web.url("/"), "HTTP 500")]
+    assert len(web.visits) == 3
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_last_attempt_that_is_allowed_ends_in_the_errback(
+    web: Web, tell: Callable[..., list[Told]], way: str
+) -> None:
+    web.on("/", Answer(500))
+    (ours,) = tell([web.url("/")], {**WAYS[way], "RETRY_TIMES": 9, "FRONTIER_MAX_ATTEMPTS": 2})
+    assert ours == [(web.url("/"), "HTTP 500")]
+    assert len(web.visits) == 2
+
+
+def test_in_one_slot_a_site_that_cannot_be_asked_is_given_up_alone(
+    web: Web, tell: Callable[..., list[Told]]
+) -> None:
+    web.on("/robots.txt", status=503, host=1)
+    urls = [web.url(f"/{number}", host) for host in (0, 1) for number in range(3)]
+    settings = {**ADDON, "ROBOTSTXT_OBEY": True, "FRONTIER_END_WAIT": 5}
+    (ours,) = tell(urls, settings, spider=SlotSpider)
+    assert [told for _, told in ours] == ["200"] * 3 + ["IgnoreRequest"] * 3
+
+
+class SlotSpider(TellSpider):
+    """All hosts in one slot."""
+
+    name = "slot"
+
+    async def start(self) -> Any:
+        for url in self.start_urls:
+            yield Request(url, errback=self.failed, meta={"download_slot": "all"})
+
+
+# -- a thousand ----------------------------------------------------------------------------------------
+
+
+def test_a_thousand_pages_of_a_dead_host_are_told_without_a_thousand_attempts(
+    web: Web, tell: Callable[..., list[Told]]
+) -> None:
+    web.link("/", *(web.url(f"/{number}", 1) for number in range(1000)))
+    for number in range(1000):
+        web.on(f"/{number}", Answer(drop=True), host=1)
+    (ours,) = tell([web.url("/")], {**ADDON, "DOWNLOAD_DELAY": 0.5})
+    assert Counter(told for _, told in ours) == {"200": 1, "DownloadFailedError": 1000}
+    assert len(web.paths(1)) <= 10
+
+
+# -- with a directory ----------------------------------------------------------------------------------
+
+
+def test_with_a_directory_what_is_left_is_told(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    settings = {"ADDONS": ADDON["ADDONS"], "SCHEDULER": None, "FRONTIER_COOLDOWN": NEVER}
+    with closed_port(web.name(1)) as port:
+        dead = [f"http://{web.name(1)}:{port}/{number}" for number in range(10)]
+        crawl = start(TellSpider, settings, start_urls=[*dead, web.url("/")]).wait()
+    assert crawl.reason == "finished"
+    assert "10 pages are left, of 1 host" in crawl.log
+    assert "they stay queued: run the crawl again" in crawl.log
+    assert {(pages()[url].state, pages()[url].attempts) for url in dead} == {(State.QUEUED, 0)}
