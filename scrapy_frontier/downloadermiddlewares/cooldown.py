@@ -53,8 +53,7 @@ _NAMES = {
     "TimeoutError": "timeout",
     "TCPTimedOutError": "timeout",
     "DownloadTimeoutError": "timeout",
-    "ConnectionDone": "lost",
-    "ConnectionLost": "lost",
+    "ConnectionClosed": "lost",
     "ConnectError": "lost",
     "ConnectionError": "lost",
     "ResponseFailed": "lost",
@@ -197,16 +196,27 @@ def error_of(trouble: Trouble, request: Request) -> Exception:
     return failure.with_traceback(None) if isinstance(failure, Exception) else IgnoreRequest(trouble.reason)
 
 
+def _is_answer(error: BaseException | None) -> bool:
+    """Whether *error*, of Twisted or aiohttp, is about what the host answered, not about the connection."""
+    if error is None or type(error).__name__ == "ClientResponseError":
+        return error is not None
+    for reason in getattr(error, "reasons", ()):
+        kind = type(getattr(reason, "value", reason))
+        if _NAMES.keys().isdisjoint(each.__name__ for each in kind.__mro__):
+            return True
+        if kind.__name__ == "ConnectionDone" and type(error).__name__ == "ResponseFailed":
+            return True  # it began to answer, and closed the connection as if that were all
+    return False
+
+
 def trouble_of(error: BaseException) -> Trouble | None:
     """What an error of the downloader says of the host; None where it says nothing.
 
-    A body cut short and a TLS certificate that does not fit are no better after a rest.
+    Broken headers, a body cut short and a TLS certificate that does not fit are no better after a rest, and
+    the host answered.
     """
-    reasons = getattr(error, "reasons", None) or getattr(error.__cause__, "reasons", None) or ()
-    for reason in reasons:
-        kind = type(getattr(reason, "value", reason))
-        if kind.__module__.startswith("OpenSSL") or "DataLoss" in kind.__name__:
-            return None
+    if _is_answer(error if hasattr(error, "reasons") else error.__cause__):
+        return None
     for kind in type(error).__mro__:
         name = _NAMES.get(kind.__name__)
         if name is not None:

@@ -219,6 +219,35 @@ def test_a_host_that_comes_back_is_crawled(
     assert {page.attempts for page in found.values()} == {1}
 
 
+OK = b"HTTP/1.1 200 OK\r\n"
+BROKEN = {
+    "/no-http": b"\0\1\2 what?\r\n\r\n",
+    "/version": b"HTTP/x.y 200 OK\r\n\r\n",
+    "/status": b"HTTP/1.1 abc OK\r\nContent-Length: 0\r\n\r\n",
+    "/length": OK + b"Content-Length: many\r\n\r\nx",
+    "/two-lengths": OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nx",
+    "/encoding": OK + b"Transfer-Encoding: banana\r\n\r\nx",
+    "/name": OK + b"X\0: a\r\nContent-Length: 1\r\n\r\nx",
+    "/long": OK + b"X: " + b"a" * 100_000 + b"\r\nContent-Length: 1\r\n\r\nx",
+    "/cut-off": OK + b"Content-Le",
+}
+
+
+def test_broken_headers_are_the_fault_of_the_page_alone(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """The host answered: it does not rest, and the page takes Scrapy's usual way to its errback."""
+    for path, answer in BROKEN.items():
+        web.on(path, raw=answer)
+    web.link("/", *BROKEN, "/good")
+    crawl = run(LinkSpider, {**SOON, "RETRY_TIMES": 1}, start_urls=[web.url("/")])
+    assert crawl.reason == "finished"
+    assert "frontier/cooldown/strikes" not in crawl.stats, crawl.log
+    assert crawl.stats["errbacks"] == len(BROKEN)
+    assert sorted(web.paths()) == sorted(["/", "/good", *BROKEN, *BROKEN])
+    assert {page.state for url, page in pages().items() if web.url("/") != url} == {State.FAILED, State.DONE}
+
+
 def test_a_page_that_never_works_does_not_silence_its_host(
     web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
 ) -> None:
