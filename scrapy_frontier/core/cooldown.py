@@ -2,9 +2,10 @@
 
 Trouble is a 429 or 503, a refused, reset or timed out connection, a name that does not resolve. What the host
 asks for itself (Retry-After, RFC 9110 10.2.3) wins; otherwise the rest begins with `Rule.first` and doubles
-with each strike up to `Rule.longest`. `FORGIVEN` seconds without trouble and the strikes start over. The
-figures are StormCrawler's, who learnt them at Common Crawl: without jitter all hosts that were lost together
-come back together.
+with each strike up to `Rule.longest`. After an answer and `FORGIVEN` seconds without trouble the strikes
+start over: a host that is asked once a day and never answers is one that never answers. The figures are
+StormCrawler's, who learnt them at Common Crawl: without jitter all hosts that were lost together come back
+together.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ COOLDOWN = b"t"
 JITTER = 0.1  # a rest is up to this much longer, never shorter
 FORGIVEN = 1800.0  # seconds without trouble, counted from the end of the rest
 LONGEST_ASKED = 86_400.0  # seconds of a Retry-After that are believed: a day
-# Strikes in a row without one answer. After these a page of the host counts its attempts again, so that it
-# ends some day: with the default steps the host has then been asked ten times in 17 hours.
+# Strikes in a row without one answer, over all runs. After these the host is given up, so that its pages end
+# some day: with the default steps it has then been asked ten times in 17 hours.
 PATIENCE = 10
 
 _ROW = struct.Struct(">dId")
+_ANSWERING = 1 << 31  # beside the strikes
 
 
 class Rule(NamedTuple):
@@ -65,15 +67,17 @@ class GivenUp(NamedTuple):
 
 
 class Cooldown(NamedTuple):
-    """A host's rest ``until`` (POSIX seconds) and why; ``since`` is when the last strike was counted."""
+    """A host's rest ``until`` (POSIX seconds) and why; ``since`` is when the last strike was counted, and
+    whether the host ``is_answering`` again after that."""
 
     until: float
     strikes: int
     since: float
     reason: str
+    is_answering: bool = False
 
     def is_forgiven(self, now: float) -> bool:
-        return now >= self.until + FORGIVEN
+        return self.is_answering and now >= self.until + FORGIVEN
 
 
 def after_trouble(
@@ -138,7 +142,8 @@ def cooldown_key(host: str) -> bytes:
 
 
 def encode_cooldown(cooldown: Cooldown) -> bytes:
-    head = _ROW.pack(cooldown.until, min(cooldown.strikes, 0xFFFFFFFF), cooldown.since)
+    strikes = min(cooldown.strikes, _ANSWERING - 1) | (_ANSWERING if cooldown.is_answering else 0)
+    head = _ROW.pack(cooldown.until, strikes, cooldown.since)
     return head + cooldown.reason.encode("utf-8", "replace")
 
 
@@ -146,8 +151,9 @@ def decode_cooldown(data: bytes) -> Cooldown:
     """Raises `UnreadableRecord` on bytes that are no cooldown row."""
     try:
         until, strikes, since = _ROW.unpack_from(data)
+        strikes, is_answering = strikes & ~_ANSWERING, bool(strikes & _ANSWERING)
         if not (strikes and 0 <= since <= until < since + 2 * LONGEST_ASKED * 366):
             raise ValueError(f"strike {strikes} at {since} until {until}")
-        return Cooldown(until, strikes, since, data[_ROW.size :].decode())
+        return Cooldown(until, strikes, since, data[_ROW.size :].decode(), is_answering)
     except (struct.error, ValueError) as error:
         raise UnreadableRecord(f"cooldown row of {len(data)} bytes: {error}") from error

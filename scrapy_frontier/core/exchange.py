@@ -331,7 +331,8 @@ class Importer:
 
     def _cooldown(self, record: Record) -> None:
         until, since = float(str(record["until"])), float(str(record["since"]))
-        cooldown = Cooldown(until, _number(record, "strikes"), since, _text(record, "reason"))
+        strikes, is_answering = _number(record, "strikes"), record.get("is_answering") is True
+        cooldown = Cooldown(until, strikes, since, _text(record, "reason"), is_answering)
         self._put(cooldown_key(_text(record, "cooldown")), encode_cooldown(cooldown))
 
     def _site(self, record: Record) -> None:

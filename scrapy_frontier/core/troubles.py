@@ -52,7 +52,7 @@ class Troubles:
         if found.is_forgiven(latest):
             self._forgive(host)
         else:
-            host.cooldown, host.is_doubted = found, True
+            host.cooldown, host.is_doubted = found, not found.is_answering
 
     def meet(self, host: Host, trouble: Trouble, now: float) -> Rest:
         """Let *host* rest.
@@ -79,8 +79,7 @@ class Troubles:
         if found != before:
             self._are_any = True
             self._latest = max(self._latest, found.since)
-            self._journal.put(cooldown.cooldown_key(host.name), cooldown.encode_cooldown(found))
-            self._journal.touch(host)
+            self._keep(host, found)
         is_new = before is None or found.since != before.since
         if was_doubted:
             keeps = not is_new or found.strikes <= cooldown.PATIENCE
@@ -98,9 +97,16 @@ class Troubles:
         """A host with a cooldown answered a request that was handed out at *sent*."""
         if host.cooldown is not None and sent >= host.cooldown.since:
             host.is_doubted, host.trouble = False, None
+            if not host.cooldown.is_answering:
+                host.cooldown = host.cooldown._replace(is_answering=True)
+                self._keep(host, host.cooldown)
             if host.cooldown.is_forgiven(now):
                 host.cooldown = None
                 self._forgive(host)
+
+    def _keep(self, host: Host, found: Cooldown) -> None:
+        self._journal.put(cooldown.cooldown_key(host.name), cooldown.encode_cooldown(found))
+        self._journal.touch(host)
 
     def _forgive(self, host: Host) -> None:
         self._journal.delete(cooldown.cooldown_key(host.name))

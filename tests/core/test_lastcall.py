@@ -220,6 +220,26 @@ def test_with_a_directory_a_dead_host_is_given_up_after_ten_strikes(tmp_path: Pa
     assert frontier.lease(rest.until) is not None
 
 
+def test_with_a_directory_a_host_that_is_asked_once_a_day_is_given_up_after_ten_days(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(f"a{number}", A) for number in range(30)], NOW)
+    asked = 0
+    for day in range(PATIENCE + 1):
+        done = Crawl(frontier, {f"http://{A}": REFUSED})
+        done.now = NOW + day * 86_400.0
+        done.run()
+        asked += len(done.asked)
+        assert len(done.ended) == (30 if asked > PATIENCE else 0)
+        if done.ended:
+            break
+        frontier.close()
+        opened.clear()
+        frontier = start(tmp_path, now=done.now + 86_000)
+        while not frontier.load(done.now + 86_000):
+            pass
+    assert asked == PATIENCE + 1
+
+
 def test_with_a_directory_pages_stay_queued_until_then(tmp_path: Path) -> None:
     done = crawl(tmp_path, {f"http://{A}": REFUSED}, 5, haste=None)
     assert done.ended == {}

@@ -284,6 +284,7 @@ class Model:
         clock.in_flight -= 1
         if is_answered and clock.rest is not None and lease.leased_at >= clock.rest.since:
             clock.is_doubted = False
+            clock.rest = clock.rest._replace(is_answering=True)
             if clock.rest.is_forgiven(now):
                 clock.rest = None
         sent = self.sent.pop(lease_id, None)
@@ -380,7 +381,7 @@ class Model:
             clock.ready_at = clock.visited + delay if clock.visited and delay else 0.0
             if clock.rest is not None and clock.rest.is_forgiven(now):
                 clock.rest = None
-            clock.is_doubted = clock.rest is not None
+            clock.is_doubted = clock.rest is not None and not clock.rest.is_answering
             if clock.rest is not None:
                 clock.ready_at = max(clock.ready_at, clock.rest.until)
 
