@@ -71,12 +71,14 @@ class Examined(NamedTuple):
 
 class Salvaged(NamedTuple):
     """What came of damaged files: where the originals are now, what they lost, how many rows there are now by
-    the first byte of their keys, how many are lost (None: nobody knows), and the check of the copy."""
+    the first byte of their keys, how many are lost (None: nobody knows; at least so many unless *is_exact*),
+    and the check of the copy."""
 
     kept: Path
     damage: Damage
     rows: Counter[bytes]
     lost: dict[bytes, int | None]
+    is_exact: bool
     examined: Examined
 
 
@@ -144,7 +146,8 @@ def _salvage(project: Project) -> Salvaged:
         except BaseException:
             discard(directory)
             raise
-        return Salvaged(put_in_place(directory, project.now), damage, rows, lost, examined)
+        is_exact = _can_count(damage, examined.found)
+        return Salvaged(put_in_place(directory, project.now), damage, rows, lost, is_exact, examined)
 
 
 def _mend_copy(project: Project, damage: Damage) -> tuple[Counter[bytes], dict[bytes, int | None], Examined]:
@@ -179,15 +182,24 @@ def _take_for_killed(store: Store) -> None:
 def _lost(damage: Damage, before: Counts | None, now: Counts, found: Counter[str]) -> dict[bytes, int | None]:
     """Rows lost by the first byte of their keys. Pages and hosts are known by the counts, or by rows that
     lead to them; of others nobody knows how many there were."""
-    is_open = bool(found) and not damage.is_all_known
+    can_count = _can_count(damage, found)
+    is_known = damage.is_all_known or not found
     lost: dict[bytes, int | None] = {
-        prefix: None if is_open or damage.touches(prefix) else 0 for prefix in ROWS if prefix not in _FOLLOW
+        prefix: 0 if is_known and not damage.touches(prefix) else None
+        for prefix in ROWS
+        if prefix not in _FOLLOW
     }
     counted = before or now
-    pages, hosts = sum(counted.states) - sum(now.states), counted.hosts - now.hosts
-    lost[keys.PAGE] = max(pages, found["index row that leads nowhere"])
-    lost[keys.HOST] = max(hosts, 0) + found["missing host row"]
+    pages = max(sum(counted.states) - sum(now.states), found["index row that leads nowhere"])
+    hosts = max(counted.hosts - now.hosts, 0) + found["missing host row"]
+    for prefix, count in ((keys.PAGE, pages), (keys.HOST, hosts)):
+        lost[prefix] = count if can_count or count else None
     return lost | {prefix: found[kind] for prefix, kind in _FOLLOW.items()}
+
+
+def _can_count(damage: Damage, found: Counter[str]) -> bool:
+    """Whether the counts are the newest there were: else they may be those of a time with fewer pages."""
+    return not damage.has_newest(keys.COUNTS) and (damage.is_all_known or not found)
 
 
 # -- what is told ------------------------------------------------------------------------------------------
@@ -209,7 +221,8 @@ def _as_json(examined: Examined, salvaged: Salvaged | None) -> dict[str, object]
         files = [
             {"file": name, "lost": lost, "of": of} for name, (lost, of) in salvaged.damage.files().items()
         ]
-        answer["salvaged"] = {"kept": str(salvaged.kept), "files": files, "rows": rows}
+        about = {"kept": str(salvaged.kept), "files": files, "rows": rows}
+        answer["salvaged"] = {**about, "is_exact": salvaged.is_exact}
     return answer
 
 
@@ -217,7 +230,7 @@ def _tell_salvaged(call: Call, salvaged: Salvaged) -> None:
     out, files = call.output, salvaged.damage.files()
     if files:
         out.text("Files of the database were damaged. What they have lost, in bytes:")
-        out.record((name, f"{lost:,} of {of:,}") for name, (lost, of) in files.items())
+        out.record((name, f"{lost:,} of {of:,}" if of else "all") for name, (lost, of) in files.items())
     else:
         out.text("Files of the database were damaged, but none that holds rows.")
     out.line()
@@ -234,6 +247,8 @@ def _row(salvaged: Salvaged, prefix: bytes) -> tuple[object, ...]:
     told = "perhaps some" if lost is None else f"{lost:,}"
     if lost and prefix in _FOLLOW:
         told += ", made anew"
+    elif lost and not salvaged.is_exact:
+        told = f"at least {told}"
     return ROWS[prefix], f"{salvaged.rows[prefix]:,}", told
 
 
@@ -244,9 +259,10 @@ def _tell_next(call: Call, salvaged: Salvaged) -> None:
         "The repaired copy is in place: start the crawl again. The damaged files are kept in "
         f"{salvaged.kept}; remove them when you need them no more."
     )
-    if lost[keys.PAGE]:
+    if lost[keys.PAGE] != 0:
+        count = "Perhaps some" if lost[keys.PAGE] is None else f"{lost[keys.PAGE]:,}"
         out.text(
-            f"{lost[keys.PAGE]:,} pages are known no more. A page comes back when one that links it is read "
+            f"{count} pages are known no more. A page comes back when one that links it is read "
             "again (`scrapy frontier requeue --state done`), as a seed, or by `scrapy frontier add`."
         )
     if lost[b"o"] is None:

@@ -11,15 +11,12 @@ import struct
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from . import varint
+from .leveldb_coding import checksum, crc_tables, masked, unsnap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from mmap import mmap
-
-    from numpy.typing import NDArray
 
     Table = bytes | mmap
 
@@ -32,13 +29,11 @@ _NO_META = _NUMBER.pack(0) + _NUMBER.pack(1)  # a block without an entry, as sta
 _FILTER_MARK = 11  # the last byte of a filter block; that of a data block stored plain is 0
 _INNER = 8  # bytes behind a key: when it was written, and whether to be or to be deleted
 
-_STEP = 4096  # bytes that one checksum step takes in
-
 _LOG_BLOCK = 32768
 _LOG_HEAD = struct.Struct("<IHB")  # checksum, length, kind
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
-_COMPARATOR, _COMPACTED, _DELETED, _ADDED = 1, 5, 6, 7  # what a list of files tells
+_COMPARATOR, _LOG, _COMPACTED, _DELETED, _ADDED = 1, 2, 5, 6, 7  # what a list of files tells
 
 
 class Block(NamedTuple):
@@ -50,13 +45,19 @@ class Block(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """What a file lost: how many of its bytes, and between which keys (``upto`` None: the greatest)."""
+    """What a file lost: how many of its bytes, and between which keys (``upto`` None: the greatest). Of a log
+    that goes on behind it ``is_end`` is false: rows that every batch writes anew are there."""
 
     file: str
     lost: int
     of: int
     above: bytes = b""
     upto: bytes | None = None
+    is_end: bool = True
+
+    def has(self, key: bytes) -> bool:
+        """Whether the newest row of *key* may be lost."""
+        return self.is_end and self.above < key and (self.upto is None or key <= self.upto)
 
 
 class Listed(NamedTuple):
@@ -65,72 +66,6 @@ class Listed(NamedTuple):
     size: int
     first: bytes
     last: bytes
-
-
-# -- checksums and compression -----------------------------------------------------------------------------
-
-
-def _make_tables() -> NDArray[np.uint32]:
-    """What each byte adds to a CRC-32C by how many bytes follow it, up to `_STEP`; 4 MB, 30 ms."""
-    first = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        first = first >> 1 ^ np.where(first & 1, np.uint32(0x82F63B78), np.uint32(0))
-    tables = np.empty((_STEP, 256), np.uint32)
-    tables[0] = first
-    for number in range(1, _STEP):
-        tables[number] = first[tables[number - 1] & 255] ^ tables[number - 1] >> 8
-    return tables
-
-
-_TABLES = _make_tables()
-_PLACES = np.arange(_STEP)[::-1]
-_CRC = _TABLES[0].tolist()
-
-
-def checksum(data: bytes) -> int:
-    """CRC-32C, masked as LevelDB stores it."""
-    crc = 0xFFFFFFFF
-    for start in range(0, len(data), _STEP):
-        some = np.frombuffer(data, np.uint8, min(_STEP, len(data) - start), start).copy()
-        head = min(4, len(some))
-        some[:head] ^= np.frombuffer(_NUMBER.pack(crc), np.uint8, head)
-        added = _TABLES[_PLACES[-len(some) :], some]
-        crc = int(np.bitwise_xor.reduce(added)) ^ crc >> 8 * head
-    return _mask(crc ^ 0xFFFFFFFF)
-
-
-def _mask(crc: int) -> int:
-    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-def unsnap(data: bytes) -> bytes:
-    """Raises `ValueError` or `IndexError` on what is no Snappy block."""
-    size, at = varint.decode(data)
-    out = bytearray()
-    while at < len(data):
-        tag = data[at]
-        at += 1
-        kind, length = tag & 3, (tag >> 2) + 1
-        if kind == 0:
-            if length > 60:
-                width = length - 60
-                length = int.from_bytes(data[at : at + width], "little") + 1
-                at += width
-            out += data[at : at + length]
-            at += length
-            continue
-        if kind == 1:
-            length, back = (tag >> 2 & 7) + 4, tag >> 5 << 8 | data[at]
-            at += 1
-        else:
-            width = 2 * kind - 2 if kind == 2 else 4
-            back = int.from_bytes(data[at : at + width], "little")
-            at += width
-        for _ in range(length):
-            out.append(out[-back])
-    if len(out) != size:
-        raise ValueError(f"{len(out)} bytes where {size} were announced")
-    return bytes(out)
 
 
 # -- tables ------------------------------------------------------------------------------------------------
@@ -214,12 +149,16 @@ def _walk(table: bytes) -> tuple[list[Block], bool]:
 
 
 def _end_of_block(table: Table, start: int) -> int | None:
-    crc, crcs = 0xFFFFFFFF, _CRC
+    crc, crcs = 0xFFFFFFFF, crc_tables()[0].tolist()
     for at in range(start, len(table) - 4):
         byte = table[at]
         crc = crcs[(crc ^ byte) & 255] ^ crc >> 8
         # The kind of a block stands behind it, and has its share in the checksum.
-        if byte <= _SNAPPY and at > start and table[at + 1 : at + 5] == _NUMBER.pack(_mask(crc ^ 0xFFFFFFFF)):
+        if (
+            byte <= _SNAPPY
+            and at > start
+            and table[at + 1 : at + 5] == _NUMBER.pack(masked(crc ^ 0xFFFFFFFF))
+        ):
             return at
     return None
 
@@ -265,19 +204,41 @@ def _append(out: bytearray, contents: bytes) -> Block:
     return block
 
 
-def listed_tables(manifest: bytes) -> dict[int, Listed]:
-    """The tables of a database by number, as far as its list of files is legible."""
-    found: dict[int, Listed] = {}
-    for kind, edit in _pieces(manifest):
-        try:
-            if kind == _WHOLE:
-                _apply(edit, found)
-        except (ValueError, IndexError):  # noqa: PERF203 - one entry at a time may be damaged
-            continue
-    return found
+def table_name(number: int) -> str:
+    return f"{number:06}.ldb"
 
 
-def _apply(edit: bytes, found: dict[int, Listed]) -> None:
+def log_name(number: int) -> str:
+    return f"{number:06}.log"
+
+
+class Catalogue(NamedTuple):
+    """The files of a database as far as its list of them is legible: tables by number, and the number of the
+    log that is written (0: none)."""
+
+    tables: dict[int, Listed]
+    log: int
+
+
+def read_catalogue(manifest: bytes, is_checked: bool = True) -> Catalogue | None:
+    """None where anything of it is damaged: it would name files that are gone for good.
+
+    Who has LevelDB read it afterwards need not have the checksums checked; that takes 5 us an entry.
+    """
+    tables: dict[int, Listed] = {}
+    log = 0
+    try:
+        for edit in _records(manifest, is_checked):
+            if isinstance(edit, int):
+                return None
+            log = _apply(edit, tables, log)
+    except (ValueError, IndexError):
+        return None
+    return Catalogue(tables, log)
+
+
+def _apply(edit: bytes, tables: dict[int, Listed], log: int) -> int:
+    """Change *tables* as an entry of the list says; the number of the log by now."""
     at = 0
 
     def number() -> int:
@@ -295,18 +256,21 @@ def _apply(edit: bytes, found: dict[int, Listed]) -> None:
         tag = number()
         if tag == _COMPARATOR:
             text()
+        elif tag == _LOG:
+            log = number()
         elif tag == _COMPACTED:
             number()
             text()
         elif tag == _DELETED:
             number()
-            found.pop(number(), None)
+            tables.pop(number(), None)
         elif tag == _ADDED:
             number()
             name = number()
-            found[name] = Listed(number(), text()[:-_INNER], text()[:-_INNER])
-        else:  # numbers of logs and of the next file, and how many rows were ever written
+            tables[name] = Listed(number(), text()[:-_INNER], text()[:-_INNER])
+        else:  # the log before, the number of the next file, and how many rows were ever written
             number()
+    return log
 
 
 # -- logs --------------------------------------------------------------------------------------------------
@@ -317,23 +281,35 @@ def mended_log(name: str, log: bytes) -> tuple[bytes, Loss | None]:
     leaves it, is none."""
     out = bytearray()
     lost = 0
+    is_end = False
+    for record in _records(log):
+        is_end = isinstance(record, int)
+        if isinstance(record, int):
+            lost += record
+        else:
+            _write_record(out, record)
+    return bytes(out), Loss(name, lost, len(log), is_end=is_end) if lost else None
+
+
+def _records(log: bytes, is_checked: bool = True) -> Iterator[bytes | int]:
+    """Every record that is whole, and in between how many bytes belong to none."""
     record: bytearray | None = None
-    for kind, data in _pieces(log):
+    for kind, data in _pieces(log, is_checked):
+        if record and kind in (_WHOLE, _FIRST):
+            yield len(record)
         if kind in (_WHOLE, _FIRST):
-            lost += len(record or b"")
             record = bytearray(data)
         elif kind in (_MIDDLE, _LAST) and record is not None:
             record += data
         else:
-            lost += _LOG_HEAD.size + len(data) + len(record or b"")
+            yield _LOG_HEAD.size + len(data) + len(record or b"")
             record = None
         if record is not None and kind in (_WHOLE, _LAST):
-            _write_record(out, bytes(record))
+            yield bytes(record)
             record = None
-    return bytes(out), Loss(name, lost, len(log)) if lost else None
 
 
-def _pieces(log: bytes) -> Iterator[tuple[int, bytes]]:
+def _pieces(log: bytes, is_checked: bool = True) -> Iterator[tuple[int, bytes]]:
     """The parts of records in order, with their kind: 0 for bytes that are none."""
     for start in range(0, len(log), _LOG_BLOCK):
         at, end = start, min(start + _LOG_BLOCK, len(log))
@@ -345,8 +321,8 @@ def _pieces(log: bytes) -> Iterator[tuple[int, bytes]]:
                 if end < len(log):
                     yield 0, log[at - length : end]
                 break
-            is_sound = _WHOLE <= kind <= _LAST and checksum(bytes((kind,)) + data) == stored
-            yield kind if is_sound else 0, data
+            is_sound = not is_checked or checksum(bytes((kind,)) + data) == stored
+            yield kind if is_sound and _WHOLE <= kind <= _LAST else 0, data
 
 
 def _write_record(out: bytearray, record: bytes) -> None:

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .directory import DATABASE, REPAIRED, REPAIRING
 from .errors import FrontierUnwritable
-from .leveldb_files import Listed, Loss, listed_tables, losses, mended_log, mended_table, read_index
+from .leveldb_files import (
+    Listed,
+    Loss,
+    log_name,
+    losses,
+    mended_log,
+    mended_table,
+    read_catalogue,
+    read_index,
+    table_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +47,10 @@ class Damage(NamedTuple):
             loss.above[:1] <= prefix and (loss.upto is None or prefix <= loss.upto[:1])
             for loss in self.losses
         )
+
+    def has_newest(self, key: bytes) -> bool:
+        """Whether the newest row of *key* may be among what the files lost."""
+        return any(loss.has(key) for loss in self.losses)
 
     def files(self) -> dict[str, tuple[int, int]]:
         """Of each file how many bytes it lost, and how many it had."""
@@ -71,9 +85,9 @@ def mend(directory: Path, repair: Callable[[Path], None]) -> Damage:
     """Have *repair* (LevelDB's own) make a readable database of the copy, of all that is sound in it."""
     work = directory / REPAIRING / DATABASE
     manifests = sorted(work.glob("MANIFEST-*"))
-    listed = listed_tables(manifests[-1].read_bytes()) if manifests else {}
-    known = {f"{number:06}.ldb": table for number, table in listed.items()}
-    damage = _missing(work, known)
+    catalogue = read_catalogue(manifests[-1].read_bytes()) if manifests else None
+    known = {table_name(number): table for number, table in catalogue.tables.items()} if catalogue else {}
+    damage = [] if catalogue is None else list(_missing(work, catalogue.log, known))
     for log in sorted(work.glob("*.log")):
         damage += _mend_log(log)
     handled = set()
@@ -86,15 +100,15 @@ def mend(directory: Path, repair: Callable[[Path], None]) -> Damage:
         if table.name not in handled:
             damage += _losses(table)
     shutil.rmtree(work / "lost", ignore_errors=True)
-    return Damage(damage, bool(listed))
+    return Damage(damage, catalogue is not None)
 
 
-def _missing(work: Path, known: dict[str, Listed]) -> list[Loss]:
-    return [
-        Loss(name, table.size, table.size, table.first, table.last)
-        for name, table in known.items()
-        if not (work / name).exists()
-    ]
+def _missing(work: Path, log: int, tables: dict[str, Listed]) -> Iterator[Loss]:
+    if log and not (work / log_name(log)).exists():
+        yield Loss(log_name(log), 0, 0)  # nobody knows how long it was
+    for name, table in tables.items():
+        if not (work / name).exists():
+            yield Loss(name, table.size, table.size, table.first, table.last)
 
 
 def _mend_log(log: Path) -> list[Loss]:

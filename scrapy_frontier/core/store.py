@@ -19,6 +19,7 @@ import plyvel
 from . import keys
 from .directory import CRAWL, DATABASE, REPAIRED, Lock, full_disk, is_full
 from .errors import FrontierDamaged, FrontierError, FrontierUnreadable, FrontierUnwritable, FrontierVersion
+from .leveldb_files import log_name, read_catalogue
 from .records import FORMAT_VERSION
 
 if TYPE_CHECKING:
@@ -275,6 +276,17 @@ def _missing(path: Path, state: str) -> FrontierUnreadable:
     )
 
 
+def _missing_log(path: Path) -> str | None:
+    """The log with the newest rows, where it is gone: LevelDB does not miss it."""
+    try:
+        manifest = path / (path / "CURRENT").read_text(encoding="ascii").strip()
+        catalogue = read_catalogue(manifest.read_bytes(), is_checked=False)
+    except (OSError, ValueError):
+        return None  # LevelDB says what is the matter
+    name = log_name(catalogue.log) if catalogue is not None and catalogue.log else None
+    return name if name is not None and not (path / name).exists() else None
+
+
 def repair_files(path: Path) -> None:
     """Have LevelDB save what it can of the database in *path*, in place; what it cannot use moves into a
     directory ``lost`` in it. Raises `FrontierError`.
@@ -298,6 +310,8 @@ def _open(path: Path, had_database: bool) -> Any:
             raise _damaged(path, FileNotFoundError("its file CURRENT is missing"))
         if had_database:
             raise _missing(path, "is empty" if path.exists() else "is missing")
+    if (log := _missing_log(path)) is not None:
+        raise _damaged(path, FileNotFoundError(f"its file {log} is missing"))
     try:
         return plyvel.DB(
             str(path),

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_frontier.core.leveldb_coding import checksum, unsnap
 from scrapy_frontier.core.leveldb_files import (
-    checksum,
-    listed_tables,
     losses,
     mended_log,
     mended_table,
+    read_catalogue,
     read_index,
-    unsnap,
 )
 from scrapy_frontier.core.store import repair_files
 
@@ -97,7 +96,9 @@ def test_a_table_that_is_cut_off_keeps_what_stands_before(
     whole = [block for block in blocks if block.offset + block.size + 5 <= max(cut, 0)]
     wanted = {key for key in ROWS if whole and key <= whole[-1].last}
 
-    (listed,) = listed_tables(next((tmp_path / "db").glob("MANIFEST-*")).read_bytes()).values()
+    catalogue = read_catalogue(next((tmp_path / "db").glob("MANIFEST-*")).read_bytes())
+    assert catalogue is not None
+    (listed,) = catalogue.tables.values()
     mended, loss = mended_table(file.name, table[: max(cut, 0)], listed)
     file.write_bytes(mended)
     repair_files(tmp_path / "db")
@@ -118,13 +119,37 @@ def test_what_is_listed_of_a_table_is_what_it_is(tmp_path: Path) -> None:
         database.compact_range(start=b"", stop=b"\xff")
     plyvel.DB(str(tmp_path)).close()  # removes what is in use no more
     manifest = next(tmp_path.glob("MANIFEST-*")).read_bytes()
-    listed = listed_tables(manifest)
+    catalogue = read_catalogue(manifest)
+    assert catalogue is not None
+    assert read_catalogue(manifest, is_checked=False) == catalogue
+    assert (tmp_path / f"{catalogue.log:06}.log").exists()
+    listed = catalogue.tables
     there = {int(file.stem): file.stat().st_size for file in tmp_path.glob("*.ldb")}
     assert {number: table.size for number, table in listed.items()} == there
     for number, table in listed.items():
         blocks = read_index((tmp_path / f"{number:06}.ldb").read_bytes())
         assert blocks is not None
         assert table.first <= table.last <= blocks[-1].last
+
+
+def test_a_long_list_of_files_is_read_whole(tmp_path: Path) -> None:
+    """Its entries lie across the parts of 32 KB that it is written in."""
+    with plyvel.DB(str(tmp_path), create_if_missing=True) as database:
+        for number in range(60):
+            for end in (b"a", b"z"):
+                database.put(end * 900 + b"%d" % number, b"")
+            database.compact_range(start=b"\xff", stop=b"\xff\xff")
+        database.compact_range(start=b"", stop=b"\xff")
+    for _ in range(2):
+        manifest = next(tmp_path.glob("MANIFEST-*")).read_bytes()
+        catalogue = read_catalogue(manifest)
+        assert catalogue is not None
+        assert catalogue.tables.keys() <= {int(file.stem) for file in tmp_path.glob("*.ldb")}
+        plyvel.DB(str(tmp_path)).close()
+    assert len(manifest) < 32_768
+    with_hole = bytearray(manifest)
+    with_hole[len(manifest) // 2] ^= 1
+    assert read_catalogue(bytes(with_hole)) is None
 
 
 def test_a_damaged_block_is_told_by_the_keys_around_it(tmp_path: Path) -> None:
@@ -134,7 +159,7 @@ def test_a_damaged_block_is_told_by_the_keys_around_it(tmp_path: Path) -> None:
     assert blocks is not None
     table[blocks[7].offset + 100] ^= 1
     (loss,) = losses("t", bytes(table), blocks)
-    assert loss == ("t", blocks[7].size, len(table), blocks[6].last, blocks[7].last)
+    assert loss[:-1] == ("t", blocks[7].size, len(table), blocks[6].last, blocks[7].last)
     file.write_bytes(table)
     repair_files(tmp_path / "db")
     lost = ROWS.keys() - read(tmp_path / "db").keys()

@@ -386,10 +386,22 @@ def test_a_database_that_somebody_removed_is_not_begun_anew(
     Store(tmp_path).close()
 
 
-def test_a_database_without_its_rows_is_not_begun_anew(tmp_path: Path) -> None:
-    """Before the first table is written all rows are in the log, and LevelDB does not miss it."""
+@pytest.mark.parametrize(
+    "write", [lambda directory: Store(directory).close(), write_pages, kill_after_writing]
+)
+def test_a_log_that_somebody_removed_is_missed(tmp_path: Path, write: Callable[[Path], None]) -> None:
+    """LevelDB does not miss it, and has nothing but what was in tables then; at first that is nothing."""
+    write(tmp_path)
+    log = only(tmp_path, "*.log")
+    log.unlink()
+    with pytest.raises(FrontierDamaged, match=rf"its file {log.name} is missing.*check --repair --dir"):
+        Store(tmp_path)
+
+
+def test_a_database_without_a_row_is_not_begun_anew(tmp_path: Path) -> None:
     Store(tmp_path).close()
-    only(tmp_path, "*.log").unlink()
+    shutil.rmtree(tmp_path / "leveldb")
+    plyvel.DB(str(tmp_path / "leveldb"), create_if_missing=True).close()
     with pytest.raises(FrontierUnreadable, match="holds no rows, but there was a frontier"):
         Store(tmp_path)
 
