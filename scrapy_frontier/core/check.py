@@ -79,6 +79,9 @@ class Check:
         ):
             yield from check()
             self._flush()
+        for prefix in (keys.ASIDE, keys.FORMAT[:1]):  # so that no row of any kind is left unread
+            for _ in self._store.scan(prefix):
+                pass
 
     # -- writing ---------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from stores import (
     NOW,
     SCHEME,
     Frontiers,
+    change,
     crawl_web,
     environment,
     link,
@@ -34,6 +35,7 @@ from scrapy_frontier.commands.mend import ROWS
 from scrapy_frontier.core import keys
 from scrapy_frontier.core.errors import FrontierDamaged
 from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.leveldb_files import read_index
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.store import Store
 
@@ -236,6 +238,19 @@ def test_what_is_legible_is_saved_and_what_is_not_is_told(
     assert frontier("check").code == 0
     queued = {page.url for page in found.values() if page.state is State.QUEUED}
     assert set(order(directory, 4000)) == queued, "every queued page can be leased"
+
+
+def test_check_reads_rows_of_every_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those that nothing can be wrong with but their bytes."""
+    start(tmp_path).close()
+    change(tmp_path, {keys.aside_key(number): os.urandom(900) for number in range(60)})
+    Store(tmp_path).close()  # writes the log out as a table
+    for file in (tmp_path / "leveldb").glob("*.ldb"):
+        blocks = [block for block in read_index(file.read_bytes()) or [] if block.last[:1] == keys.ASIDE]
+        if len(blocks) > 3:
+            scribble(file, (blocks[2].offset + 50) / (file.stat().st_size - 1))
+    said = Frontiers(tmp_path, capsys)("check")
+    assert (said.code, "check --repair" in said.err) == (1, True)
 
 
 def test_what_was_written_last_cannot_be_counted(
