@@ -354,7 +354,12 @@ class FrontierScheduler(BaseScheduler):
         self._timer, self._timer_at = None, float("inf")
 
     def _say_what_is_left(self, runtime: Runtime, reason: str) -> None:
-        """Where a crawl ended because all hosts that are left do not answer, say when to come back."""
+        """Where a crawl ended although pages are left, say of whom, and when to come back."""
+        if reason == "finished" and runtime.frontier.withheld:
+            blocked = runtime.frontier.withheld
+            pages = "1 page stays" if blocked == 1 else f"{blocked} pages stay"
+            unblock = "`scrapy frontier unblock HOST` and run the crawl again to fetch them"
+            self._notes.log(logging.WARNING, "%s queued, of hosts that are blocked; %s", pages, unblock)
         if reason != "finished" or not runtime.frontier.pending:
             return
         left = runtime.frontier.left_over(runtime.clock())

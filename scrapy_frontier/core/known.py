@@ -132,6 +132,11 @@ class Known:
         return waiting - self._journal.withheld
 
     @property
+    def withheld(self) -> int:
+        """Queued pages of hosts that the operator blocked."""
+        return self._journal.withheld
+
+    @property
     def leased(self) -> int:
         """Leases that are out."""
         return len(self._leases)

@@ -9,6 +9,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from server import Answer
 from test_cooldown import closed_port
 
 from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.orders import Orders, encode_orders, orders_key
+from scrapy_frontier.core.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -299,3 +302,32 @@ def test_with_a_directory_what_is_left_is_told(
     assert "10 pages are left, of 1 host" in crawl.log
     assert "they stay queued: run the crawl again" in crawl.log
     assert {(pages()[url].state, pages()[url].attempts) for url in dead} == {(State.QUEUED, 0)}
+
+
+def test_with_a_directory_each_kind_of_page_that_is_left_is_told(
+    web: Web, start: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    """Rests, robots.txt, hours, backoffs, and hosts that are blocked."""
+    hour = (time.gmtime().tm_hour + 3) % 24
+    web.on("/robots.txt", Answer(503), host=1)
+    web.on("/robots.txt", body=f"User-agent: *\nVisit-time: {hour:02}00-{hour:02}30\n", host=2)
+    web.on("/0", Answer(429, headers={"Retry-After": "7000"}), host=3)
+    web.default = Answer(500)
+    urls = [web.url(f"/{number}", host) for host in (0, 1, 2, 3) for number in range(2)]
+    settings = {
+        "ADDONS": ADDON["ADDONS"],
+        "SCHEDULER": None,
+        "ROBOTSTXT_OBEY": True,
+        "FRONTIER_RETRY_DELAY": 3000,
+        "FRONTIER_END_WAIT": 5,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+    }
+    first = start(TellSpider, settings, start_urls=urls).wait()
+    assert "8 pages are left, of 4 hosts" in first.log
+    with contextlib.closing(Store(tmp_path / "frontier")) as store:
+        batch = store.batch()
+        batch.put(orders_key(web.name(1)), encode_orders(Orders(blocked=1)))
+        store.write(batch)
+    second = start(TellSpider, settings, start_urls=urls).wait()
+    assert "2 pages stay queued, of hosts that are blocked" in second.log
+    assert "6 pages are left, of 3 hosts" in second.log
