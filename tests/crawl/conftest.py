@@ -20,7 +20,7 @@ from scrapy_frontier.core.records import Page, decode_page
 from scrapy_frontier.core.store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy import Spider
 
@@ -144,6 +144,25 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Crawl]]:
 def run(start: Callable[..., Crawl]) -> Callable[..., Crawl]:
     """Run a crawl to its end."""
     return lambda *given, **arguments: start(*given, **arguments).wait()
+
+
+@pytest.fixture
+def items(start: Callable[..., Crawl], tmp_path: Path) -> Callable[..., list[list[Any]]]:
+    """The items of one spider with each of several settings, the crawls all at once:
+    ``items(Spider, [settings, ...], argument=...)``; in an order of their own."""
+
+    def items(spider: type[Spider], ways: Sequence[dict[str, Any]], **arguments: Any) -> list[list[Any]]:
+        first = len(list(tmp_path.glob("crawl*.log")))
+        feeds = [tmp_path / f"items{first + number}.jsonl" for number in range(len(ways))]
+        crawls = [
+            start(spider, {**way, "FEEDS": {str(feed): {"format": "jsonlines"}}}, **arguments)
+            for way, feed in zip(ways, feeds, strict=True)
+        ]
+        for crawl in crawls:
+            assert crawl.wait().reason == "finished", crawl.log
+        return [[json.loads(line) for line in sorted(feed.read_text().splitlines())] for feed in feeds]
+
+    return items
 
 
 @pytest.fixture

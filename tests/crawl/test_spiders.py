@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from scrapy import Field, FormRequest, Item, Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
-from server import links
+from server import Answer, links
+from test_cooldown import closed_port
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -169,3 +171,108 @@ def test_parts_of_a_page_are_one_page_also_for_the_next_run(web: Web, run: Calla
     assert crawl.stats["dupefilter/filtered"] == 4
     run(PartsSpider, start_urls=[url])
     assert sorted(web.paths()) == ["/", "/a", "/b"]
+
+
+# -- hosts that do not answer, among others, beside Scrapy's own scheduler -----------------------------------
+
+TEMPORARY = {"FRONTIER_DIR": None, "FRONTIER_COOLDOWN": 90_000}  # nobody can wait for a rest
+WAYS = [
+    {**TEMPORARY, "SCHEDULER": None},
+    TEMPORARY,
+    {**TEMPORARY, "SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}},
+]
+
+
+class DeadLinkSpider(CrawlSpider):
+    """Says of each link whether it works."""
+
+    name = "dead-links"
+    rules = (Rule(LinkExtractor(), callback="works", errback="fails", follow=True),)
+
+    def works(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "text": response.meta["link_text"]}
+
+    def fails(self, failure: Any) -> Iterator[Any]:
+        yield {"url": failure.request.url, "error": type(failure.value).__name__}
+
+
+class MirrorSpider(Spider):
+    """Asks a mirror where a page does not come."""
+
+    name = "mirrors"
+    mirror = ""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, self.parse_page, errback=self.ask_mirror, cb_kwargs={"link": link})
+
+    def parse_page(self, response: Response, link: str) -> Iterator[Any]:
+        yield {"url": response.url, "instead of": link}
+
+    def ask_mirror(self, failure: Any) -> Iterator[Any]:
+        link = failure.request.cb_kwargs["link"]
+        path = "/" + link.rpartition("/")[2]
+        yield Request(self.mirror + path, self.parse_page, errback=self.lost, cb_kwargs={"link": link})
+
+    def lost(self, failure: Any) -> Iterator[Any]:
+        yield {"url": failure.request.url, "lost": type(failure.value).__name__}
+
+
+class InsistentSpider(Spider):
+    """Tries three times more by itself what Scrapy gave up, and then tells."""
+
+    name = "insistent"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for link in response.css("a::attr(href)").getall():
+            yield response.follow(link, self.parse_page, errback=self.again, meta={"times": 1})
+
+    def parse_page(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "times": response.meta["times"]}
+
+    def again(self, failure: Any) -> Iterator[Any]:
+        request = failure.request
+        if request.meta["times"] == 4:
+            yield {"url": request.url, "error": type(failure.value).__name__}
+        else:
+            meta = {**request.meta, "times": request.meta["times"] + 1}
+            yield request.replace(meta=meta, dont_filter=True)
+
+
+class NoRetrySpider(DeadLinkSpider):
+    """Retries nothing, or what it chooses, by meta."""
+
+    name = "no-retry"
+    rules = (
+        Rule(LinkExtractor(allow="[02468]$"), callback="works", errback="fails", process_request="once"),
+        Rule(LinkExtractor(), callback="works", errback="fails", process_request="twice"),
+    )
+
+    def once(self, request: Request, response: Response) -> Request:
+        request.meta["dont_retry"] = True
+        return request
+
+    def twice(self, request: Request, response: Response) -> Request:
+        request.meta["max_retry_times"] = 1
+        return request
+
+
+@pytest.mark.parametrize("spider", [DeadLinkSpider, MirrorSpider, InsistentSpider, NoRetrySpider])
+def test_dead_hosts_among_others_bring_the_same_items(
+    web: Web, items: Callable[..., list[Any]], spider: type[Spider]
+) -> None:
+    """Connections refused and reset, names that do not resolve, and a closed port beside an open one."""
+    with closed_port(web.name(1)) as port, closed_port(web.name(0)) as other:
+        dead = [f"http://{web.name(1)}:{port}/{number}" for number in range(10, 15)]
+        dead += [f"http://{web.name(0)}:{other}/{number}" for number in range(15, 20)]
+        dead += [f"http://nosuch.invalid/{number}" for number in range(20, 23)]
+        dead += [web.on(f"/{number}", Answer(drop=True), host=2) for number in range(23, 27)]
+        url = web.link("/", *(f"/{number}" for number in range(9)), *dead)
+        if spider is MirrorSpider:
+            found = items(spider, WAYS, start_urls=[url], mirror=web.url("", 3))
+        else:
+            found = items(spider, WAYS, start_urls=[url])
+    stock, *ours = found
+    assert len(stock) >= 25
+    for kind in ours:
+        assert kind == stock
