@@ -232,10 +232,10 @@ async def sleep(seconds: float) -> None:
     await maybe_deferred_to_future(awake)
 
 
-async def give_way() -> None:
-    """Let others work until the event loop has nothing else to do, `TURNS` turns at most; 50 us where there
+async def give_way(turns: int = TURNS) -> None:
+    """Let others work until the event loop has nothing else to do, so many *turns* at most; 50 us where there
     is nothing."""
-    for _ in range(TURNS):
+    for _ in range(turns):
         begin = perf_counter()
         await sleep(0)
         if perf_counter() - begin < IDLE:

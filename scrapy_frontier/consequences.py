@@ -15,7 +15,6 @@ from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import safe_url_string
 
-from . import compat
 from .core.chains import is_same_site
 from .core.hosts import host_of
 from .core.relations import rel_tokens, shared_rel
@@ -30,7 +29,7 @@ from .runtime import flight_of, may_be_called_again, runtime_of
 from .settings import FrontierSettings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -128,13 +127,15 @@ class PageRules:
             if (kept := self._judge(output)) is not None:
                 yield kept
 
-    async def filter_async(self, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async def filter_async(
+        self, result: AsyncIterator[Any], give_way: Callable[[], Awaitable[None]]
+    ) -> AsyncIterator[Any]:
         for more in self._more():
             yield more
         async for output in result:
             if self._nofollow_only is None and isinstance(output, Request) and self._is_link(output):
                 for _ in self._find_nofollow_only():
-                    await compat.give_way()
+                    await give_way()
             if (kept := self._judge(output)) is not None:
                 yield kept
 

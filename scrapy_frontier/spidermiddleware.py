@@ -22,6 +22,26 @@ SEEDS_AT_A_TIME = 25
 SPELL = 0.003  # seconds for the links of a page, then others get their turn
 
 
+class Place:
+    """A page's place in *line*, those with very many links, from when it gives way first until `leave`.
+
+    The first in the line gives way for one turn of the event loop at a time, so that it is done in bounded
+    time whatever others do: a kill before that has it fetched again.
+    """
+
+    def __init__(self, line: list[Place]) -> None:
+        self._line = line
+
+    async def give_way(self) -> None:
+        if self not in self._line:
+            self._line.append(self)
+        await compat.give_way(1 if self._line[0] is self else compat.TURNS)
+
+    def leave(self) -> None:
+        if self in self._line:
+            self._line.remove(self)
+
+
 class FrontierSpiderMiddleware:
     """Does to a page's items and links what the page asks for, records its links for the link graph, and
     gives way after every 25 seeds and in a page with very many links.
@@ -33,11 +53,13 @@ class FrontierSpiderMiddleware:
     them froze it for 3.7 s, and every connection with it; giving way brings that to 0.07 s. Of a page's links
     it takes 200 at a time, so beside a page with 100,000 links everybody waited 80 ms for every turn of the
     event loop, and other hosts' pages came 6.5 times as late as alone. Here such a page works only while
-    nobody else has anything to do, or after ten turns. A page of 30 links does not give way at all.
+    nobody else has anything to do, or after ten turns; the oldest of them after one, so that it comes to its
+    end. A page of 30 links does not give way at all.
     """
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._line: list[Place] = []
         self._consequences = Consequences(crawler)
 
     @classmethod
@@ -64,22 +86,25 @@ class FrontierSpiderMiddleware:
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        rules = self._consequences.of(response)
+        rules, place = self._consequences.of(response), Place(self._line)
         if rules is not None:
-            result = rules.filter_async(result)
+            result = rules.filter_async(result, place.give_way)
         links = self._links()
         recorder = links.recorder(response) if links is not None else None
         until = perf_counter() + SPELL
-        async for each in result:
+        try:
+            async for each in result:
+                if recorder is not None:
+                    recorder.take(each)
+                yield each
+                if perf_counter() >= until:
+                    await place.give_way()
+                    until = perf_counter() + SPELL
             if recorder is not None:
-                recorder.take(each)
-            yield each
-            if perf_counter() >= until:
-                await compat.give_way()
-                until = perf_counter() + SPELL
-        if recorder is not None:
-            for _ in recorder.end(response):
-                await compat.give_way()
+                for _ in recorder.end(response):
+                    await place.give_way()
+        finally:
+            place.leave()
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
         count = 0
