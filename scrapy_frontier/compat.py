@@ -111,8 +111,9 @@ def in_progress(crawler: Crawler) -> set[Request] | None:
     return found if isinstance(found, set) else None
 
 
-def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], None]) -> bool:
-    """Call *on_result* with what the downloader and its middlewares made of each request.
+def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], Any]) -> bool:
+    """Call *on_result* with what the downloader and its middlewares made of each request; the engine goes on
+    with what that returns.
 
     A response, a request (redirect, retry) or a failure: the only place that sees all three.
     """
@@ -125,8 +126,7 @@ def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], None]) -> 
         deferred = fetch(request, *args)
 
         def seen(result: Any) -> Any:
-            on_result(request, result)
-            return result
+            return on_result(request, result)
 
         return deferred.addBoth(seen) if hasattr(deferred, "addBoth") else deferred
 

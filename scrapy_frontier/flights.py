@@ -12,11 +12,12 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
+from twisted.python.failure import Failure
 
 from . import compat
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
-from .requests import DUPLICATE
+from .requests import DUPLICATE, POSTPONED, POSTPONED_FOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -197,13 +198,18 @@ class Flights:
         if flight is not None:
             self._on_sent(flight)
 
-    def _fetched(self, request: Request, result: Any) -> None:
+    def _fetched(self, request: Request, result: Any) -> Any:
         flight = self._by_request.get(id(request))
-        if flight is not None:
-            flight.fetched(result)
-            if flight.child is not None:
-                self.by_child[id(flight.child)] = flight
-            self._on_left(flight)
+        if flight is None:
+            return result
+        if flight.lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
+            error = IgnoreRequest(str(result.meta.get(POSTPONED)))
+            result = Failure(error)  # type: ignore[no-untyped-call]  # nobody waits for it
+        flight.fetched(result)
+        if flight.child is not None:
+            self.by_child[id(flight.child)] = flight
+        self._on_left(flight)
+        return result
 
     def _response_downloaded(self, response: Any, request: Request) -> None:
         flight = self._by_request.get(id(request))

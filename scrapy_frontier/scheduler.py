@@ -259,7 +259,8 @@ class FrontierScheduler(BaseScheduler):
         self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
         meta = request.meta
         meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
-        if lease.given_up is not None or lease.page.attempts + 1 >= runtime.settings.max_attempts:
+        is_given_up = lease.given_up is not None and not meta.get("proxy")
+        if is_given_up or lease.page.attempts + 1 >= runtime.settings.max_attempts:
             use_up_retries(request, runtime.settings.retry_times)
         if not lease.page.host:
             meta[AUTO_SLOT] = lease.host

@@ -90,15 +90,12 @@ class CooldownMiddleware:
         lease = runtime.lease_of(request) if runtime is not None else None
         if runtime is None or lease is None:
             return None
-        if lease.given_up is not None:
+        if lease.given_up is not None and not request.meta.get("proxy"):
             raise error_of(lease.given_up, request)
         now = runtime.clock()
         when = request.meta.get(NOT_BEFORE)
         if isinstance(when, (int, float)) and when > now:
-            reason = "the redirect that led to it asks to wait"
-            if lease.is_last:
-                raise IgnoreRequest(reason)
-            sent_back = self._sent_back(request, reason)
+            sent_back = self._sent_back(request, "the redirect that led to it asks to wait")
             sent_back.meta[POSTPONED_FOR] = min(when - now, LONGEST_ASKED)
             return sent_back
         return (
@@ -139,7 +136,10 @@ class CooldownMiddleware:
             return None
         trouble = trouble._replace(is_silent=True, failure=exception)
         sent_back = self._cool(runtime, request, trouble)
-        return None if request.meta.get("dont_retry") else sent_back
+        if sent_back is None or request.meta.get("dont_retry"):
+            return None
+        _forget_frames(exception)
+        return sent_back
 
     def _wants(self, request: Request, status: int) -> bool:
         """Whether the spider asked to see such responses, in any of the ways Scrapy has for it."""
@@ -207,6 +207,13 @@ def _is_answer(error: BaseException | None) -> bool:
         if kind.__name__ == "ConnectionDone" and type(error).__name__ == "ResponseFailed":
             return True  # it began to answer, and closed the connection as if that were all
     return False
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Let go of what *error*, which is kept while its host does not answer, holds by its tracebacks."""
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def trouble_of(error: BaseException) -> Trouble | None:

@@ -265,6 +265,50 @@ class SlotSpider(TellSpider):
             yield Request(url, errback=self.failed, meta={"download_slot": "all"})
 
 
+class PuttingOffMiddleware:
+    """Asks for another hour whenever it sees a page."""
+
+    def process_request(self, request: Request, spider: Any = None) -> Request:
+        request = request.replace(dont_filter=True)
+        request.meta["frontier_postponed"], request.meta["frontier_postponed_for"] = "not today", 3600
+        return request
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_a_middleware_puts_off_for_ever_ends(
+    web: Web, tell: Callable[..., list[Told]], way: str
+) -> None:
+    urls = [web.url(f"/{number}") for number in range(100)]
+    middleware = {"DOWNLOADER_MIDDLEWARES": {f"{__name__}.PuttingOffMiddleware": 500}}
+    (ours,) = tell(urls, {**WAYS[way], **middleware, "FRONTIER_END_WAIT": 1})
+    assert sorted(ours) == sorted((url, "IgnoreRequest") for url in urls)
+
+
+def test_a_page_with_a_proxy_is_asked_for_there_though_its_host_is_dead(
+    web: Web, items: Callable[..., list[Any]]
+) -> None:
+    with closed_port(web.name(1)) as port:
+        dead = [f"http://{web.name(1)}:{port}/{number}" for number in range(3)]
+        (found,) = items(ProxySpider, [ADDON], start_urls=dead, proxy=web.url(""))
+    assert [item["told"] for item in found] == ["DownloadConnectionRefusedError"] * 2 + ["200"]
+    assert web.paths() == [dead[2]]
+
+
+class ProxySpider(TellSpider):
+    """Tells, and asks for the last page through a proxy when the first was given up."""
+
+    name = "proxy"
+    proxy = ""
+
+    async def start(self) -> Any:
+        for url in self.start_urls[:2]:
+            yield Request(url, errback=self.failed)
+
+    def failed(self, failure: Any) -> Any:
+        yield from super().failed(failure)
+        yield Request(self.start_urls[2], errback=self.failed, meta={"proxy": self.proxy})
+
+
 # -- a thousand ----------------------------------------------------------------------------------------
 
 
