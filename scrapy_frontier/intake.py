@@ -14,6 +14,7 @@ from .core.adjacency import Edge
 from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
 from .core.lifecycle import State
+from .core.records import IN_MEMORY
 from .core.traps import without_session
 from .dupefilters import DupeFilter, load_class
 from .following import is_answer, is_seed, times
@@ -221,7 +222,7 @@ class Intake:
         elif page_id is not None:
             self._tally["scheduler/enqueued/disk"] += 1
             if frontier.is_head:  # else others come first, and it is long gone when its turn comes
-                self.objects.keep(page_id, request, True)
+                self.objects.keep(page_id, request)
         if page_id is None:
             return False
         if source is not None:
@@ -301,7 +302,7 @@ class Intake:
             return
         if page_id is None or page_id >= keys.FIRST_VISIT:
             page_id = self._runtime.frontier.find(fingerprint)
-        if page_id is None or page_id >= keys.FIRST_VISIT:  # lives in memory: no page of the graph
+        if page_id is None:
             return
         self._join(request, page_id, source)
         if is_plain:
@@ -337,7 +338,6 @@ class Intake:
             parent,
             NEUTRAL,
             again,
-            stored,
             "" if host == url_host else host,
             1.0 if source is None or source.links is None else source.links.pending[id(request)][2],
             times(request, "depth") if self._has_depth else 0,
@@ -350,9 +350,11 @@ class Intake:
             if page_id is None:
                 self._not_kept(request, fingerprint, source)
                 return None
+            if not stored:
+                self.objects.hold(page_id, request)
         elif page_id is not None:
             self._keep(page_id, request, stored)
-        else:
+        elif (page_id := self._takes_over(request, fingerprint)) is None:
             self._filtered(request)
         if self._runtime.links is not None:
             self._met(request, fingerprint, page_id, source, is_plain)
@@ -403,16 +405,30 @@ class Intake:
         return instead
 
     def _look(self, request: Request) -> None:
-        """What can be changed is handed on as it is where nothing outlives the crawl."""
-        if self._runtime.is_temporary and (found := mutable_in(request)):
+        """What can be changed is handed on itself where nothing outlives the crawl; else a copy."""
+        found = mutable_in(request)
+        if not found:
+            return
+        if self._runtime.is_temporary:
             raise Shared(found)
+        self.codec.on_rare = None
+        self._notes.log(
+            logging.INFO,
+            "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in it, "
+            "others do not see. Pass it from request to request in a chain, or run without JOBDIR and "
+            "FRONTIER_DIR (said once)",
+            request,
+            found,
+        )
 
     def _payload(self, request: Request) -> tuple[bytes, bool]:
+        """The record of *request*, and whether it is more than a note that this process has it."""
         try:
             return self.codec.encode(request), True
         except Unstorable as reason:
+            record = requests.memory_record(request, self.fingerprint(request))
             if self._runtime.is_temporary:  # nothing survives a restart
-                return b"", False
+                return record, False
             self._tally["scheduler/unserializable"] += 1
             self._notes.say_once(
                 "unstorable",
@@ -421,7 +437,7 @@ class Intake:
                 request,
                 reason,
             )
-            return b"", False
+            return record, False
 
     def _host_key(self, request: Request, url_host: str) -> str:
         """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
@@ -437,7 +453,25 @@ class Intake:
 
     def _keep(self, page_id: int, request: Request, stored: bool) -> None:
         self._tally["scheduler/enqueued/disk" if stored else "scheduler/enqueued/memory"] += 1
-        self.objects.keep(page_id, request, stored)
+        if stored:
+            self.objects.keep(page_id, request)
+        else:
+            self.objects.hold(page_id, request)
+
+    def _takes_over(self, request: Request, fingerprint: bytes) -> int | None:
+        """The known page of *request*, if it is yet to be fetched and an earlier process alone had its
+        request: from now on it has this one."""
+        frontier = self._runtime.frontier
+        known = frontier.look_up(fingerprint)
+        if known is None or known >= 0 or self.objects.holds(~known):
+            return None
+        page = frontier.page(~known)
+        if page is None or not page.payload.startswith(IN_MEMORY):
+            return None
+        if page.state is not State.QUEUED and not page.is_deferred:
+            return None
+        self._keep(~known, request, False)
+        return ~known
 
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
@@ -465,10 +499,8 @@ class Intake:
         """
         frontier = self._runtime.frontier
         page = frontier.page(known)
-        if page is None:  # it lives in memory, so in this run
-            return True
-        if page.state is State.SEEN:  # not wanted so far, unless it waits for a budget
-            return not page.is_deferred
+        if page is None or page.state is State.SEEN:  # not wanted so far, unless it waits for a budget
+            return page is None or not page.is_deferred
         if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
             parent = frontier.page(page.parent) if page.parent is not None else None
             return parent is not None and parent.url == flight.lease.page.url
@@ -476,8 +508,9 @@ class Intake:
             return START.encode() in page.payload
         if page.state is State.FAILED:
             payload, stored = self._payload(request)
-            if stored and frontier.requeue(known, self._runtime.clock(), payload, request.priority):
-                self._keep(known, request, True)
+            is_possible = stored or page.payload.startswith(IN_MEMORY)  # else no link would look for its loss
+            if is_possible and frontier.requeue(known, self._runtime.clock(), payload, request.priority):
+                self._keep(known, request, stored)
         return False
 
     # -- requests that follow from others --------------------------------------------------------------
@@ -487,33 +520,39 @@ class Intake:
         page_id = flight.lease.page_id
         if page_id < keys.FIRST_VISIT:
             return page_id
-        page = self._runtime.frontier.find(self.fingerprint(flight.request))
-        return page if page is not None and page < keys.FIRST_VISIT else None
+        return self._runtime.frontier.find(self.fingerprint(flight.request))
 
     def _follow(self, flight: Flight, child: Request) -> bool:
         """Note what *child* makes of the page it follows from; true where it is for that page again."""
         lease = flight.lease
         if POSTPONED in child.meta:
             flight.child_outcome = following.postponed(flight, child)
-            if not lease.is_stored:
-                self.objects.keep(lease.page_id, child, False)
+            if self.objects.holds(lease.page_id):
+                self.objects.hold(lease.page_id, child)
             return True
         if not following.is_retry(child, flight):
             return False
-        payload, stored = self._payload(child)
         delay = self._runtime.settings.backoff(lease.page.attempts + 1)
-        flight.child_outcome = following.retried(flight, child, payload if stored else None, delay)
-        if not (lease.is_stored and stored):
-            self.objects.keep(lease.page_id, child, False)
+        flight.child_outcome = following.retried(flight, child, self._instead(flight, child), delay)
         self._tally["frontier/retries"] += 1
         return True
+
+    def _instead(self, flight: Flight, child: Request) -> bytes | None:
+        """The record of *child*, which takes the place of the request of its page; None where there is none:
+        then the old one stands for the page after a restart."""
+        page_id = flight.lease.page_id
+        payload, stored = self._payload(child)
+        if stored:
+            self.objects.let_go(page_id)
+            return payload
+        self.objects.hold(page_id, child)
+        return None
 
     def _lead(self, flight: Flight, child: Request, known: int | None) -> bool:
         """Note that a flight led to *child*; true when that is the same page once more."""
         if known is None or known != flight.lease.page_id:
             flight.child_outcome = following.redirected(child, known)
             return False
-        payload, stored = self._payload(child)
         is_changed = following.may_answer_otherwise(self._crawler, flight.request, child)
-        flight.child_outcome = following.redirected_to_itself(payload if stored else None, is_changed)
+        flight.child_outcome = following.redirected_to_itself(self._instead(flight, child), is_changed)
         return True

@@ -1,4 +1,4 @@
-"""Requests as the objects they were: those that live in memory only, and those that were queued last."""
+"""Requests as the objects they were: those that no record stands for, and those that were queued last."""
 
 from __future__ import annotations
 
@@ -21,31 +21,38 @@ class Objects:
     """Request objects by the ids of their pages.
 
     The last that were stored are kept for a while: ``scrapy shell`` goes on changing its own after it was
-    queued, and a page that is handed out soon need not be made anew from its record. One that cannot be
-    stored is kept until then.
+    queued, and a page that is handed out soon need not be made anew from its record. One that no record
+    stands for is held until its page has ended: memory grows with those queued, waiting, or over a budget.
     """
 
     def __init__(self) -> None:
         self._live: dict[int, Request] = {}
         self._live_before: dict[int, Request] = {}
-        self._unstored: dict[int, Request] = {}
+        self._held: dict[int, Request] = {}
 
-    def keep(self, page_id: int, request: Request, stored: bool) -> None:
-        """*request* is queued as the page of that id."""
-        if not stored:
-            self._unstored[page_id] = request
-            return
+    def keep(self, page_id: int, request: Request) -> None:
+        """*request* is queued as the page of that id, and stored."""
         live = self._live
         live[page_id] = request
         if len(live) >= LIVE:
             self._live, self._live_before = {}, live
 
+    def hold(self, page_id: int, request: Request) -> None:
+        """*request* is the one of that page, until `let_go`; no record holds it."""
+        self._held[page_id] = request
+
+    def holds(self, page_id: int) -> bool:
+        return page_id in self._held
+
+    def let_go(self, page_id: int) -> None:
+        """The page has ended, or there is a record of its request now."""
+        if self._held:
+            self._held.pop(page_id, None)
+
     def recall(self, page_id: int) -> Request | None:
-        """The request of a page as the object it was, if it is still there; it is not kept any longer."""
-        request = self._live.pop(page_id, None) or self._live_before.pop(page_id, None)
-        if request is None and self._unstored:
-            request = self._unstored.pop(page_id, None)
-        return request
+        """The request of a page as the object it was, if it is still there; kept no longer unless held."""
+        request = self._held.get(page_id) if self._held else None
+        return request or self._live.pop(page_id, None) or self._live_before.pop(page_id, None)
 
 
 def mutable_in(request: Request) -> str:

@@ -324,6 +324,14 @@ def meta_record(meta: dict[str, Any]) -> bytes:
     return b'{"meta":%b}' % dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
 
 
+def memory_record(request: Request, fingerprint: bytes) -> bytes:
+    """The record of a request that only this process has: who it is, and whether it is a seed."""
+    record: dict[str, Any] = {"!": "memory", "fingerprint": fingerprint.hex()}
+    if START in request.meta:
+        record["meta"] = {START: True}
+    return _dump(record)
+
+
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
     """*meta* without what is ours and not the user's, the download slot included."""
     ours = OURS

@@ -19,7 +19,8 @@ from . import compat
 from .core.errors import FrontierError, FrontierUnwritable
 from .core.hosts import FOREVER
 from .core.leases import Lease, Outcome
-from .core.lifecycle import FINISHED, Event
+from .core.lifecycle import FINISHED, Event, State
+from .core.records import IN_MEMORY
 from .core.times import moment
 from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake
@@ -41,11 +42,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LOST = "its request was only in the memory of a crawl that has ended; a link or a seed brings it back"
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 LOADING = 0.005  # seconds the first requests may wait for hosts to be loaded
 LOAD_AT_ONCE = 30  # hosts, about 1 ms
-_MOST_PUT_BACK = 50  # pages in one go that wait for robots.txt, about 2 ms
+_MOST_PASSED_OVER = 50  # pages in one go that wait for robots.txt, or have no request, about 2 ms
 
 
 class FrontierScheduler(BaseScheduler):
@@ -216,18 +218,17 @@ class FrontierScheduler(BaseScheduler):
         frontier, now = runtime.frontier, runtime.clock()
         if not frontier.is_loaded and not frontier.load(now, LOAD_AT_ONCE):
             compat.wake(self.crawler)
-        put_back = 0
+        passed_over = 0
         while (lease := frontier.lease(now)) is not None:
             request = self._request(lease, runtime)
-            if request is None:
-                continue
-            gate = runtime.gate if lease.given_up is None else None  # else nobody is asked for anything
-            if gate is None or gate.admits(request, lease, now):
-                return self._hand_out(request, lease, runtime)
-            if self._intake is not None:
-                self._intake.objects.keep(lease.page_id, request, lease.is_stored)
-            put_back += 1
-            if put_back == _MOST_PUT_BACK:  # many new hosts: let the event loop breathe
+            if request is not None:
+                gate = runtime.gate if lease.given_up is None else None  # else nobody is asked for anything
+                if gate is None or gate.admits(request, lease, now):
+                    return self._hand_out(request, lease, runtime)
+                if self._intake is not None and not self._intake.objects.holds(lease.page_id):
+                    self._intake.objects.keep(lease.page_id, request)
+            passed_over += 1
+            if passed_over == _MOST_PASSED_OVER:  # many new hosts: let the event loop breathe
                 compat.wake(self.crawler)
                 return None
         if frontier.unreadable:
@@ -240,13 +241,18 @@ class FrontierScheduler(BaseScheduler):
         request = self._intake.objects.recall(lease.page_id) if self._intake is not None else None
         if request is None:
             try:
-                return self._codec.decode(page.url, page.priority, page.payload)
+                if not page.payload.startswith(IN_MEMORY):
+                    return self._codec.decode(page.url, page.priority, page.payload)
+                self._say_lost(page.url)
+                outcome = Outcome(Event.LOST, reason=LOST)
             except Unreadable as reason:
                 self._tally["frontier/unreadable"] += 1
                 logger.error("Set aside %s: %s", page.url, reason, extra={"spider": self.spider})
                 outcome = Outcome(Event.FAILED, reason=f"unreadable record: {reason}")
-                runtime.frontier.release(lease.id, outcome, runtime.clock())
-                return None
+            now = runtime.clock()
+            runtime.frontier.waive(lease.id, now)
+            runtime.frontier.release(lease.id, outcome, now)
+            return None
         in_progress = compat.in_progress(self.crawler)
         if request in self._flights or (in_progress is not None and request in in_progress):
             return request.replace()  # the engine cannot tell one object from itself
@@ -255,8 +261,8 @@ class FrontierScheduler(BaseScheduler):
     def _hand_out(self, request: Request, lease: Lease, runtime: Runtime) -> Request:
         is_sending = self._flights.tells_sent and runtime.frontier.sending(lease.id, lease.leased_at)
         self._flights.start(request, lease, is_sending)
-        stored = lease.is_stored
-        self._tally["scheduler/dequeued/disk" if stored else "scheduler/dequeued/memory"] += 1
+        held = self._intake is not None and self._intake.objects.holds(lease.page_id)
+        self._tally["scheduler/dequeued/memory" if held else "scheduler/dequeued/disk"] += 1
         meta = request.meta
         meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
         is_given_up = lease.given_up is not None and not meta.get("proxy")
@@ -267,6 +273,15 @@ class FrontierScheduler(BaseScheduler):
         elif meta.get(SLOT) is None:  # a unit of politeness that is no host
             meta[SLOT] = meta[AUTO_SLOT] = lease.host
         return request
+
+    def _say_lost(self, url: str) -> None:
+        self._notes.say_once(
+            "lost",
+            logging.INFO,
+            "%s is known, but not fetched: %s (said once)",
+            url,
+            LOST,
+        )
 
     def _report_unreadable(self, page_ids: list[int]) -> None:
         self._tally["frontier/unreadable"] += len(page_ids)
@@ -322,6 +337,10 @@ class FrontierScheduler(BaseScheduler):
             state = runtime.frontier.release(flight.lease.id, outcome, now, links, page_id)
             if state is None:
                 self._tally["frontier/late"] += 1
+                page = runtime.frontier.page(flight.lease.page_id)
+                state = None if page is None else page.state
+            if state is not State.QUEUED and self._intake is not None:
+                self._intake.objects.let_go(flight.lease.page_id)
         except Exception as error:
             self._failed(error)
 

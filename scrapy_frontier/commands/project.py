@@ -23,6 +23,7 @@ from ..core import inspect
 from ..core.directory import has_database
 from ..core.errors import FrontierError
 from ..core.hosts import host_of
+from ..core.records import IN_MEMORY
 from ..core.store import Store
 from ..grouping import Addresses, unit_function
 from ..settings import FrontierSettings, default_politeness, load_scorer, slot_politeness
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from ..core.scorer import Scorer
 
 # What in a payload makes a request another one than a plain GET of its URL.
-_TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"')
+_TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', IN_MEMORY)
 _ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
 _CODEC = requests.Codec(Spider("frontier"), opened=requests.OWN_FILES)  # it only asks who pages are
 
@@ -146,6 +147,8 @@ class Project:
         if b'"class"' in page.payload:
             self._import_spiders()  # a record names only classes that are there
         try:
+            if page.payload.startswith(IN_MEMORY):
+                return bytes.fromhex(json.loads(page.payload)["fingerprint"])
             return self.fingerprint(request_of(page))
         except Exception:  # a Request class or a fingerprinter of the project may raise anything
             return None

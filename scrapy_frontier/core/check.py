@@ -291,8 +291,7 @@ class Check:
             twin = inspect.find_page(self._store, fingerprint)
             detail = "" if twin is None else f"the same page as {twin}"
             if twin is None:
-                is_seen = page.state is State.SEEN and not page.is_deferred
-                value = keys.index_value(page_id, is_seen)
+                value = keys.index_value(page_id, records.may_be_only_seen(page))
                 self._put(keys.INDEX + fingerprint, value)
             elif self._repair:
                 self._remove_twin(page_id, page)

@@ -77,35 +77,35 @@ class Discovery(Known):
 
     def _discover(self, link: Link, now: float) -> int | None:
         known = self.look_up(link.fingerprint)
-        again = link.again
         if known is not None and known < 0:
             if link.fingerprint in self._journal.fresh or self._is_only_seen(~known):
-                if link.stored:
-                    return self._admit(~known, link, now)
-                again = True  # in memory alone it is a further visit
+                return self._admit(~known, link, now)
             known = ~known
-        if known is not None and not again:
+        if known is not None and not link.again:
             return None
         if known is None and self._traps is not None and (kind := self._trap(link)) is not None:
             return self._refuse(link, kind, kind)
         host = self._hosts.by_name.get(link.host) or self._host(link.host)
-        if self._budgets.is_limited and known is None and link.stored:
+        if known is not None:
+            return self._queue_visit(link, host, known, now)
+        if self._budgets.is_limited:
             over = self._budgets.over(host, link.depth)
             if over is not None:
                 return self._defer_link(link, host, over, now)
-        if known is None and link.stored:
-            return self._queue_page(
-                host,
-                link.fingerprint,
-                encode_link(link, now),
-                link.priority,
-                link.parent,
-                link.link_score,
-                now,
-                link.bucket,
-                link.is_placed,
-            )
-        return self._queue_visit(link, host, known, now)
+        page_id = self._queue_page(
+            host,
+            link.fingerprint,
+            encode_link(link, now),
+            link.priority,
+            link.parent,
+            link.link_score,
+            now,
+            link.bucket,
+            link.is_placed,
+        )
+        if link.is_in_memory:
+            self._journal.mark(link.fingerprint, page_id)
+        return page_id
 
     def _queue_page(
         self,
@@ -136,24 +136,17 @@ class Discovery(Known):
             self._hosts.put(host, now)
         return page_id
 
-    def _queue_visit(self, link: Link, host: Host, known: int | None, now: float) -> int:
-        """Queue one more visit of the *known* page, or a page that lives in memory."""
+    def _queue_visit(self, link: Link, host: Host, known: int, now: float) -> int:
+        """Queue one more visit of the *known* page."""
         journal = self._journal
         turn, page_id = journal.turn, journal.new_visit()
         place = link.bucket if self.rescoring is None else self.rescoring.standing(known)
         rank = keys.rank(link.priority, place, turn, page_id)
-        if link.stored:
-            journal.put(keys.page_key(page_id), encode_link(link, now))
-            journal.queue(host, rank)
-            if host.tally is not None:
-                self._budgets.note(host)
-        else:
-            fingerprint = link.fingerprint if known is None else None
-            self._unstored[page_id] = page_of_link(link, now), fingerprint
-            self._journal.withheld += host.is_blocked
-            if fingerprint is not None:
-                self._unstored_ids[fingerprint] = page_id
-        is_head = host.add(rank, link.stored)
+        journal.put(keys.page_key(page_id), encode_link(link, now))
+        journal.queue(host, rank)
+        if host.tally is not None:
+            self._budgets.note(host)
+        is_head = host.add(rank)
         if host.place is Place.IDLE or (is_head and host.place is not Place.COOLING):
             self._hosts.put(host, now)
         return page_id
@@ -179,7 +172,7 @@ class Discovery(Known):
         over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
         if over is not None:
             return self._defer_link(link, host, over, now, page_id)
-        self._journal.admit(link.fingerprint, page_id)
+        self._journal.admit(link.fingerprint, page_id, link.is_in_memory)
         self._journal.put(keys.page_key(page_id), encode_link(link, now))
         self._queue(host, self._again(page_id, link.priority), now)
         return page_id
@@ -262,7 +255,7 @@ class Discovery(Known):
             return self._refuse(link, "over-budget", over.reason)
         bucket = link.bucket if link.is_placed else 0
         if seen_id is None:
-            page_id = self._journal.new_page(link.fingerprint)
+            page_id = self._journal.new_page(link.fingerprint, link.is_in_memory)
             if self.rescoring is not None:
                 place = self.rescoring.discovered(
                     page_id, link.parent, link.host, link.priority, link.link_score
@@ -272,7 +265,7 @@ class Discovery(Known):
                     bucket = bucket or place
         else:
             page_id = seen_id
-            self._journal.admit(link.fingerprint, page_id)
+            self._journal.admit(link.fingerprint, page_id, link.is_in_memory)
         self._deferral.put(page_id, page_of_link(link, now), host, over, now, link.depth, bucket)
         self._forget_if_idle(host, now)
         return self._refuse(link, "deferred", over.reason, page_id)
@@ -282,10 +275,10 @@ class Discovery(Known):
         over = self._budgets.spent(host)
         rank = host.heads[0]
         page_id = keys.rank_id(rank)
-        if over is None or page_id >= keys.FIRST_VISIT or rank in host.unstored:
+        if over is None or page_id >= keys.FIRST_VISIT:
             return False
         del host.heads[0]
-        page, _ = self._read(host, rank, page_id)
+        page = self._read(host, rank, page_id)
         if page is not None:
             self._journal.unqueue(host, rank)
             if self.rescoring is not None:
@@ -299,13 +292,10 @@ class Discovery(Known):
         self._forget_if_idle(host, now)
         return True
 
-    def _read(self, host: Host, rank: bytes, page_id: int) -> tuple[Page | None, bytes | None]:
-        unstored = self._unstored.pop(page_id, None) if self._unstored else None
-        if unstored is not None:
-            return unstored
+    def _read(self, host: Host, rank: bytes, page_id: int) -> Page | None:
         stored = self._store.get(keys.page_key(page_id)) or b""
         try:
-            return records.decode_page(stored), None
+            return records.decode_page(stored)
         except UnreadableRecord:  # keep the bytes where they block nothing
             self._journal.put(keys.aside_key(page_id), stored)
             self._journal.unqueue(host, rank)
@@ -314,4 +304,4 @@ class Discovery(Known):
                 if self.rescoring is not None:
                     self.rescoring.closed(page_id)
             self.unreadable.append(page_id)
-            return None, None
+            return None

@@ -280,8 +280,7 @@ class Importer:
             self._merged[page_id] = twin
             return False
         self._fresh[fingerprint] = page_id
-        is_seen = page.state is State.SEEN and not page.is_deferred
-        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen))
+        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, records.may_be_only_seen(page)))
         return True
 
     def _rank(self, record: Record, page_id: int) -> bytes | None:

@@ -12,6 +12,7 @@ from . import inspect
 from .delays import OPERATOR
 from .lifecycle import State
 from .places import Place, find_place
+from .records import IN_MEMORY
 from .robots_answers import Verdict
 from .robots_copy import standing
 from .times import moment, span
@@ -108,6 +109,11 @@ def why_unreadable(page_id: int, is_aside: bool) -> str:
 
 def _queued(facts: Facts) -> str:
     host, place = facts.host, facts.place
+    if facts.page.payload.startswith(IN_MEMORY):
+        return (
+            "It is queued, but its request could not be stored: if the crawl that has it in memory has "
+            "ended, it is only known when its turn comes, unless a link or a seed brings it before."
+        )
     if place is None:
         return (
             "It is queued, but no row of a queue leads to it, so it would never be fetched; "

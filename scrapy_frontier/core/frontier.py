@@ -10,7 +10,6 @@ The verbs are safe to repeat: discovering a known page and releasing an ended le
 
 from __future__ import annotations
 
-import heapq
 from typing import TYPE_CHECKING
 
 from . import delays, keys, records
@@ -19,7 +18,7 @@ from .errors import UnreadableRecord
 from .hosts import SENDING, Host, host_of
 from .lastcall import trouble_of
 from .leases import Lease, Outcome
-from .lifecycle import Event, State, after
+from .lifecycle import UNCOUNTED, Event, State, after
 from .link import NEUTRAL, Link, Refusal
 from .records import Page
 from .sites import Sites
@@ -79,17 +78,14 @@ class Frontier(Sites):
     def _take(self, host: Host, now: float) -> Lease | None:
         rank = host.take()
         page_id = keys.rank_id(rank)
-        page, fingerprint = self._read(host, rank, page_id)
+        page = self._read(host, rank, page_id)
         lease = None
         if page is not None:
             before = host.visited, host.ready_at
             self._visit(host, now)
-            is_stored = rank in host.leased
             given_up, is_last = trouble_of(host, page, now), page_id in self._last_tries
             self._last_tries.discard(page_id)
-            lease = self._leases.grant(
-                page_id, page, host.name, rank, now, is_stored, fingerprint, before, given_up, is_last
-            )
+            lease = self._leases.grant(page_id, page, host.name, rank, now, before, given_up, is_last)
         if host.more and host.needs_ranks():
             self._fill(host)
         self._hosts.put(host, now)
@@ -173,9 +169,7 @@ class Frontier(Sites):
         lease = self._leases.end(lease_id)
         if host is None or lease is None:
             return
-        if not lease.is_stored:
-            self._unstored[lease.page_id] = lease.page, lease.fingerprint
-        host.put_back(lease.rank, lease.is_stored)
+        host.put_back(lease.rank)
         self._hosts.put(host, now)
         self._budgets.note(host)
 
@@ -245,22 +239,19 @@ class Frontier(Sites):
         self.left(lease_id, now)
         self._leases.end(lease_id)
         host = self._host(lease.host)
-        if lease.is_stored:
-            journal.unqueue(host, lease.rank)
-        else:
-            journal.touch(host)
+        journal.unqueue(host, lease.rank)
         if state is State.QUEUED:
             if outcome.host:
                 page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
             self._queue_again(lease, page, queue or host, now + outcome.delay, now)
-        elif lease.is_stored or lease.fingerprint is not None:
-            node = self._write_ending(lease, page, host)
-            self._write_links(node if node < keys.FIRST_VISIT else page_id, state, links)
+        else:
+            self._write_ending(lease.page_id, page, host)
+            self._write_links(lease.page_id if lease.page_id < keys.FIRST_VISIT else page_id, state, links)
         if host.tally is not None or self._budgets.units:
             self._budgets.freed(host)
         if not host.queued:
             self._forget_if_idle(host, now)
-        journal.counts.attempts += outcome.event is not Event.RETURNED
+        journal.counts.attempts += outcome.event not in UNCOUNTED
         if state is not State.QUEUED:
             self._alone_since = None
         journal.commit()
@@ -304,7 +295,7 @@ class Frontier(Sites):
 
     def _after(self, page: Page, outcome: Outcome, now: float) -> Page:
         event, reason = outcome.event, outcome.reason
-        attempts = page.attempts + (event is not Event.RETURNED)
+        attempts = page.attempts + (event not in UNCOUNTED)
         if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self._max_attempts:
             event, reason = Event.FAILED, f"{reason} ({attempts} attempts)"
         return Page(
@@ -324,14 +315,6 @@ class Frontier(Sites):
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
         page_id = lease.page_id
-        if not lease.is_stored:
-            self._unstored[page_id] = page, lease.fingerprint
-            if due > now:
-                heapq.heappush(self._unstored_waiting, (due, lease.rank, host.name))
-            else:
-                host.add(lease.rank, stored=False)
-                self._hosts.put(host, now)
-            return
         rank = lease.rank
         # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
         # would put it behind every page that is yet to be found.
@@ -351,20 +334,12 @@ class Frontier(Sites):
         if self._next_waiting is None or due < self._next_waiting:
             self._next_waiting = due
 
-    def _write_ending(self, lease: Lease, page: Page, host: Host) -> int:
-        """The page's id, which is a new one for a page that lived in memory so far."""
-        page_id = lease.page_id
-        if lease.fingerprint is not None:  # it lived in memory so far; from now on it is known
-            del self._unstored_ids[lease.fingerprint]
-            page_id = self._journal.new_page(lease.fingerprint)
-            if self.rescoring is not None:
-                self.rescoring.discovered(page_id, page.parent, host.name, page.priority, 1.0)
+    def _write_ending(self, page_id: int, page: Page, host: Host) -> None:
         if page_id >= keys.FIRST_VISIT:  # a further visit of a known page leaves no trace
             self._journal.delete(keys.page_key(page_id))
         else:
             self._journal.put(keys.page_key(page_id), records.encode_page(page))
             self._journal.count_ended(host, page.state, status=page.status)
-        return page_id
 
     # -- waking up -------------------------------------------------------------------------------------
 
@@ -373,8 +348,6 @@ class Frontier(Sites):
         is_over, self._is_over, self._has_opened = self._is_over, False, False
         if is_over or (self._next_waiting is not None and self._next_waiting <= now):
             self._wake(now, is_over)
-        if self._unstored_waiting:
-            self._wake_unstored(now, is_over)
 
     def _wake(self, now: float, is_over: bool) -> None:
         """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
@@ -398,21 +371,11 @@ class Frontier(Sites):
             host.has_waited(rank)
         self.commit()
 
-    def _wake_unstored(self, now: float, is_over: bool) -> None:
-        while self._unstored_waiting and (is_over or self._unstored_waiting[0][0] <= now):
-            when, rank, name = heapq.heappop(self._unstored_waiting)
-            if when > now:
-                self._last_tries.add(keys.rank_id(rank))
-            host = self._host(name)
-            host.add(rank, stored=False)
-            self._hosts.put(host, now)
-
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
         if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
             return 0.0
-        unstored = self._unstored_waiting[0][0] if self._unstored_waiting else None
-        times = (self._hosts.next_ready(), self._next_waiting, unstored, self._leases.next_deadline())
+        times = (self._hosts.next_ready(), self._next_waiting, self._leases.next_deadline())
         return min((when for when in times if when is not None), default=None)
 
     # -- the end ---------------------------------------------------------------------------------------

@@ -96,9 +96,9 @@ class Host:
     """A host with queued pages or requests under way, and its clock.
 
     ``heads`` holds the ranks of its best queued pages, sorted; where ``more`` is true, those behind
-    ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends,
-    ``unstored`` those that have no row. ``delay`` is in seconds, ``visited`` the time of the last lease or
-    errand. ``usual`` is the concurrency of the settings, ``asked`` are delays by who asks for them. A host
+    ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends.
+    ``delay`` is in seconds, ``visited`` the time of the last lease or errand. ``usual`` is the concurrency
+    of the settings, ``asked`` are delays by who asks for them. A host
     that met trouble has a ``cooldown``, and ``is_doubted`` until it answers: so long it is asked for one page
     at a time, and not first for one of the ``suspects``, the pages that met the trouble and may be its cause.
     Of the requests ``in_flight``, ``sending`` have not gone out yet, which is what the delay counts from.
@@ -152,7 +152,6 @@ class Host:
         "tally",
         "trouble",
         "turns",
-        "unstored",
         "usual",
         "visited",
         "waited",
@@ -181,7 +180,6 @@ class Host:
         self.leased: set[bytes] | frozenset[bytes] = _NONE
         self.waited = _NOTHING_WAITED
         self.turns = 0
-        self.unstored: set[bytes] | frozenset[bytes] = _NONE
         self.more = False
         self.cursor = b""
         self.in_flight = 0
@@ -255,26 +253,20 @@ class Host:
             self.suspects = _NO_PAGES
         self.suspects |= {page_id}
 
-    def add(self, rank: bytes, stored: bool = True) -> bool:
-        """Take in the rank of a page, whose row is written if *stored*; true when it is the new head."""
-        if not stored:
-            self.unstored |= {rank}
-        elif self.more and rank > self.cursor:
+    def add(self, rank: bytes) -> bool:
+        """Take in the rank of a queued page; true when it is the new head."""
+        if self.more and rank > self.cursor:
             return False
         heads = self.heads
         if not heads or rank > heads[-1]:
             heads.append(rank)
         else:
             insort(heads, rank)
-        if len(heads) > 2 * HEADS + len(self.unstored):
-            self._leave_to_disk()
+        if len(heads) > 2 * HEADS:  # leave the rest to the disk
+            self.more = True
+            self.cursor = heads[HEADS - 1]
+            del heads[HEADS:]
         return heads[0] is rank
-
-    def _leave_to_disk(self) -> None:
-        stored = [rank for rank in self.heads if rank not in self.unstored]
-        self.more = True
-        self.cursor = cursor = stored[HEADS - 1]
-        self.heads[:] = [rank for rank in self.heads if rank <= cursor or rank in self.unstored]
 
     def take(self) -> bytes:
         """Remove the head for a lease, or the page whose turn it is after a backoff, and return its rank."""
@@ -284,17 +276,14 @@ class Host:
             rank = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
         elif rank in self.heads:
             self.heads.remove(rank)
-        if rank in self.unstored:
-            self.unstored -= {rank}
-        else:
-            self.leased |= {rank}
+        self.leased |= {rank}
         return rank
 
-    def put_back(self, rank: bytes, stored: bool) -> None:
+    def put_back(self, rank: bytes) -> None:
         """Undo `take`."""
         self.turns -= 1
         self.leased -= {rank}
-        self.add(rank, stored)
+        self.add(rank)
 
     def has_waited(self, rank: bytes) -> None:
         """A page that was handed out before, and whose backoff is over, was queued with *rank*."""

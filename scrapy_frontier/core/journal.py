@@ -62,13 +62,14 @@ class Journal:
         if self.failure is not None:
             raise self.failure
 
-    def new_page(self, fingerprint: bytes) -> int:
-        """A new page id, and the index row that leads from *fingerprint* to it."""
+    def new_page(self, fingerprint: bytes, is_marked: bool = False) -> int:
+        """A new page id, and the index row that leads from *fingerprint* to it; *is_marked* as
+        `records.may_be_only_seen` says."""
         page_id = self.counts.next_page
         self.counts.next_page = page_id + 1
         self.fresh[fingerprint] = page_id
         self.seen.add(fingerprint)
-        self.put(keys.INDEX + fingerprint, page_id.to_bytes(keys.ID_BYTES, "big"))
+        self.put(keys.INDEX + fingerprint, keys.index_value(page_id, is_marked))
         return page_id
 
     def add(self, key: bytes, value: bytes) -> None:
@@ -78,17 +79,20 @@ class Journal:
 
     def new_seen_page(self, fingerprint: bytes) -> int:
         """`new_page` for a page that is not queued; ``fresh`` has ``~id`` for it."""
-        page_id = self.new_page(fingerprint)
+        page_id = self.new_page(fingerprint, is_marked=True)
         self.fresh[fingerprint] = ~page_id
-        self.put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen=True))
         self.counts.states[State.SEEN] += 1
         self.is_open = True
         return page_id
 
-    def admit(self, fingerprint: bytes, page_id: int) -> None:
+    def mark(self, fingerprint: bytes, page_id: int) -> None:
+        """Have the index row of a page in the open batch say that it may turn out to be only seen."""
+        self.put(keys.INDEX + fingerprint, keys.index_value(page_id, is_seen=True))
+
+    def admit(self, fingerprint: bytes, page_id: int, is_marked: bool) -> None:
         """A page that was only seen is about to be queued, or to wait for room in a budget."""
         self.fresh[fingerprint] = page_id
-        self.put(keys.INDEX + fingerprint, keys.index_value(page_id))
+        self.put(keys.INDEX + fingerprint, keys.index_value(page_id, is_marked))
         self.counts.states[State.SEEN] -= 1
         self.is_open = True
 

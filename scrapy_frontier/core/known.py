@@ -91,10 +91,7 @@ class Known:
         self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
         self._learned = b""
         self._troubles = Troubles(store, self._journal, cooldown, self._chance)
-        self._unstored: dict[int, tuple[Page, bytes | None]] = {}
-        self._unstored_ids: dict[bytes, int] = {}
         self._held: set[str] = set()  # hosts held until a known time, and some that were
-        self._unstored_waiting: list[tuple[float, bytes, str]] = []
         self.unreadable: list[int] = []  # ids of pages set aside since somebody last looked
         self.was_clean = self._journal.begin_run()
         self.first_page_of_run = self.counts.next_page
@@ -128,8 +125,7 @@ class Known:
     @property
     def pending(self) -> int:
         """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
-        waiting = self.counts.states[State.QUEUED] - self._leases.stored + len(self._unstored)
-        return waiting - self._journal.withheld
+        return self.counts.states[State.QUEUED] - len(self._leases) - self._journal.withheld
 
     @property
     def withheld(self) -> int:
@@ -172,8 +168,7 @@ class Known:
 
     def _first_waiting(self) -> float:
         """When the first backoff is over."""
-        stored = FOREVER if self._next_waiting is None else self._next_waiting
-        return min(stored, self._unstored_waiting[0][0]) if self._unstored_waiting else stored
+        return FOREVER if self._next_waiting is None else self._next_waiting
 
     def find(self, fingerprint: bytes) -> int | None:
         """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
@@ -183,8 +178,6 @@ class Known:
     def look_up(self, fingerprint: bytes) -> int | None:
         """`find`, but ``~id`` for a page that may be only seen."""
         found = self._journal.fresh.get(fingerprint)
-        if found is None and self._unstored_ids:
-            found = self._unstored_ids.get(fingerprint)
         if found is None and not self._journal.seen.is_new(fingerprint):
             stored = self._store.get(keys.INDEX + fingerprint)
             if stored is not None:

@@ -22,8 +22,6 @@ class Lease(NamedTuple):
     rank: bytes
     leased_at: float
     deadline: float
-    is_stored: bool  # the queue row stays on disk until the lease ends
-    fingerprint: bytes | None  # of a new page that lives in memory only
     before: tuple[float, float] = (0.0, 0.0)  # the host's clock: last visit, ready at
     given_up: Trouble | None = None  # the page is not to be asked for: it ends with this
     is_last: bool = False  # nobody waits for the page any longer: it cannot be put off again
@@ -52,7 +50,6 @@ class Leases:
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
-        self.stored = 0
         self._by_id: dict[int, Lease] = {}
         self._on_wire: dict[int, bool | None] = {}  # whether the request went out; None: nobody tells
         self._last_id = 0
@@ -67,8 +64,6 @@ class Leases:
         host: str,
         rank: bytes,
         now: float,
-        is_stored: bool,
-        fingerprint: bytes | None,
         before: tuple[float, float],
         given_up: Trouble | None = None,
         is_last: bool = False,
@@ -82,15 +77,12 @@ class Leases:
             rank,
             now,
             now + self.timeout,
-            is_stored,
-            fingerprint,
             before,
             given_up,
             is_last,
         )
         self._by_id[lease.id] = lease
         self._on_wire[lease.id] = None
-        self.stored += is_stored
         return lease
 
     def sending(self, lease_id: int) -> Lease | None:
@@ -116,10 +108,7 @@ class Leases:
         return self._by_id[lease_id], self._on_wire.pop(lease_id)
 
     def end(self, lease_id: int) -> Lease | None:
-        lease = self._by_id.pop(lease_id, None)
-        if lease is not None:
-            self.stored -= lease.is_stored
-        return lease
+        return self._by_id.pop(lease_id, None)
 
     def next_deadline(self) -> float | None:
         return next((lease.deadline for lease in self._by_id.values()), None)

@@ -12,7 +12,7 @@ from .errors import IllegalTransition
 
 
 class State(IntEnum):
-    SEEN = 0  # known, not queued: out of scope, over budget
+    SEEN = 0  # known, not queued: out of scope, over budget, or its request was lost
     QUEUED = 1  # waits for its turn, or for the end of a backoff
     LEASED = 2  # handed out (in memory only)
     DONE = 3  # fetched; its links are stored
@@ -34,8 +34,10 @@ class Event(IntEnum):
     EXPIRED = 8  # the lease was not released in time; counts as an attempt
     RETURNED = 9  # never fetched (the crawl was stopped); counts for nothing
     REQUEUED = 10  # somebody wants a finished page again
+    LOST = 11  # its request was in the memory of another process; counts for nothing
 
 
+UNCOUNTED = (Event.RETURNED, Event.LOST)  # nothing was asked for: no attempt
 FINISHED = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED, State.EXCLUDED)
 
 TABLE: dict[tuple[State, Event], State] = {
@@ -49,6 +51,7 @@ TABLE: dict[tuple[State, Event], State] = {
     (State.LEASED, Event.RETRIED): State.QUEUED,
     (State.LEASED, Event.EXPIRED): State.QUEUED,
     (State.LEASED, Event.RETURNED): State.QUEUED,
+    (State.LEASED, Event.LOST): State.SEEN,
     **{(state, Event.REQUEUED): State.QUEUED for state in (State.SEEN, *FINISHED)},
 }
 

@@ -15,9 +15,9 @@ class Link(NamedTuple):
     """A page to discover.
 
     ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own.
-    ``again`` asks for a visit even of a known page (``dont_filter``). A link that is not ``stored`` lives
-    in memory and does not survive a restart, and no budget holds for it. ``bucket`` is its place among equals
-    where no scorer gives one. ``depth`` counts links from a seed. What the user ``named`` is no trap,
+    ``again`` asks for a visit even of a known page (``dont_filter``). ``payload`` is the frozen request, or
+    `records.IN_MEMORY` where only this process has it. ``bucket`` is its place among equals where no scorer
+    gives one. ``depth`` counts links from a seed. What the user ``named`` is no trap,
     whatever it looks like, and is always kept.
     """
 
@@ -29,12 +29,15 @@ class Link(NamedTuple):
     parent: int | None = None
     bucket: int = NEUTRAL
     again: bool = False
-    stored: bool = True
     kept_host: str = ""
     link_score: float = 1.0
     depth: int = 0
     is_named: bool = False
     is_placed: bool = False  # ``bucket`` holds until the scorer has learnt more than who the parent is
+
+    @property
+    def is_in_memory(self) -> bool:
+        return self.payload.startswith(records.IN_MEMORY)
 
 
 class Refusal(NamedTuple):

@@ -15,6 +15,7 @@ from .errors import UnreadableRecord
 from .lifecycle import State
 
 FORMAT_VERSION = 1
+IN_MEMORY = b'{"!":"memory"'  # so begins the payload of a page whose request only one process has
 
 _PAGE = struct.Struct(">BBiIQI")  # state and flags, attempts, priority, discovered, parent + 1, URL length
 _STATE_MASK = 0x07
@@ -74,6 +75,13 @@ def encode_page(page: Page) -> bytes:
 def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
     raw = reason.encode("utf-8", "replace")
     return b"".join(map(varint.encode, (status, changed, target, len(raw)))) + raw
+
+
+def may_be_only_seen(page: Page) -> bool:
+    """Whether the index row of *page* is to say that its own row must be asked: it is not queued, or will
+    not be when the process that has its request has ended."""
+    is_only_seen = page.state is State.SEEN and not page.is_deferred
+    return is_only_seen or page.payload.startswith(IN_MEMORY)
 
 
 def encode_new_page(url: str, priority: int, discovered: int, parent: int | None, payload: bytes) -> bytes:

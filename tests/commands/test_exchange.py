@@ -8,6 +8,7 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from scrapy import Request
 from stores import (
     NOW,
     Frontiers,
@@ -17,9 +18,11 @@ from stores import (
     crawl_on,
     crawl_web,
     first,
+    link,
     order,
     pages,
     rows,
+    start,
     web_url,
 )
 
@@ -30,11 +33,10 @@ from scrapy_frontier.core.listings import Listing, decode_listing, encode_listin
 from scrapy_frontier.core.robots_answers import Verdict
 from scrapy_frontier.core.robots_copy import ROBOTS, Copy, copy_key, decode_copy, encode_copy
 from scrapy_frontier.core.store import Store
+from scrapy_frontier.requests import memory_record
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from scrapy import Request
 
 
 class FirstLetters:
@@ -230,6 +232,28 @@ def test_a_request_that_cannot_be_rebuilt_is_kept(
     write(exported, records)
     done = Frontiers(tmp_path / "new", capsys)("import", exported, "--json").json
     assert (done["pages"], done["not_rebuilt"], done["unknown"]) == (2001, 1, 1)
+
+
+def test_pages_whose_requests_were_in_memory_travel_and_are_repaired_as_what_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A form and the page that shows it have one URL, and only the page's can be told from that."""
+    url, form = "http://a.example/", b"form".rjust(20, b".")
+    old, new = tmp_path / "old", tmp_path / "new"
+    frontier = start(old)
+    kept = memory_record(Request(url, method="POST"), form)
+    frontier.discover([link(url), link(url)._replace(fingerprint=form, payload=kept)], NOW)
+    frontier.close()
+    index = {key: value for key, value in rows(old).items() if key.startswith(keys.INDEX)}
+    assert index[keys.INDEX + form] == keys.index_value(1, is_seen=True)
+
+    assert Frontiers(old, capsys)("export", tmp_path / "x.gz").code == 0
+    assert Frontiers(new, capsys)("import", tmp_path / "x.gz").code == 0
+    change(old, delete=(keys.INDEX + form,))
+    assert Frontiers(old, capsys)("check", "--repair").code == 0
+    for directory in (old, new):
+        assert index.items() <= rows(directory).items()
+        assert check(directory) == []
 
 
 def cut_off(file: Path) -> None:

@@ -9,6 +9,7 @@ from stores import NOW, Frontiers, change, check, fetch, fingerprint, link, page
 
 from scrapy_frontier.core import keys
 from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.records import IN_MEMORY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,9 +70,9 @@ def test_requeue_and_a_link_in_one_batch_queue_it_once(frontier: Frontiers) -> N
     assert check(frontier.directory) == []
 
 
-def test_a_request_that_lives_in_memory_is_fetched(frontier: Frontiers) -> None:
+def test_a_request_that_is_only_in_memory_is_fetched(frontier: Frontiers) -> None:
     found = start(frontier.directory)
-    assert found.discover([link(BAD, stored=False)], NOW) != [None]
+    assert found.discover([link(BAD, payload=IN_MEMORY)], NOW) != [None]
     assert {fetch(found), fetch(found)} == {BAD, GOOD}
     found.close()
 

@@ -31,7 +31,7 @@ from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.inspect import read_counts
 from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.orders import Orders, decode_orders, encode_orders, orders_key
-from scrapy_frontier.core.records import Page, encode_page
+from scrapy_frontier.core.records import IN_MEMORY, Page, encode_page
 from scrapy_frontier.core.store import Store
 
 if TYPE_CHECKING:
@@ -253,7 +253,9 @@ def test_the_crawl_leaves_a_blocked_host_alone_and_ends_without_it(frontier: Fro
     assert f"{len(queued)} pages of it stay queued" in frontier("block", "http://h1.example/x").out
 
     crawling = start(frontier.directory, NOW + 100)
-    crawling.discover([link("http://h1.example/new"), link("http://h1.example/memory", stored=False)], NOW)
+    crawling.discover(
+        [link("http://h1.example/new"), link("http://h1.example/memory", payload=IN_MEMORY)], NOW
+    )
     fetched = set()
     while crawling.lease(NOW + 200) is not None:
         pass

@@ -18,7 +18,7 @@ from scrapy_frontier.core.findings import DAMAGED
 from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
-from scrapy_frontier.core.records import Page, encode_page
+from scrapy_frontier.core.records import IN_MEMORY, Page, encode_page
 from scrapy_frontier.core.robots_copy import Copy, learnt
 from scrapy_frontier.core.times import moment, span
 from scrapy_frontier.core.troubles import Trouble
@@ -28,6 +28,7 @@ from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
 from scrapy_frontier.flights import REASON, Consumed, Flight, verdict
 from scrapy_frontier.links import OUT_OF_SCOPE
 from scrapy_frontier.requests import DUPLICATE
+from scrapy_frontier.scheduler import LOST
 
 URL = "http://a.example/page"
 WHEN = "2023-11-14 22:13:20 UTC"
@@ -236,6 +237,9 @@ STORIES |= {
 }
 
 
+STORIES["lost"] = Story(Outcome(Event.LOST, reason=LOST), LOST, f"It is known but not queued: {LOST}.")
+
+
 def said(frontier: Frontiers, url: str = URL) -> str:
     found: str = frontier("why", url, "--json").json["why"]
     return found
@@ -430,6 +434,13 @@ def test_a_page_whose_queue_row_is_missing(frontier: Frontiers) -> None:
     pages.close()
     change(frontier.directory, delete=(keys.queue_prefix("a.example") + keys.rank(0, 0x8000, 0, 0),))
     assert "no row of a queue leads to it" in said(frontier)
+
+
+def test_a_page_whose_request_nobody_has_any_more(frontier: Frontiers) -> None:
+    pages = start(frontier.directory)
+    pages.discover([link(URL, payload=IN_MEMORY)], NOW)
+    pages.close()
+    assert said(frontier).startswith("It is queued, but its request could not be stored: ")
 
 
 def test_a_page_that_cannot_be_read(frontier: Frontiers) -> None:

@@ -14,6 +14,7 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event, State
 from scrapy_frontier.core.mixed import make
+from scrapy_frontier.core.records import IN_MEMORY
 from scrapy_frontier.core.store import Store
 from scrapy_frontier.core.traps import TrapLimits
 
@@ -209,10 +210,20 @@ def test_a_further_visit_is_no_further_page(tmp_path: Path) -> None:
     frontier.close()
 
 
-def test_what_cannot_be_stored_is_not_put_aside(tmp_path: Path) -> None:
+def test_a_page_whose_request_is_in_memory_waits_like_any_other(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pages=1)
-    frontier.discover([page(0), page(1, stored=False)], NOW)
-    assert sorted(drain(frontier)) == [0, 1]
+    frontier.discover([page(0), page(1, payload=IN_MEMORY), page(2, payload=IN_MEMORY)], NOW)
+    assert drain(frontier) == [0]
+    assert (seen(frontier), len(deferred(frontier))) == (2, 2)
+    frontier.close()
+
+    frontier = start(tmp_path, host_pages=3)
+    lost = frontier.lease(NOW)
+    assert lost is not None
+    assert frontier.release(lost.id, Outcome(Event.LOST), NOW) is State.SEEN
+    assert drain(frontier) == [2]
+    assert frontier.discover([page(1)], NOW) == [1], "it has cost its host nothing"
+    assert drain(frontier) == [1]
     frontier.close()
 
 

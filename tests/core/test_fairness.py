@@ -138,7 +138,7 @@ def test_what_is_taken_back_leaves_everybody_his_turn(is_tempered: bool, data: s
                 start_visit(hosts, found)
                 found.in_flight -= 1
                 hosts.taken_back(found, NOW)
-                found.put_back(rank, stored=True)
+                found.put_back(rank)
                 hosts.put(found, NOW)
                 continue
             found.take()

@@ -17,7 +17,7 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import SENDING, Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import Event, State
-from scrapy_frontier.core.records import Page
+from scrapy_frontier.core.records import IN_MEMORY, Page
 from scrapy_frontier.core.store import Store
 
 NOW = 1_700_000_000.0
@@ -414,10 +414,9 @@ def test_a_page_that_was_never_fetched_comes_back_as_it_was(tmp_path: Path) -> N
     frontier.close()
 
 
-@pytest.mark.parametrize("stored", [True, False])
-def test_a_page_that_is_sent_back_can_move_to_another_queue(tmp_path: Path, stored: bool) -> None:
+def test_a_page_that_is_sent_back_can_move_to_another_queue(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
-    frontier.discover([page("one", stored=stored)], NOW)
+    frontier.discover([page("one")], NOW)
     lease = take(frontier)
     moved = Outcome(Event.RETURNED, reason="it moved", host="b.example")
     assert frontier.release(lease.id, moved, NOW) is State.QUEUED
@@ -598,87 +597,88 @@ def test_the_next_deadline_is_worth_waking_up_for(tmp_path: Path) -> None:
     frontier.close()
 
 
-# -- links that are not stored ---------------------------------------------------------------------------
+# -- pages whose request only one process has -----------------------------------------------------------
 
 
-def test_a_link_that_is_not_stored_is_served_like_any_other(tmp_path: Path) -> None:
+def test_a_page_whose_request_is_in_memory_is_a_page_like_any_other(tmp_path: Path) -> None:
     frontier = start(tmp_path)
-    before = rows(frontier)
-    links = [page("stored"), page("memory", priority=1, stored=False)]
-    (_, visit) = frontier.discover(links, NOW)
-    assert visit is not None
-    assert visit >= keys.FIRST_VISIT
+    links = [page("stored"), page("memory", priority=1, payload=IN_MEMORY)]
+    assert frontier.discover(links, NOW) == [0, 1]
     assert frontier.pending == 2
-    assert frontier.discover([page("memory"), page("memory", stored=False)], NOW) == [None, None]
-
-    frontier.commit()
-    assert fingerprint("memory") not in b"".join(rows(frontier))
-    assert keys.INDEX + fingerprint("stored") not in before
-
+    for again in (page("memory"), page("memory", payload=IN_MEMORY)):
+        assert frontier.discover([again], NOW) == [None]
+        frontier.commit()
+    assert queue_rows(frontier) == [1, 0]
     assert drain(frontier) == ["memory", "stored"]
-    frontier.close()
-
-
-def test_a_finished_link_that_was_not_stored_is_known_from_then_on(tmp_path: Path) -> None:
-    frontier = start(tmp_path)
-    frontier.discover([page("memory", stored=False)], NOW)
-    drain(frontier)
     kill(frontier)
 
     frontier = start(tmp_path)
-    page_id = frontier.find(fingerprint("memory"))
-    assert page_id == 0
-    assert state(frontier, page_id) is State.DONE
-    assert frontier.discover([page("memory")], NOW) == [None]
+    assert state(frontier, 1) is State.DONE
+    assert frontier.discover([page("memory"), page("memory", payload=IN_MEMORY)], NOW) == [None, None]
     frontier.close()
 
 
 @pytest.mark.parametrize("stopped", [Frontier.close, kill])
-def test_an_unfinished_link_that_was_not_stored_is_discovered_anew_after_a_restart(
-    tmp_path: Path, stopped: Any
+@pytest.mark.parametrize("payload", [b"", IN_MEMORY])
+def test_a_page_whose_request_is_lost_is_only_seen_and_a_later_link_queues_it(
+    tmp_path: Path, stopped: Any, payload: bytes
 ) -> None:
     frontier = start(tmp_path)
-    frontier.discover([page("waiting", stored=False), page("leased", priority=1, stored=False)], NOW)
+    links = [page("waiting", payload=IN_MEMORY), page("leased", priority=1, payload=IN_MEMORY)]
+    frontier.discover(links, NOW)
     take(frontier)
     stopped(frontier)
 
     frontier = start(tmp_path)
-    assert frontier.pending == 0
-    assert frontier.lease(NOW) is None
-    assert frontier.discover([page("waiting"), page("leased")], NOW) == [0, 1]
-    assert drain(frontier) == ["waiting", "leased"]
+    assert frontier.pending == 2
+    assert frontier.discover([page("waiting", payload=payload)], NOW) == [None], "it is still queued"
+    for page_id in (1, 0):
+        lease = take(frontier)
+        assert (lease.page_id, lease.page.payload) == (page_id, IN_MEMORY)
+        assert frontier.release(lease.id, Outcome(Event.LOST, reason="lost"), NOW) is State.SEEN
+        found = frontier.page(page_id)
+        assert found is not None
+        assert (found.attempts, found.reason) == (0, "lost")
+    assert (frontier.pending, frontier.counts.attempts, queue_rows(frontier)) == (0, 0, [])
+    assert frontier.counts.states[State.SEEN] == 2
+
+    found = [page("waiting", payload=payload), page("leased", payload=payload)]
+    assert frontier.discover(found, NOW) == [0, 1]
+    assert frontier.counts.states[State.SEEN] == 0
+    assert sorted(drain(frontier)) == ["leased", "waiting"]
     frontier.close()
 
 
-def test_a_further_visit_that_is_not_stored_leaves_no_trace(tmp_path: Path) -> None:
+def test_a_further_visit_whose_request_is_lost_leaves_no_trace(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one")], NOW)
     drain(frontier)
-    frontier.discover([page("one", again=True, stored=False)], NOW)
     before = {key: value for key, value in rows(frontier).items() if key != keys.COUNTS}
-    assert drain(frontier) == ["one"]
+    frontier.discover([page("one", again=True, payload=IN_MEMORY)], NOW)
+    assert frontier.release(take(frontier).id, Outcome(Event.LOST), NOW) is State.SEEN
     assert {key: value for key, value in rows(frontier).items() if key != keys.COUNTS} == before
     assert frontier.pending == 0
+    assert frontier.counts.states[State.SEEN] == 0
     frontier.close()
 
 
-def test_a_link_that_is_not_stored_can_be_retried_and_fails_in_the_end(tmp_path: Path) -> None:
-    frontier = start(tmp_path, max_attempts=2)
-    frontier.discover([page("memory", stored=False)], NOW)
-    retried = Outcome(Event.RETRIED, 500, "500")
-    assert frontier.release(take(frontier).id, retried, NOW) is State.QUEUED
-    assert frontier.pending == 1
-    assert frontier.release(take(frontier).id, retried, NOW) is State.FAILED
-    assert state(frontier, 0) is State.FAILED
-    frontier.close()
-
-
-def test_a_link_that_is_not_stored_waits_for_its_backoff(tmp_path: Path) -> None:
+def test_a_page_is_only_seen_while_nobody_has_found_its_request(tmp_path: Path) -> None:
+    """One that was only linked at first, and then queued by a request in memory."""
     frontier = start(tmp_path)
-    frontier.discover([page("memory", stored=False)], NOW)
-    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 503, delay=30.0), NOW)
-    assert frontier.lease(NOW + 29) is None
-    assert take(frontier, NOW + 30).page.attempts == 1
+    frontier.see([page("one")], NOW, "out of scope")
+    frontier.commit()
+    assert frontier.discover([page("one", payload=IN_MEMORY)], NOW) == [0]
+    kill(frontier)
+    frontier = start(tmp_path)
+    assert state(frontier, 0) is State.SEEN
+    frontier.discover([page("one", payload=IN_MEMORY)], NOW)
+    frontier.commit()
+    kill(frontier)
+
+    frontier = start(tmp_path)
+    frontier.release(take(frontier).id, Outcome(Event.LOST), NOW)
+    assert frontier.discover([page("one")], NOW) == [0]
+    assert drain(frontier) == ["one"]
     frontier.close()
 
 
@@ -839,11 +839,11 @@ def test_the_last_visit_survives_a_stop_with_its_lease_out(tmp_path: Path) -> No
     frontier.close()
 
 
-def test_the_last_visit_survives_a_restart_though_it_was_not_stored(tmp_path: Path) -> None:
+def test_the_last_visit_survives_a_restart_though_it_left_no_page(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("one"), page("two")], NOW)
     drain(frontier)
-    frontier.discover([page("one", priority=1, again=True, stored=False)], NOW + 10)
+    frontier.discover([page("one", priority=1, again=True)], NOW + 10)
     assert drain(frontier, NOW + 10) == ["one"]
     frontier.close()
 

@@ -104,10 +104,9 @@ def test_holding_a_host_nobody_knows_does_nothing(frontier: Frontier) -> None:
 # -- leases that were none ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stored", [True, False])
-def test_a_lease_put_back_leaves_no_trace(tmp_path: Path, stored: bool) -> None:
+def test_a_lease_put_back_leaves_no_trace(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(10.0, 2))
-    frontier.discover([page(f"{number}", stored=stored) for number in range(30)], NOW)
+    frontier.discover([page(f"{number}") for number in range(30)], NOW)
     frontier.commit()
     before = rows(frontier)
     for _ in range(3):

@@ -19,6 +19,7 @@ LEGAL = {
     ("LEASED", "RETRIED"): "QUEUED",
     ("LEASED", "EXPIRED"): "QUEUED",
     ("LEASED", "RETURNED"): "QUEUED",
+    ("LEASED", "LOST"): "SEEN",
     ("DONE", "REQUEUED"): "QUEUED",
     ("REDIRECTED", "REQUEUED"): "QUEUED",
     ("GONE", "REQUEUED"): "QUEUED",
@@ -51,6 +52,7 @@ def test_numbers_on_disk_never_change() -> None:
         "EXPIRED": 8,
         "RETURNED": 9,
         "REQUEUED": 10,
+        "LOST": 11,
     }
 
 
@@ -70,7 +72,7 @@ def test_the_table_holds_nothing_else() -> None:
 
 def test_every_lease_can_end_in_every_finished_state() -> None:
     reached = {target for (state, _), target in TABLE.items() if state is State.LEASED}
-    assert reached == {*FINISHED, State.QUEUED}
+    assert reached == {*FINISHED, State.QUEUED, State.SEEN}
 
 
 def test_a_finished_page_comes_back_only_when_somebody_wants_it() -> None:

@@ -1,8 +1,9 @@
 """The frontier against a model in plain Python, with restarts, kills and the passing of time as moves.
 
 The model knows nothing of rows, heads or heaps: it keeps every queued page in one dictionary and searches
-all of it. A kill brings it back to what it was at the last commit. A second machine does the same with a
-scorer that changes its mind all the time.
+all of it. A kill brings it back to what it was at the last commit. Requests that only one process has are
+lost with it: their pages are only seen when their turn comes, and links bring them back. A second machine
+does the same with a scorer that changes its mind all the time.
 """
 
 import copy
@@ -27,6 +28,7 @@ from scrapy_frontier.core.graph import ROW, key_id
 from scrapy_frontier.core.hosts import SENDING, Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import FINISHED, Event, State
+from scrapy_frontier.core.records import IN_MEMORY
 from scrapy_frontier.core.rescoring import WORTH_MOVING
 from scrapy_frontier.core.scorer import Scorer, bucket
 from scrapy_frontier.core.store import Store
@@ -89,7 +91,8 @@ class Entry:
     name: str
     rank: bytes
     priority: int
-    stored: bool
+    in_memory: bool = False  # only this process has its request
+    is_lost: bool = False  # only an earlier process had it
     attempts: int = 0
     due: float | None = None  # waits for the end of a backoff
 
@@ -161,14 +164,13 @@ class Model:
             if entry is not None and entry.due is None and len(entry.rank) == 11:
                 entry.rank = moved(entry.rank, bucket(self.scores[target]))
 
-    def stored(self) -> list[Entry]:
-        """What has rows: queued, waiting, or leased."""
-        everything = [*self.queue.values(), *(entry for entry, _ in self.leases.values())]
-        return [entry for entry in everything if entry.stored]
+    def pending(self) -> list[Entry]:
+        """What is queued, waiting, or leased."""
+        return [*self.queue.values(), *(entry for entry, _ in self.leases.values())]
 
     def states(self) -> list[int]:
         states = [0] * len(State)
-        states[State.QUEUED] = len(self.stored())
+        states[State.QUEUED] = len(self.pending())
         for ended in self.ended.values():
             states[ended] += 1
         states[State.SEEN] = len(self.seen) + len(self.deferred)
@@ -233,10 +235,10 @@ class Model:
     def spill(self, now: float) -> None:
         """Put aside what a used-up budget of pages has no room for, as far as a lease would come to it."""
         while (best := self.best(now)) is not None:
-            out = sum(entry.host == best.host and entry.stored for entry, _ in self.leases.values())
+            out = sum(entry.host == best.host for entry, _ in self.leases.values())
             pages = self.limits.host_pages
             is_spent = pages and self.fetched(best.host) + out >= pages
-            if not is_spent or best.is_visit or not best.stored:
+            if not is_spent or best.is_visit:
                 return
             self.defer(self.queue.pop(best.id))
 
@@ -248,7 +250,7 @@ class Model:
         name_by_id = {page_id: name for name, page_id in self.ids.items()}
         ended = [state for page_id, state in self.ended.items() if name_by_id[page_id][0] == host]
         failed = sum(state in FAILED for state in ended)
-        return sum(entry.host == host for entry in self.stored()), len(ended) - failed, failed
+        return sum(entry.host == host for entry in self.pending()), len(ended) - failed, failed
 
     def best(self, now: float) -> Entry | None:
         free = {host for host, clock in self.clocks.items() if clock.has_room(host) and clock.ready_at <= now}
@@ -311,7 +313,7 @@ class Model:
         if ended is None and counted and entry.attempts >= MAX_ATTEMPTS:
             ended = State.FAILED
         if ended is None:
-            if entry.stored and outcome.priority is not None and outcome.priority != entry.priority:
+            if outcome.priority is not None and outcome.priority != entry.priority:
                 is_better = clamped(outcome.priority) > entry.priority
                 entry.priority = clamped(outcome.priority)
                 if is_better:  # else it keeps its place
@@ -320,11 +322,7 @@ class Model:
                 entry.due = now + outcome.delay
             self.queue[entry.id] = entry
             return State.QUEUED
-        if not entry.stored and self.ids.get(entry.name) == entry.id:  # a page from now on
-            self.ids[entry.name] = self.next_page
-            self.ended[self.next_page] = ended
-            self.next_page += 1
-        elif not entry.is_visit:
+        if not entry.is_visit:
             self.ended[entry.id] = ended
         page_id = self.ids.get(entry.name)
         if (
@@ -334,6 +332,13 @@ class Model:
         ):
             self.read(page_id, ended, links)
         return ended
+
+    def lose(self, entry: Entry) -> None:
+        """The turn of a page has come whose request is gone with the process that had it."""
+        del self.queue[entry.id]
+        if not entry.is_visit:
+            self.seen[entry.name] = self.ids.pop(entry.name)
+        self.freed(entry.host)
 
     def read(self, page_id: int, ended: State, links: list[int]) -> None:
         if ended in (State.DONE, State.REDIRECTED, State.GONE):
@@ -360,13 +365,13 @@ class Model:
         return found
 
     def restart(self, now: float, clean: bool, limits: Limits) -> None:
-        """Only what is stored is left; after a kill every known host counts as visited just now."""
+        """What is queued is left; after a kill every known host counts as visited just now."""
         for lease_id in list(self.leases):
             entry, _ = self.leases.pop(lease_id)
             self.queue[entry.id] = entry
         self.on_wire.clear()
-        self.ids = {name: page_id for name, page_id in self.ids.items() if page_id < keys.FIRST_VISIT}
-        self.queue = {entry.id: entry for entry in self.queue.values() if entry.stored}
+        for entry in [*self.queue.values(), *self.deferred.values()]:
+            entry.is_lost = entry.in_memory
         self.limits = limits
         self.units = {entry.host for entry in self.deferred.values()}
         self.due = {host: None for host in sorted(self.units) if self.has_room(host)}
@@ -447,10 +452,9 @@ class FrontierMachine(RuleBasedStateMachine):
         """More pages than a host keeps in memory."""
         self.accept([link(f"{host}{(number + step) % 30}", step % 2) for step in range(20)])
 
-    @rule(number=st.integers(0, 29), priority=priorities, again=st.booleans())
-    def discover_unstored(self, number: int, priority: int, again: bool) -> None:
-        """On a host without delay: a kill forgets that it was ever visited."""
-        self.accept([link(f"a{number}", priority, again=again, stored=False)])
+    @rule(found=st.lists(st.tuples(names, priorities, st.booleans()), min_size=1, max_size=6))
+    def discover_in_memory(self, found: list[tuple[str, int, bool]]) -> None:
+        self.accept([link(name, priority, again=again, payload=IN_MEMORY) for name, priority, again in found])
 
     @rule(found=st.lists(names, min_size=1, max_size=6))
     def see(self, found: list[str]) -> None:
@@ -466,7 +470,7 @@ class FrontierMachine(RuleBasedStateMachine):
         model = self.model
         for found, page_id in zip(links, self.frontier.discover(links, self.now), strict=True):
             name = found.url.rpartition("/")[2]
-            if name in model.seen and found.stored:
+            if name in model.seen:
                 defers = model.defers(name[0])
                 if defers is None:
                     assert page_id is None
@@ -474,26 +478,23 @@ class FrontierMachine(RuleBasedStateMachine):
                 assert page_id == model.seen[name]
                 model.ids[name] = model.seen.pop(name)
                 rank = keys.rank(found.priority, model.place(page_id), model.turn, page_id)
-                entry = Entry(page_id, name, rank, clamped(found.priority), True)
+                entry = Entry(page_id, name, rank, clamped(found.priority), found.is_in_memory)
                 if defers:
                     model.defer(entry)
                 else:
                     model.queue[page_id] = entry
                 continue
-            known = name in model.ids or name in model.seen
-            if known and not found.again and name not in model.seen:
+            known = name in model.ids
+            if known and not found.again:
                 assert page_id is None
                 continue
-            is_new = not known and found.stored
-            defers = model.defers(name[0]) if is_new else False
+            defers = False if known else model.defers(name[0])
             if defers is None:
                 assert page_id is None
                 continue
             assert page_id is not None
-            if known or not found.stored:
-                turn, place = model.turn, model.place()
-                if known:
-                    place = model.standing(model.seen[name] if name in model.seen else model.ids[name])
+            if known:
+                turn, place = model.turn, model.standing(model.ids[name])
                 assert page_id >= keys.FIRST_VISIT
                 assert page_id not in model.queue
             else:
@@ -503,7 +504,7 @@ class FrontierMachine(RuleBasedStateMachine):
             if not known:
                 model.ids[name] = page_id
             rank = keys.rank(found.priority, place, turn, page_id)
-            entry = Entry(page_id, name, rank, clamped(found.priority), found.stored)
+            entry = Entry(page_id, name, rank, clamped(found.priority), found.is_in_memory)
             if defers:
                 model.defer(entry)
             else:
@@ -530,6 +531,10 @@ class FrontierMachine(RuleBasedStateMachine):
             assert found is not None
             assert (found.rank, found.page_id, found.host) == (expected.rank, expected.id, expected.host)
             assert (found.page.attempts, found.page.url) == (expected.attempts, f"http://x/{expected.name}")
+            assert (found.page.payload == IN_MEMORY) == expected.in_memory
+            if expected.is_lost:
+                self.lose(expected, found)
+                continue
             clock, delay = self.model.clocks[expected.host], HOSTS[expected.host].delay
             clock.visited = self.now
             clock.in_flight += 1
@@ -538,6 +543,13 @@ class FrontierMachine(RuleBasedStateMachine):
             del self.model.queue[expected.id]
             self.model.leases[found.id] = expected, found
             self.model.on_wire.add(found.id)
+
+    def lose(self, expected: Entry, found: Lease) -> None:
+        """As the adapter does that finds no request: nothing is asked of the host."""
+        self.frontier.waive(found.id, self.now)
+        assert self.frontier.release(found.id, Outcome(Event.LOST, reason="lost"), self.now) is State.SEEN
+        self.model.lose(expected)
+        self.committed()
 
     def wake_and_expire(self) -> None:
         for entry in self.model.queue.values():
@@ -647,7 +659,7 @@ class FrontierMachine(RuleBasedStateMachine):
             model.deferred.pop(page_id, None)
             model.ids[name] = model.seen.pop(name, page_id)
             rank = keys.rank(priority, model.place(page_id), model.turn, page_id)
-            model.queue[page_id] = Entry(page_id, name, rank, clamped(priority), stored=True)
+            model.queue[page_id] = Entry(page_id, name, rank, clamped(priority))
             if was_seen:
                 self.committed()
 
@@ -683,8 +695,6 @@ class FrontierMachine(RuleBasedStateMachine):
         self.open(limits)
         assert self.frontier.was_clean == nothing_written
         self.model.restart(self.now, clean=nothing_written, limits=limits)
-        assert self.frontier.counts.attempts <= self.model.attempts
-        self.model.attempts = self.frontier.counts.attempts  # those of what lived in memory may be lost
         self.committed()
         self.inspect()
 
@@ -697,13 +707,17 @@ class FrontierMachine(RuleBasedStateMachine):
         for name in NAMES:
             assert frontier.find(fingerprint(name)) == model.ids.get(name, model.seen.get(name))
 
-        stored = model.stored()
-        ids = {entry.id for entry in stored} | set(model.ended) | set(model.seen.values())
+        pending = model.pending()
+        ids = {entry.id for entry in pending} | set(model.ended) | set(model.seen.values())
         ids |= set(model.deferred)
         rows = {keys.rank_id(key): records.decode_page(row) for key, row in self.store.scan(keys.PAGE)}
         assert set(rows) == ids
-        for entry in stored:
+        for entry in pending:
             assert (rows[entry.id].state, rows[entry.id].attempts) == (State.QUEUED, entry.attempts)
+        for entry in [*pending, *model.deferred.values()]:
+            if entry.in_memory and not entry.is_visit:  # or no link would look whether it was lost
+                value = self.store.get(keys.INDEX + fingerprint(entry.name))
+                assert value == keys.index_value(entry.id, is_seen=True)
         for page_id, state in model.ended.items():
             assert rows[page_id].state is state
         for page_id in model.seen.values():
@@ -713,9 +727,9 @@ class FrontierMachine(RuleBasedStateMachine):
         for page_id, row in links.items():
             assert [edge.target for edge in decode_row(page_id, row)] == model.links[page_id]
 
-        queued = {keys.queue_prefix(entry.host) + entry.rank for entry in stored if entry.due is None}
+        queued = {keys.queue_prefix(entry.host) + entry.rank for entry in pending if entry.due is None}
         assert {key for key, _ in self.store.scan(keys.QUEUE)} == queued
-        waiting = {keys.waiting_key(entry.due, entry.id) for entry in stored if entry.due is not None}
+        waiting = {keys.waiting_key(entry.due, entry.id) for entry in pending if entry.due is not None}
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
@@ -750,9 +764,9 @@ class FrontierMachine(RuleBasedStateMachine):
         assert frontier.unreadable == []
 
 
-def link(name: str, priority: int, *, again: bool = False, stored: bool = True) -> Link:
+def link(name: str, priority: int, *, again: bool = False, payload: bytes = b"") -> Link:
     url, host = f"http://x/{name}", name[0]
-    return Link(fingerprint(name), url, host, priority, again=again, stored=stored, kept_host=host)
+    return Link(fingerprint(name), url, host, priority, payload, again=again, kept_host=host)
 
 
 class ScoringMachine(FrontierMachine):
@@ -772,7 +786,7 @@ class ScoringMachine(FrontierMachine):
             pass
         for entry in model.queue.values():
             place = model.place(entry.id)
-            if entry.stored and not entry.is_visit and abs(place - bucket_of(entry.rank)) > WORTH_MOVING:
+            if not entry.is_visit and abs(place - bucket_of(entry.rank)) > WORTH_MOVING:
                 entry.rank = moved(entry.rank, place)
         self.committed()
 

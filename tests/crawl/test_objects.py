@@ -66,19 +66,28 @@ def test_what_scrapy_keeps_for_itself_is_handed_on_by_nobody() -> None:
     assert mutable_in(JsonRequest(URL, data={"a": []}, meta=meta, cookies={"a": "b"}, flags=["f"])) == ""
 
 
-def test_a_request_is_given_back_once() -> None:
-    for stored in (True, False):
-        objects, request = Objects(), Request(URL)
-        objects.keep(1, request, stored)
-        assert objects.recall(2) is None
-        assert objects.recall(1) is request
-        assert objects.recall(1) is None
+def test_a_request_that_is_stored_is_given_back_once() -> None:
+    objects, request = Objects(), Request(URL)
+    objects.keep(1, request)
+    assert objects.recall(2) is None
+    assert objects.recall(1) is request
+    assert objects.recall(1) is None
+
+
+def test_one_that_no_record_stands_for_is_held_until_it_is_let_go() -> None:
+    objects, request, retry = Objects(), Request(URL), Request(URL)
+    objects.hold(1, request)
+    assert objects.recall(1) is request
+    objects.hold(1, retry)
+    assert (objects.recall(1), objects.holds(1)) == (retry, True)
+    objects.let_go(1)
+    assert (objects.recall(1), objects.holds(1)) == (None, False)
 
 
 def test_of_very_many_stored_requests_the_last_are_kept_and_all_that_cannot_be_stored() -> None:
     objects, queued = Objects(), [Request(URL) for _ in range(6 * LIVE)]
     for page_id, request in enumerate(queued):
-        objects.keep(page_id, request, stored=page_id % 2 == 0)
+        (objects.hold if page_id % 2 else objects.keep)(page_id, request)
     assert objects.recall(0) is None
     assert objects.recall(1) is queued[1]
     assert objects.recall(6 * LIVE - 2) is queued[6 * LIVE - 2]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,8 @@ from scrapy import Field, FormRequest, Item, Request, Spider
 from scrapy.loader import ItemLoader
 from server import Answer, links
 
+from scrapy_frontier.core.lifecycle import State
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from scrapy.http import Response
     from server import Web
+
+    from scrapy_frontier.core.records import Page
 
 OURS = [SETTINGS, {**SETTINGS, "SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}]
 STOCK = {"SCHEDULER": None, "LOG_LEVEL": "INFO"}
@@ -236,3 +242,119 @@ def test_a_page_that_shares_its_list_still_leads_on(
     front = web.on("/front", body=f'<meta http-equiv="refresh" content="5; url={target}"><p>front')
     found = items(run, tmp_path / "items.jl", OURS[1], VisitSpider, url)
     assert sorted(json.loads(line)["visited"] for line in found) == [[front], [front, target]]
+
+
+# -- with a directory -----------------------------------------------------------------------------------
+
+
+COPY = " hands on a copy of "
+
+
+@pytest.mark.parametrize(
+    ("spider", "what"),
+    [(DictSpider, "cb_kwargs['shop']"), (ListSpider, "meta['trail']"), (PollSpider, "cb_kwargs['state']")],
+)
+def test_the_first_copy_is_told(web: Web, run: Callable[..., Crawl], spider: type[Spider], what: str) -> None:
+    crawl = run(spider, url=put_up(web))
+    lines = [line for line in crawl.log.splitlines() if COPY in line]
+    assert len(lines) == 1
+    assert "] INFO: <" in lines[0]
+    assert f"{COPY}{what}, " in lines[0]
+    assert "scheduler/enqueued/memory" not in crawl.stats
+
+
+class PlainSpider(Shared):
+    """What ordinary spiders put into their requests, and what Scrapy does."""
+
+    name = "plain"
+    handle_httpstatus_list = (404,)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        meta = {"download_timeout": 30.0, "handle_httpstatus_list": [404], "cookiejar": 1, "text": "text"}
+        for path in ("/moved", "/2", "/gone"):
+            given = {"text": "a", "pair": ("b", 2), "none": None}
+            yield response.follow(path, self.parse_page, meta=meta, cb_kwargs=given, cookies={"a": "b"})
+
+    def parse_page(self, response: Response, text: str, pair: Any, none: Any) -> Iterator[Any]:
+        yield {"url": response.url, "text": text, "pair": pair}
+        yield FormRequest(response.urljoin("/form"), self.parse_form, formdata={"a": "b"}, meta=response.meta)
+
+    def parse_form(self, response: Response) -> None:
+        pass
+
+
+def test_of_what_nobody_can_change_nothing_is_told(web: Web, run: Callable[..., Crawl]) -> None:
+    crawl = run(PlainSpider, url=put_up(web))
+    assert crawl.stats["item_scraped_count"] == 3
+    assert COPY not in crawl.log
+
+
+class ClosureSpider(Shared):
+    """Callbacks that no record can name, on links and on a seed. Its first page may never be done."""
+
+    name = "closures"
+
+    def __init__(self, url: str, is_slow: bool = False, every_run: bool = False) -> None:
+        super().__init__(url)
+        self.is_slow = is_slow
+        self.every_run = every_run
+
+    async def start(self) -> Any:
+        meta = {"frontier_every_run": True} if self.every_run else {}
+        yield Request(self.start_urls[0], meta=meta)
+        yield Request(self.start_urls[0] + "seed", lambda response: {"page": response.url})
+
+    async def parse(self, response: Response) -> Any:
+        for number in range(6):
+            yield response.follow(f"/{number}", lambda response: {"page": response.url})
+        while self.is_slow:
+            await asyncio.sleep(0.1)
+
+
+CLOSURES = [*(f"/{number}" for number in range(6)), "/seed"]
+FEW = {"CONCURRENT_REQUESTS": 3}
+
+
+def kill_with_closures(web: Web, start: Callable[..., Crawl], **arguments: Any) -> None:
+    """Its first page was answered, and no other."""
+    web.limit = 1
+    crawl = start(ClosureSpider, FEW, url=web.url("/"), **arguments)
+    web.wait(3)
+    crawl.go_on().kill()
+    web.limit = math.inf
+    web.visits.clear()
+
+
+def test_requests_in_memory_come_again_with_the_page_that_was_under_way(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Whether they come before the turn of those that were lost, or behind."""
+    kill_with_closures(web, start, is_slow=True)
+    assert sorted(page.state for page in pages().values()) == [State.QUEUED] * 8
+    crawl = start(ClosureSpider, FEW, url=web.url("/")).wait()
+    assert crawl.reason == "finished"
+    assert crawl.stats["item_scraped_count"] == 7
+    assert sorted(web.paths()) == sorted(["/", *CLOSURES])
+    assert {page.state for page in pages().values()} == {State.DONE}
+    assert "Traceback" not in crawl.log
+
+
+def test_a_page_whose_request_is_lost_is_only_known_until_a_link_or_a_seed_brings_it_back(
+    web: Web, start: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    kill_with_closures(web, start)
+    crawl = start(ClosureSpider, FEW, url=web.url("/")).wait()
+    assert crawl.reason == "finished"
+    assert web.paths() == ["/seed"]
+    lost = [page for page in pages().values() if page.state is State.SEEN]
+    assert len(lost) == 6
+    assert {page.reason for page in lost} == {
+        "its request was only in the memory of a crawl that has ended; a link or a seed brings it back"
+    }
+    assert crawl.log.count("is known, but not fetched: its request was only in the memory") == 1
+
+    web.visits.clear()
+    crawl = start(ClosureSpider, FEW, url=web.url("/"), every_run=True).wait()
+    assert sorted(web.paths()) == sorted(["/", *CLOSURES[:-1]])
+    assert crawl.stats["item_scraped_count"] == 6
+    assert {page.state for page in pages().values()} == {State.DONE}
