@@ -1,7 +1,8 @@
 """A crawl frontier for Scrapy: best first, polite, crash-proof.
 
-The names below are imported when they are first used: a command like ``scrapy version`` loads this
-package too, and must not pay for LevelDB.
+Settings and spiders name what they need as ``scrapy_frontier.NAME``, wherever it lies. The names below are
+imported when they are first used: a command like ``scrapy version`` loads this package too, and must not pay
+for LevelDB.
 """
 
 from __future__ import annotations
@@ -10,18 +11,90 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .addon import Addon
+    from .core.errors import (
+        FrontierDamaged,
+        FrontierError,
+        FrontierLocked,
+        FrontierUnreadable,
+        FrontierUnwritable,
+        FrontierVersion,
+    )
+    from .core.mixed import Mixed
+    from .core.scorer import Cash, Fifo, Hits, Lifo, LinkScore, PageRank, Scorer
+    from .downloadermiddlewares.address import AddressMiddleware
+    from .downloadermiddlewares.cooldown import CooldownMiddleware
+    from .downloadermiddlewares.directives import DirectivesMiddleware
+    from .downloadermiddlewares.private import PrivateNetworkMiddleware
+    from .downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
     from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware
+    from .downloadermiddlewares.sitemaps import SitemapsMiddleware
+    from .duplicates import DuplicatesMiddleware
+    from .extensions.ranking import RankingExtension
     from .scheduler import FrontierScheduler
+    from .settings import FrontierSetting
     from .spidermiddleware import FrontierSpiderMiddleware
 
 __version__ = "0.1.0"
-__all__ = ["Addon", "FrontierRobotsTxtMiddleware", "FrontierScheduler", "FrontierSpiderMiddleware"]
+__all__ = [
+    "Addon",
+    "FrontierScheduler",
+    "FrontierSpiderMiddleware",
+    "DuplicatesMiddleware",
+    "FrontierRobotsTxtMiddleware",
+    "RedirectMiddleware",
+    "MetaRefreshMiddleware",
+    "DirectivesMiddleware",
+    "SitemapsMiddleware",
+    "CooldownMiddleware",
+    "PrivateNetworkMiddleware",
+    "AddressMiddleware",
+    "RankingExtension",
+    "Scorer",
+    "PageRank",
+    "Hits",
+    "Cash",
+    "LinkScore",
+    "Fifo",
+    "Lifo",
+    "Mixed",
+    "FrontierError",
+    "FrontierLocked",
+    "FrontierVersion",
+    "FrontierUnreadable",
+    "FrontierDamaged",
+    "FrontierUnwritable",
+    "FrontierSetting",
+]
 
 _MODULES = {
     "Addon": "addon",
-    "FrontierRobotsTxtMiddleware": "downloadermiddlewares.robotstxt",
     "FrontierScheduler": "scheduler",
     "FrontierSpiderMiddleware": "spidermiddleware",
+    "DuplicatesMiddleware": "duplicates",
+    "FrontierRobotsTxtMiddleware": "downloadermiddlewares.robotstxt",
+    "RedirectMiddleware": "downloadermiddlewares.redirect",
+    "MetaRefreshMiddleware": "downloadermiddlewares.redirect",
+    "DirectivesMiddleware": "downloadermiddlewares.directives",
+    "SitemapsMiddleware": "downloadermiddlewares.sitemaps",
+    "CooldownMiddleware": "downloadermiddlewares.cooldown",
+    "PrivateNetworkMiddleware": "downloadermiddlewares.private",
+    "AddressMiddleware": "downloadermiddlewares.address",
+    "RankingExtension": "extensions.ranking",
+    "Scorer": "core.scorer",
+    "PageRank": "core.scorer",
+    "Hits": "core.scorer",
+    "Cash": "core.scorer",
+    "LinkScore": "core.scorer",
+    "Fifo": "core.scorer",
+    "Lifo": "core.scorer",
+    "Mixed": "core.mixed",
+    "FrontierError": "core.errors",
+    "FrontierLocked": "core.errors",
+    "FrontierVersion": "core.errors",
+    "FrontierUnreadable": "core.errors",
+    "FrontierDamaged": "core.errors",
+    "FrontierUnwritable": "core.errors",
+    "FrontierSetting": "settings",
 }
 
 
@@ -31,3 +104,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -15,16 +15,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SCHEDULER = "scrapy_frontier.FrontierScheduler"
-_OURS = "scrapy_frontier.downloadermiddlewares"
 _STOCK = "scrapy.downloadermiddlewares"
 _SPIDER_STATE = "scrapy.extensions.spiderstate.SpiderState"
 # Ours, and the one of Scrapy in whose place it comes.
 REPLACED = {
     "scrapy_frontier.FrontierRobotsTxtMiddleware": f"{_STOCK}.robotstxt.RobotsTxtMiddleware",
-    f"{_OURS}.redirect.MetaRefreshMiddleware": f"{_STOCK}.redirect.MetaRefreshMiddleware",
-    f"{_OURS}.redirect.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
+    "scrapy_frontier.MetaRefreshMiddleware": f"{_STOCK}.redirect.MetaRefreshMiddleware",
+    "scrapy_frontier.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
 }
-EXTENSIONS = {"scrapy_frontier.extensions.ranking.RankingExtension": 0}
+EXTENSIONS = {"scrapy_frontier.RankingExtension": 0}
 SETTINGS: dict[str, Any] = {
     "FRONTIER_SCORER": "mixed",
     "FRONTIER_SESSION_IDS": "strip",
@@ -33,16 +32,16 @@ SETTINGS: dict[str, Any] = {
     "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 50_000_000,
 }
 SPIDER_MIDDLEWARES = {
-    "scrapy_frontier.duplicates.DuplicatesMiddleware": 940,  # behind the next: links it drops are recorded
+    "scrapy_frontier.DuplicatesMiddleware": 940,  # behind the next: links it drops are recorded
     "scrapy_frontier.FrontierSpiderMiddleware": 950,
 }
 DOWNLOADER_MIDDLEWARES = {
-    f"{_OURS}.address.AddressMiddleware": 60,
-    f"{_OURS}.private.PrivateNetworkMiddleware": 90,
-    f"{_OURS}.directives.DirectivesMiddleware": 540,
+    "scrapy_frontier.AddressMiddleware": 60,
+    "scrapy_frontier.PrivateNetworkMiddleware": 90,
+    "scrapy_frontier.DirectivesMiddleware": 540,
     # Below retries, redirects and decompression (550 to 600), above what looks at pages.
-    f"{_OURS}.sitemaps.SitemapsMiddleware": 545,
-    f"{_OURS}.cooldown.CooldownMiddleware": 610,
+    "scrapy_frontier.SitemapsMiddleware": 545,
+    "scrapy_frontier.CooldownMiddleware": 610,
 }
 
 

@@ -269,9 +269,7 @@ def load_scorer(path: str, crawler: Crawler) -> Scorer:
     except (ImportError, NameError, ValueError) as error:
         raise FrontierSetting(f"FRONTIER_SCORER = {path!r} cannot be imported ({error})") from error
     if not (isinstance(cls, type) and issubclass(cls, Scorer)):
-        raise FrontierSetting(
-            f"FRONTIER_SCORER = {path!r}: set a subclass of scrapy_frontier.core.scorer.Scorer"
-        )
+        raise FrontierSetting(f"FRONTIER_SCORER = {path!r}: set a subclass of scrapy_frontier.Scorer")
     return build_from_crawler(cls, crawler)
 
 

@@ -10,9 +10,8 @@ import pytest
 from scrapy.settings import Settings
 
 from scrapy_frontier import grouping
-from scrapy_frontier import settings as settings_module
 from scrapy_frontier.grouping import Addresses, registered_domain, unit_function
-from scrapy_frontier.settings import FrontierSetting, FrontierSettings, unknown_names
+from scrapy_frontier.settings import FrontierSetting, FrontierSettings, __file__, unknown_names
 
 
 def read(**settings: Any) -> FrontierSettings:
@@ -40,7 +39,7 @@ def test_a_senseless_value_is_refused(name: str, value: Any, remedy: str) -> Non
 
 
 def test_every_setting_there_is_is_known() -> None:
-    text = Path(settings_module.__file__).read_text(encoding="utf-8")
+    text = Path(__file__).read_text(encoding="utf-8")
     names = set(re.findall(r'"(FRONTIER_\w+)"', text))
     assert len(names) > 30
     assert unknown_names(Settings(dict.fromkeys(names))) == []

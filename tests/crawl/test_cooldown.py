@@ -288,7 +288,7 @@ def test_a_page_that_waited_for_robots_txt_waits_on(
 ) -> None:
     """It was handed out already when the answer to robots.txt, fetched beside the pages, was a 429."""
     web.on("/robots.txt", Answer(429, headers={"Retry-After": "2"}), Answer())
-    middleware = {"scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware": 610}
+    middleware = {"scrapy_frontier.CooldownMiddleware": 610}
     settings = {"ROBOTSTXT_OBEY": True, "RETRY_ENABLED": False, "DOWNLOADER_MIDDLEWARES": middleware}
     crawl = run(LinkSpider, settings, start_urls=[web.url("/"), web.url("/other", 1)])
     assert crawl.reason == "finished"
@@ -322,7 +322,7 @@ def test_off_means_scrapys_retries(web: Web, run: Callable[..., Crawl]) -> None:
 
 def test_with_another_scheduler_it_does_nothing(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", Answer(429, headers={"Retry-After": "30"}), Answer())
-    ours = "scrapy_frontier.downloadermiddlewares.cooldown.CooldownMiddleware"
+    ours = "scrapy_frontier.CooldownMiddleware"
     settings = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "DOWNLOADER_MIDDLEWARES": {ours: 610}}
     crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
     assert crawl.stats["retry/count"] == 1

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy_frontier.core.records import Page
 
 ON = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "FRONTIER_SITEMAPS": True}
-MIDDLEWARE = "scrapy_frontier.downloadermiddlewares.sitemaps.SitemapsMiddleware"
+MIDDLEWARE = "scrapy_frontier.SitemapsMiddleware"
 SITEMAPS = "http://www.sitemaps.org/schemas/sitemap/0.9"
 
 
