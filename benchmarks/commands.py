@@ -30,13 +30,13 @@ from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
 from scrapy_frontier import requests
-from scrapy_frontier.core.adjacency import INTERNAL, Edge
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.reranking import Reranking
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
 
 PAGES_OF_A_HOST = 500
 FETCHED = Outcome(Event.FETCHED, 200)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

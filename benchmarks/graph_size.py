@@ -19,8 +19,9 @@ import graphs
 import numpy as np
 import plyvel
 
-from scrapy_frontier.core.adjacency import INTERNAL, Edge, encode_row
-from scrapy_frontier.core.graph import ROW, SEGMENT_ROW, read_graph, repack, row_key
+from scrapy_frontier.core.graph import read_graph, repack
+from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW, link_key
+from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
 
 EVERY = 8192
 
@@ -38,7 +39,7 @@ def rows_of(graph):
 
 def pack(db, everything=False):
     with db.snapshot() as snapshot:
-        for done in repack(snapshot.iterator(prefix=ROW), snapshot.get, everything):
+        for done in repack(snapshot.iterator(prefix=LINK_ROW), snapshot.get, everything):
             with db.write_batch(transaction=True) as batch:
                 batch.put(done.key, done.value)
                 for key, _ in done.rows:
@@ -51,11 +52,11 @@ def compact(db):
     It never rewrites the lowest level that holds files, where a quiet database has everything; a row and its
     deletion at both ends of the range make a table above it that has to be merged down.
     """
-    db.compact_range(start=ROW, stop=b"t")
-    for end in (ROW, SEGMENT_ROW + b"\xff" * 6):
+    db.compact_range(start=LINK_ROW, stop=b"t")
+    for end in (LINK_ROW, SEGMENT_ROW + b"\xff" * 6):
         db.put(end, b"")
         db.delete(end)
-    db.compact_range(start=ROW, stop=b"t")
+    db.compact_range(start=LINK_ROW, stop=b"t")
 
 
 def write(path, graph, packing):
@@ -65,7 +66,7 @@ def write(path, graph, packing):
         for page, row in rows_of(graph):
             with db.write_batch(transaction=True) as batch:
                 if row:
-                    batch.put(row_key(page), row)
+                    batch.put(link_key(page), row)
             if packing and page % EVERY == EVERY - 1:
                 begun = time.perf_counter()
                 pack(db)
@@ -85,7 +86,7 @@ def read(path, repeats):
     for _ in range(repeats):
         with plyvel.DB(str(path)) as db, db.snapshot() as snapshot:
             started = time.process_time()
-            csr = read_graph(snapshot.iterator(prefix=ROW), snapshot.iterator(prefix=SEGMENT_ROW))
+            csr = read_graph(snapshot.iterator(prefix=LINK_ROW), snapshot.iterator(prefix=SEGMENT_ROW))
             best = min(best, time.process_time() - started)
     return csr, best
 

@@ -11,13 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from scrapy_frontier import requests
-from scrapy_frontier.core import graph, keys, records
-from scrapy_frontier.core.adjacency import INTERNAL, Edge, encode_collapsed
-from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.link import NEUTRAL
-from scrapy_frontier.core.records import Counts, HostRow, Page
-from scrapy_frontier.core.segments import SEGMENT, pack
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
+from scrapy_frontier.core.store.host_rows import HostRow
+from scrapy_frontier.core.store.keys import SEGMENT
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_collapsed
+from scrapy_frontier.core.store.meta_rows import Counts
+from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.segments import pack
+from scrapy_frontier.core.store.states import State
 
 FAN = 10
 PAGES_OF_A_HOST = 500
@@ -78,12 +81,15 @@ def _pages(made):
             status=status,
             changed=changed,
         )
-        yield keys.page_key(page), records.encode_page(about)
+        yield keys.page_key(page), page_rows.encode_page(about)
 
 
 def _queue(made):
     for page in range(made.read, made.pages):
-        yield keys.queue_prefix(made.host(page)) + keys.rank(0, NEUTRAL - page % 1000, page, page), b""
+        yield (
+            queue_rows.queue_prefix(made.host(page)) + queue_rows.rank(0, NEUTRAL - page % 1000, page, page),
+            b"",
+        )
 
 
 def _index(made):
@@ -103,7 +109,7 @@ def _segments(made):
             host = made.host(page)
             edges = [Edge(target, INTERNAL if made.host(target) == host else 0) for target in targets]
             rows.append((page, encode_collapsed(page, edges)))
-        yield graph.segment_key(first), pack(first, b"", rows)
+        yield keys.segment_key(first), pack(first, b"", rows)
 
 
 def _hosts(made):
@@ -113,11 +119,11 @@ def _hosts(made):
         counts += np.bincount(np.where(pages % FAN, pages % made.hosts, 0), minlength=made.hosts)
     for host in range(made.hosts):
         row = HostRow(int(queued[host]), int(done[host]), visited=float(BEGAN + made.read))
-        yield keys.host_key(f"h{host}.example"), records.encode_host(row)
+        yield keys.host_key(f"h{host}.example"), host_rows.encode_host(row)
 
 
 def _rest(made):
     states = [0] * len(State)
     states[State.DONE], states[State.QUEUED] = made.read, made.pages - made.read
-    yield keys.COUNTS, records.encode_counts(Counts(made.pages, 0, made.read, states, made.hosts))
+    yield keys.COUNTS, meta_rows.encode_counts(Counts(made.pages, 0, made.read, states, made.hosts))
     yield keys.CLEAN, b""

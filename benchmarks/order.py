@@ -27,7 +27,6 @@ import graphs
 import numpy as np
 from scipy import sparse
 
-from scrapy_frontier.core.adjacency import Edge
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
@@ -35,7 +34,8 @@ from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.mixed import SCORERS, Mixed, make
 from scrapy_frontier.core.ranking import Ranking, pagerank
 from scrapy_frontier.core.scorer import Scorer
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import Edge
 
 SHM = Path("/dev/shm")  # nobody measures the disk here
 FETCHED = Outcome(Event.FETCHED, 200)

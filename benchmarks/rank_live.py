@@ -33,12 +33,12 @@ from types import SimpleNamespace
 import numpy as np
 
 from scrapy_frontier import compat
-from scrapy_frontier.core.adjacency import Edge
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.mixed import make
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.extensions import ranking
 from scrapy_frontier.upkeep import Upkeep
 

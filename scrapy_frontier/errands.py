@@ -16,7 +16,8 @@ from . import compat
 from .core.headers import location, retry_after
 from .core.hosts import FOREVER, host_of
 from .core.robots import BODY_LIMIT
-from .core.robots_answers import MAX_REDIRECTS, Verdict
+from .core.robots_answers import MAX_REDIRECTS
+from .core.store.site_rows import Verdict
 from .downloadermiddlewares.private import comes_from_inside
 from .requests import ERRAND, FROM_PUBLIC
 from .runtime import steady_clock
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from .core.frontier import Frontier
-    from .core.robots_copy import Copy
+    from .core.store.site_rows import Copy
 
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line

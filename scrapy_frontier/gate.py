@@ -19,8 +19,8 @@ from twisted.internet.defer import Deferred
 from . import compat
 from .core.errors import FrontierUnwritable
 from .core.hosts import host_of
-from .core.robots_answers import Verdict
-from .core.robots_copy import Copy, Standing, is_current, learnt, standing
+from .core.robots_copy import Standing, is_current, learnt, standing
+from .core.store.site_rows import Copy, Verdict
 from .core.times import span
 from .core.troubles import Trouble
 from .core.urls import origin

@@ -12,8 +12,8 @@ import threading
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from .core import keys
 from .core.hosts import host_of
+from .core.store import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

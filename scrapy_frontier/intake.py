@@ -9,12 +9,12 @@ from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
 from . import following, requests
-from .core import keys
-from .core.adjacency import Edge
 from .core.frontier import NEUTRAL, Link
 from .core.hosts import host_of
-from .core.lifecycle import State
-from .core.records import IN_MEMORY
+from .core.store import keys
+from .core.store.link_rows import Edge
+from .core.store.meta_rows import IN_MEMORY
+from .core.store.states import State
 from .core.traps import without_session
 from .dupefilters import DupeFilter, load_class
 from .following import is_answer, is_seed, times
@@ -55,7 +55,7 @@ class Shared(Unstorable):
 
 
 class Listed(NamedTuple):
-    """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its place (`keys.rank`)."""
+    """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its place (`rank`)."""
 
     url: str
     meta: dict[str, Any] = {}

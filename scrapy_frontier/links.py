@@ -19,11 +19,11 @@ from scrapy.utils.response import get_base_url
 from w3lib.url import safe_url_string
 
 from . import requests
-from .core import keys
-from .core.adjacency import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 from .core.frontier import Link
 from .core.hosts import host_of
 from .core.lifecycle import Event
+from .core.store import keys
+from .core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 from .heads import is_text
 
 if TYPE_CHECKING:

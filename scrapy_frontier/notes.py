@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from .core.lifecycle import State
+from .core.store.states import State
 
 if TYPE_CHECKING:
     import logging

@@ -16,7 +16,7 @@ from scrapy.utils.request import RequestFingerprinter
 from . import compat, jobdirs, requests
 from .core.frontier import Frontier
 from .core.hosts import host_of
-from .core.store import Store
+from .core.store.leveldb import Store
 from .core.temperature import Rates
 from .core.times import span
 from .grouping import ADDRESS, Addresses, read_suffixes, registered_domain, unit_function

@@ -19,8 +19,9 @@ from . import compat
 from .core.errors import FrontierError, FrontierUnwritable
 from .core.hosts import FOREVER
 from .core.leases import Lease, Outcome
-from .core.lifecycle import FINISHED, Event, State
-from .core.records import IN_MEMORY
+from .core.lifecycle import Event
+from .core.store.meta_rows import IN_MEMORY
+from .core.store.states import FINISHED, State
 from .core.times import moment
 from .flights import LATENCY, Flight, Flights, describe, verdict
 from .intake import Intake

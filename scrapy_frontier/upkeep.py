@@ -8,10 +8,10 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from .core.heldfiles import HeldFiles
+from .core.store.held_files import HeldFiles
 
 if TYPE_CHECKING:
-    from .core.store import Store
+    from .core.store.leveldb import Store
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scrapy_frontier import addon, links, requests
 from scrapy_frontier.core.chains import REFUSALS
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.upkeep import LOOK, Upkeep
 
 PATIENCE = 30.0  # seconds; far more than it takes

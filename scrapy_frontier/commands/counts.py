@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..core import inspect
-from ..core.cooldown import FORGIVEN
+from ..core.store.host_rows import FORGIVEN
 from ..core.times import moment, span
 from .look import LINES, limit_of, size
 from .output import Column, progress

@@ -14,8 +14,9 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from ..core import inspect, keys
-from ..core.segments import SEGMENT
+from ..core import inspect
+from ..core.store import keys, meta_rows
+from ..core.store.keys import SEGMENT
 from ..core.walk import every_link, flag_names
 from .output import printable, progress
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from ..core.graph import Links
-    from ..core.store import Store
+    from ..core.store.leveldb import Store
 
 _LEVEL = 1  # of gzip and zip: 6 takes three times as long and saves a tenth
 
@@ -82,7 +83,7 @@ def write_text(store: Store, file: Path) -> Written:
             pairs = zip(links.sources.tolist(), links.targets.tolist(), strict=True)
             out.writelines(f"{source} {target}\n" for source, target in pairs)
             count += len(links.sources)
-    return Written(inspect.read_counts(store).next_page, count)
+    return Written(meta_rows.read_counts(store).next_page, count)
 
 
 def write_csv(store: Store, file: Path) -> Written:
@@ -95,7 +96,7 @@ def write_csv(store: Store, file: Path) -> Written:
         for source, target, flags, weight in _links(store):
             rows.writerow((source, target, " ".join(flag_names(flags)), f"{weight:.6g}"))
             count += 1
-    return Written(inspect.read_counts(store).next_page, count)
+    return Written(meta_rows.read_counts(store).next_page, count)
 
 
 def write_npz(store: Store, file: Path) -> Written:
@@ -103,7 +104,7 @@ def write_npz(store: Store, file: Path) -> Written:
 
     Four passes over the links, and a nameless file of 8 bytes a page beside *file* for as long as it takes.
     """
-    pages = inspect.read_counts(store).next_page
+    pages = meta_rows.read_counts(store).next_page
     with tempfile.TemporaryFile(dir=file.parent) as ends:
         count = _write_ends(store, pages, ends)
         kind = np.int32 if max(pages, count) < 1 << 31 else np.int64
@@ -201,7 +202,7 @@ WRITERS: dict[str, Callable[[Store, Path], Written]] = {
 
 def _nodes(store: Store) -> Iterator[tuple[str, str]]:
     """URL and state of every id, in order; empty for an id without a page."""
-    total = inspect.read_counts(store).next_page
+    total = meta_rows.read_counts(store).next_page
     done = 0
     for page_id, page in progress(inspect.pages(store), "pages written", total):
         if page_id >= keys.FIRST_VISIT:
@@ -215,7 +216,7 @@ def _nodes(store: Store) -> Iterator[tuple[str, str]]:
 
 
 def _blocks(store: Store, doing: str = "links written, of pages") -> Iterator[Links]:
-    total = inspect.read_counts(store).next_page
+    total = meta_rows.read_counts(store).next_page
     filled = (links for links in every_link(store) if len(links.sources))
     return progress(filled, doing, total, lambda links: int(links.sources[-1]) + 1)
 

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.directory import DATABASE
 from ..core.exchange import BadExport, Importer, export_records
-from ..core.store import Store
+from ..core.store.directory import DATABASE
+from ..core.store.leveldb import Store
 from .look import size
 from .output import printable, progress, replacing
 

@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 from scrapy.exceptions import UsageError
 
-from ..core import explain, inspect, keys, preview
+from ..core import explain, inspect, preview
 from ..core.errors import UnreadableRecord
-from ..core.places import queued_places, standing, waiting_places
-from ..core.records import Page
+from ..core.store import keys, meta_rows, queue_rows
+from ..core.store.page_rows import Page
+from ..core.store.queue_rows import queued_places, standing, waiting_places
 from ..core.times import moment, span
 from ..core.traps import trap, without_session
 from ..grouping import registered_domain
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..core.preview import Turn
-    from ..core.store import Store
+    from ..core.store.leveldb import Store
     from .call import Call
     from .project import Project
 
@@ -106,7 +107,7 @@ def find(call: Call) -> int:
 
 
 def _matches(store: Store, pattern: re.Pattern[str] | None) -> Iterator[tuple[int, Page]]:
-    total = inspect.read_counts(store).next_page
+    total = meta_rows.read_counts(store).next_page
     for page_id, page in progress(inspect.pages(store), "pages searched", total):
         if pattern is None or pattern.search(page.url):
             yield page_id, page
@@ -116,7 +117,7 @@ def dump(call: Call) -> int:
     what = call.options.what or "pages"
     as_csv = call.options.format == "csv" and not call.output.as_json
     with call.project.open() as store:
-        total = inspect.read_counts(store).next_page if what == "pages" else None
+        total = meta_rows.read_counts(store).next_page if what == "pages" else None
         names, rows = _DUMPS[what]
         records = progress(rows(store), f"{_COUNTED[what]} dumped", total)
         if as_csv:
@@ -158,7 +159,7 @@ def _queued(store: Store) -> Iterator[dict[str, object]]:
     queued = (place for host in hosts for place in queued_places(store, host))
     for places in (queued, waiting_places(store)):
         for place in places:
-            page_id = keys.rank_id(place.rank)
+            page_id = queue_rows.rank_id(place.rank)
             try:
                 page = inspect.read_page(store, page_id)
             except UnreadableRecord:

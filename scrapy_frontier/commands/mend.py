@@ -8,21 +8,21 @@ from contextlib import closing
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..core import inspect, keys
 from ..core.check import Check
-from ..core.directory import REPAIRED, REPAIRING, Lock
 from ..core.errors import FrontierDamaged, FrontierUnreadable, UnreadableRecord
 from ..core.findings import KINDS
 from ..core.salvaging import copied, discard, finish, mend, put_in_place
-from ..core.store import Store, repair_files
+from ..core.store import keys, meta_rows
+from ..core.store.directory import REPAIRED, REPAIRING, Lock
+from ..core.store.leveldb import Store, repair_files
 from .output import Column, progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..core.findings import Finding
-    from ..core.records import Counts
     from ..core.salvaging import Damage
+    from ..core.store.meta_rows import Counts
     from .call import Call
     from .project import Project
 
@@ -161,13 +161,13 @@ def _mend_copy(project: Project, damage: Damage) -> tuple[Counter[bytes], dict[b
         before = _counts(store)
         examined = _examine(project, store, repair=True)
         _take_for_killed(store)
-        lost = _lost(damage, before, inspect.read_counts(store), examined.found)
+        lost = _lost(damage, before, meta_rows.read_counts(store), examined.found)
         return store.count_rows(), lost, examined
 
 
 def _counts(store: Store) -> Counts | None:
     try:
-        return inspect.read_counts(store)
+        return meta_rows.read_counts(store)
     except UnreadableRecord:
         return None
 

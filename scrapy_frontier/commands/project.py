@@ -20,11 +20,11 @@ from w3lib.url import safe_url_string
 
 from .. import addon, jobdirs, requests
 from ..core import inspect
-from ..core.directory import has_database
 from ..core.errors import FrontierError
 from ..core.hosts import host_of
-from ..core.records import IN_MEMORY
-from ..core.store import Store
+from ..core.store.directory import has_database
+from ..core.store.leveldb import Store
+from ..core.store.meta_rows import IN_MEMORY
 from ..grouping import Addresses, unit_function
 from ..settings import FrontierSettings, default_politeness, load_scorer, slot_politeness
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from ..core.inspect import DelayOf
-    from ..core.records import Page
     from ..core.scorer import Scorer
+    from ..core.store.page_rows import Page
 
 # What in a payload makes a request another one than a plain GET of its URL.
 _TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', IN_MEMORY)

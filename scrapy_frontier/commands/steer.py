@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from ..core import inspect
-from ..core.cooldown import cooldown_key
-from ..core.directory import DATABASE, REPAIRED, REPAIRING, Lock
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Frontier, Link
 from ..core.hosts import host_of
-from ..core.keys import HOST, host_key
-from ..core.lifecycle import TABLE, Event, State
-from ..core.orders import Orders, encode_orders, orders_key, read_orders
+from ..core.lifecycle import TABLE, Event
 from ..core.steering import Steering
+from ..core.store import meta_rows
+from ..core.store.directory import DATABASE, REPAIRED, REPAIRING, Lock
+from ..core.store.host_rows import Orders, encode_orders, read_orders
+from ..core.store.keys import HOST, cooldown_key, host_key, orders_key
+from ..core.store.states import State
 from .look import pattern_of
 from .output import progress
 from .project import NoFrontier, host_name
@@ -30,7 +31,7 @@ from .project import NoFrontier, host_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..core.store import Store
+    from ..core.store.leveldb import Store
     from .call import Call
     from .project import Project
 
@@ -261,7 +262,7 @@ def reset(call: Call) -> int:
 def _contents(project: Project) -> str:
     try:
         with project.open() as store:
-            return f"{inspect.read_counts(store).next_page:,} pages"
+            return f"{meta_rows.read_counts(store).next_page:,} pages"
     except (FrontierVersion, FrontierUnreadable, UnreadableRecord) as error:
         return f"a frontier that cannot be read ({error})"
 

@@ -13,6 +13,7 @@ from ..core import inspect
 from ..core import top as tops
 from ..core.errors import UnreadableRecord
 from ..core.reranking import Reranking
+from ..core.store import meta_rows
 from ..core.walk import flag_names, links_out, links_to
 from .graphfiles import WRITERS, write_graphml, write_urls
 from .look import LINES, find_or_say, limit_of, size
@@ -22,10 +23,10 @@ from .project import host_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..core.adjacency import Edge
-    from ..core.records import Page
     from ..core.scorer import Floats
-    from ..core.store import Store
+    from ..core.store.leveldb import Store
+    from ..core.store.link_rows import Edge
+    from ..core.store.page_rows import Page
     from ..core.top import Leader
     from .call import Call
 
@@ -146,7 +147,7 @@ def _how(by: str, found: tops.Scores) -> str:
 
 def rank(call: Call) -> int:
     with call.project.open() as store:
-        kept = str((inspect.last_ranking(store) or {}).get("scorer", "")).lower()
+        kept = str((meta_rows.last_ranking(store) or {}).get("scorer", "")).lower()
         scorer = call.project.scorer(call.options.scorer, kept)
         if not scorer.needs_ranking:
             raise UsageError("this scorer needs no ranking: write --scorer mixed, pagerank or hits")

@@ -12,25 +12,27 @@ import contextlib
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from . import graph, inspect, keys, records
-from .cooldown import COOLDOWN, Rule, at_start, decode_cooldown, encode_cooldown
+from . import graph, inspect
+from .cooldown import Rule, at_start
 from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
 from .ledger import DEFERRED, INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
-from .lifecycle import State
 from .link import NEUTRAL
-from .listings import LISTING, decode_listing
-from .orders import ORDERS, decode_orders, encode_orders
-from .orders import UNREADABLE as LEFT_ALONE
-from .places import find_place, split_queue_key, split_waiting_row
-from .records import Counts, HostRow, Page
-from .robots_copy import ROBOTS, decode_copy
+from .store import host_rows, keys, meta_rows, page_rows, queue_rows
+from .store.host_rows import UNREADABLE as LEFT_ALONE
+from .store.host_rows import HostRow, decode_cooldown, decode_orders, encode_cooldown, encode_orders
+from .store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS
+from .store.meta_rows import Counts
+from .store.page_rows import Page
+from .store.queue_rows import find_place, split_queue_key, split_waiting_row
+from .store.site_rows import decode_copy, decode_listing
+from .store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .steering import FingerprintOf
-    from .store import Store
+    from .store.leveldb import Store
 
     _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded, answered
 
@@ -122,14 +124,14 @@ class Check:
             is_visit = page_id >= keys.FIRST_VISIT
             self._highest[is_visit] = max(self._highest[is_visit], page_id)
             try:
-                page = records.decode_page(value)
+                page = page_rows.decode_page(value)
             except UnreadableRecord:
                 self._ledger.enter(page_id, KNOWN | UNREADABLE, "")
                 self._damaged[page_id] = ""
                 continue
             if page.state is State.LEASED:
                 page = page._replace(state=State.QUEUED)
-                self._put(key, records.encode_page(page))
+                self._put(key, page_rows.encode_page(page))
                 yield self._found("page kept as leased", _page(page_id, page))
             self._enter(page_id, page)
 
@@ -150,7 +152,7 @@ class Check:
                 yield self._found("unreadable queue row", key.hex())
                 continue
             host, rank = found
-            yield from self._place(key, keys.rank_id(rank), host)
+            yield from self._place(key, queue_rows.rank_id(rank), host)
 
     def _waiting(self) -> Iterator[Finding]:
         for key, value in self._scan(keys.WAITING):
@@ -159,7 +161,7 @@ class Check:
                 self._delete(key)
                 yield self._found("unreadable queue row", key.hex())
                 continue
-            yield from self._place(key, keys.rank_id(place.rank), place.host)
+            yield from self._place(key, queue_rows.rank_id(place.rank), place.host)
 
     def _place(self, key: bytes, page_id: int, host: str) -> Iterator[Finding]:
         """Note that the row *key* in the queue of *host* leads to a page; or what is wrong with it."""
@@ -218,7 +220,7 @@ class Check:
                 self._delete(key)
                 self._ledger.strike(page_id)
             else:
-                self._put(key, records.encode_page(page))
+                self._put(key, page_rows.encode_page(page))
                 self._enter(page_id, page)
 
     def _count_damaged(self, host: str, was_aside: bool) -> None:
@@ -234,8 +236,8 @@ class Check:
             if page is None:
                 continue
             host = inspect.host_of_page(page)
-            rank = keys.rank(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
-            self._put(keys.queue_prefix(host) + rank, b"")
+            rank = queue_rows.rank(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
+            self._put(queue_rows.queue_prefix(host) + rank, b"")
             if not self._ledger[page_id] & MISPLACED:
                 yield self._found("queued page without a row", _page(page_id, page))
         for page_id in self._ledger.having(KNOWN | DEFERRED, PLACED):
@@ -291,7 +293,7 @@ class Check:
             twin = inspect.find_page(self._store, fingerprint)
             detail = "" if twin is None else f"the same page as {twin}"
             if twin is None:
-                value = keys.index_value(page_id, records.may_be_only_seen(page))
+                value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
                 self._put(keys.INDEX + fingerprint, value)
             elif self._repair:
                 self._remove_twin(page_id, page)
@@ -320,11 +322,11 @@ class Check:
         """Links of forgotten pages, and to them, are nothing unusual; to ids never given out, damage."""
         known = self._highest[0]
         with contextlib.suppress(UnreadableRecord):
-            known = max(known, inspect.read_counts(self._store).next_page - 1)
-        loose, packed = (self._store.scan(prefix) for prefix in (graph.ROW, graph.SEGMENT_ROW))
+            known = max(known, meta_rows.read_counts(self._store).next_page - 1)
+        loose, packed = (self._store.scan(prefix) for prefix in (keys.LINK_ROW, keys.SEGMENT_ROW))
         for key, value in chain(loose, packed):
             self.rows += 1
-            name = ("page" if key[:1] == graph.ROW else "pages from") + f" {graph.key_id(key)}"
+            name = ("page" if key[:1] == keys.LINK_ROW else "pages from") + f" {keys.key_id(key)}"
             try:
                 highest = graph.highest_id(key, value)
                 if highest > known:
@@ -374,7 +376,7 @@ class Check:
             name = key[1:].decode(errors="replace")
             expected = self._expected(name)
             try:
-                row = records.decode_host(value)
+                row = host_rows.decode_host(value)
             except UnreadableRecord:
                 yield self._found("unreadable host row", name)
                 self._write_host(name, expected, HostRow(visited=self._now))  # for all we know
@@ -407,11 +409,11 @@ class Check:
     def _write_host(self, name: str, expected: _Counted, row: HostRow) -> None:
         queued, done, failed, deferred, excluded, answered = expected
         row = HostRow(queued, done, failed, row.visited, deferred, excluded, row.response_time, answered)
-        self._put(keys.host_key(name), records.encode_host(row))
+        self._put(keys.host_key(name), host_rows.encode_host(row))
 
     def _counts(self) -> Iterator[Finding]:
         try:
-            counts = inspect.read_counts(self._store)
+            counts = meta_rows.read_counts(self._store)
         except UnreadableRecord:
             counts = Counts.none()
         wrong = [
@@ -433,7 +435,7 @@ class Check:
         counts.next_page = max(counts.next_page, next_page)
         counts.next_visit = max(counts.next_visit, next_visit)
         counts.attempts = counts.attempts or self._attempts
-        self._put(keys.COUNTS, records.encode_counts(counts))
+        self._put(keys.COUNTS, meta_rows.encode_counts(counts))
         yield self._found("wrong counts", "the counts", "; ".join(wrong))
 
 

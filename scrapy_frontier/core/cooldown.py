@@ -1,4 +1,4 @@
-"""How long a host is left alone after trouble: the rule, and the row that outlives the crawl.
+"""How long a host is left alone after trouble: the rule; `host_rows` has the row that stays.
 
 Trouble is a 429 or 503, a refused, reset or timed out connection, a name that does not resolve. What the host
 asks for itself (Retry-After, RFC 9110 10.2.3) wins; otherwise the rest begins with `Rule.first` and doubles
@@ -10,25 +10,15 @@ together.
 
 from __future__ import annotations
 
-import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .errors import UnreadableRecord
-
-if TYPE_CHECKING:
-    from .store import Store
-
-COOLDOWN = b"t"
+from .store.host_rows import LONGEST_ASKED, Cooldown, decode_cooldown
 
 JITTER = 0.1  # a rest is up to this much longer, never shorter
-FORGIVEN = 1800.0  # seconds without trouble, counted from the end of the rest
-LONGEST_ASKED = 86_400.0  # seconds of a Retry-After that are believed: a day
 # Strikes in a row without one answer, over all runs. After these the host is given up, so that its pages end
 # some day: with the default steps it has then been asked ten times in 17 hours.
 PATIENCE = 10
-
-_ROW = struct.Struct(">dId")
-_ANSWERING = 1 << 31  # beside the strikes
 
 
 class Rule(NamedTuple):
@@ -64,20 +54,6 @@ class GivenUp(NamedTuple):
 
     trouble: Trouble
     until: float
-
-
-class Cooldown(NamedTuple):
-    """A host's rest ``until`` (POSIX seconds) and why; ``since`` is when the last strike was counted, and
-    whether the host ``is_answering`` again after that."""
-
-    until: float
-    strikes: int
-    since: float
-    reason: str
-    is_answering: bool = False
-
-    def is_forgiven(self, now: float) -> bool:
-        return self.is_answering and now >= self.until + FORGIVEN
 
 
 def after_trouble(
@@ -126,34 +102,3 @@ def at_start(stored: bytes, opened_at: float, rule: Rule) -> Cooldown:
     if cooldown.since > opened_at:
         return cooldown._replace(until=opened_at + cooldown.until - cooldown.since, since=opened_at)
     return cooldown
-
-
-def read_cooldown(store: Store, host: str) -> Cooldown | None:
-    """The cooldown of *host*; None where there is none, or none that can be read."""
-    stored = store.get(cooldown_key(host))
-    try:
-        return None if stored is None else decode_cooldown(stored)
-    except UnreadableRecord:
-        return None
-
-
-def cooldown_key(host: str) -> bytes:
-    return COOLDOWN + host.encode()
-
-
-def encode_cooldown(cooldown: Cooldown) -> bytes:
-    strikes = min(cooldown.strikes, _ANSWERING - 1) | (_ANSWERING if cooldown.is_answering else 0)
-    head = _ROW.pack(cooldown.until, strikes, cooldown.since)
-    return head + cooldown.reason.encode("utf-8", "replace")
-
-
-def decode_cooldown(data: bytes) -> Cooldown:
-    """Raises `UnreadableRecord` on bytes that are no cooldown row."""
-    try:
-        until, strikes, since = _ROW.unpack_from(data)
-        strikes, is_answering = strikes & ~_ANSWERING, bool(strikes & _ANSWERING)
-        if not (strikes and 0 <= since <= until < since + 2 * LONGEST_ASKED * 366):
-            raise ValueError(f"strike {strikes} at {since} until {until}")
-        return Cooldown(until, strikes, since, data[_ROW.size :].decode(), is_answering)
-    except (struct.error, ValueError) as error:
-        raise UnreadableRecord(f"cooldown row of {len(data)} bytes: {error}") from error

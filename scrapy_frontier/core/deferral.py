@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import keys, records
 from .errors import UnreadableRecord
 from .hosts import host_of
-from .lifecycle import State
+from .store import keys, page_rows, queue_rows
+from .store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .budgets import Budgets, Over
     from .hosts import Host
-    from .journal import Journal
-    from .records import HostRow, Page
-    from .store import Store
+    from .store.batch import Journal
+    from .store.host_rows import HostRow
+    from .store.leveldb import Store
+    from .store.page_rows import Page
 
 AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
@@ -69,13 +70,13 @@ class Deferral:
     ) -> None:
         """Have a page that is in no queue wait for room; part of the open batch."""
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
-        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+        self._journal.put(keys.page_key(page_id), page_rows.encode_page(page))
         self._put_row(page_id, over.unit, depth, bucket)
         self._journal.count_deferred(host, 1)
         self._budgets.note(host)
 
     def _put_row(self, page_id: int, unit: str, depth: int, bucket: int) -> None:
-        value = records.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
+        value = page_rows.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
         self._journal.put(keys.deferred_key(unit, page_id), value)
         self._budgets.deferred(unit, page_id)
 
@@ -106,12 +107,12 @@ class Deferral:
 
     def _take(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
         """Queue the page of a deferred row, or have it wait for another budget; false if there is no room."""
-        budgets, page_id = self._budgets, keys.rank_id(key)
-        depth, bucket = records.decode_deferred(value)
+        budgets, page_id = self._budgets, queue_rows.rank_id(key)
+        depth, bucket = page_rows.decode_deferred(value)
         if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
             return True  # it goes on waiting there
         try:
-            page = records.decode_page(self._store.get(keys.page_key(page_id)) or b"")
+            page = page_rows.decode_page(self._store.get(keys.page_key(page_id)) or b"")
         except UnreadableRecord:  # `check` sees to it
             return True
         if not page.is_deferred:
@@ -126,12 +127,12 @@ class Deferral:
         if over is not None:
             self._put_row(page_id, over.unit, depth, bucket)
             page = page._replace(changed=int(now), reason=over.reason)
-            journal.put(keys.page_key(page_id), records.encode_page(page))
+            journal.put(keys.page_key(page_id), page_rows.encode_page(page))
             journal.touch(host)
             self._settle(host, None, now)
             return True
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
-        journal.put(keys.page_key(page_id), records.encode_page(page))
+        journal.put(keys.page_key(page_id), page_rows.encode_page(page))
         journal.count_deferred(host, -1)
         self._settle(host, (page_id, page.priority, bucket), now)
         return True

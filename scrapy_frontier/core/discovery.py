@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import keys, listings, records
 from .errors import UnreadableRecord
 from .hosts import Host, Place, host_of
 from .known import Known
-from .lifecycle import TABLE, Event, State
+from .lifecycle import TABLE, Event
 from .link import NEUTRAL, Link, Refusal, encode_link, page_of_link
-from .listings import Listing
-from .records import Page
+from .store import keys, page_rows, queue_rows, site_rows
+from .store.page_rows import Page
+from .store.site_rows import Listing
+from .store.states import State
 from .traps import trap
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class Discovery(Known):
             )
             return self._discover(link, now)
         host = self._hosts.by_name.get(host_name) or self._host(host_name)
-        record = records.encode_new_page(url, priority, int(now), parent, payload)
+        record = page_rows.encode_new_page(url, priority, int(now), parent, payload)
         return self._queue_page(host, fingerprint, record, priority, parent, link_score, now)
 
     def _make_room(self) -> None:
@@ -125,7 +126,7 @@ class Discovery(Known):
         if rescoring is not None:
             place = rescoring.discovered(page_id, parent, host.name, priority, link_score)
             bucket = bucket if is_placed else place
-        rank = keys.rank(priority, bucket, page_id, page_id)
+        rank = queue_rows.rank(priority, bucket, page_id, page_id)
         if rescoring is not None and is_placed:
             rescoring.queued(host.name, rank)
         journal.queue_page(page_id, fingerprint, record, host, rank)
@@ -141,7 +142,7 @@ class Discovery(Known):
         journal = self._journal
         turn, page_id = journal.turn, journal.new_visit()
         place = link.bucket if self.rescoring is None else self.rescoring.standing(known)
-        rank = keys.rank(link.priority, place, turn, page_id)
+        rank = queue_rows.rank(link.priority, place, turn, page_id)
         journal.put(keys.page_key(page_id), encode_link(link, now))
         journal.queue(host, rank)
         if host.tally is not None:
@@ -153,7 +154,7 @@ class Discovery(Known):
 
     def _is_only_seen(self, page_id: int) -> bool:
         try:
-            page = records.decode_page(self._store.get(keys.page_key(page_id)) or b"")
+            page = page_rows.decode_page(self._store.get(keys.page_key(page_id)) or b"")
         except UnreadableRecord:
             return False
         return page.state is State.SEEN and not page.is_deferred
@@ -180,7 +181,7 @@ class Discovery(Known):
     def _again(self, page_id: int, priority: int) -> bytes:
         """The rank of a page that is queued later than it was discovered."""
         place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
-        return keys.rank(priority, place, self._journal.turn, page_id)
+        return queue_rows.rank(priority, place, self._journal.turn, page_id)
 
     def see(self, links: Iterable[Link], now: float, reason: str) -> list[int | None]:
         """Make pages known without queueing them, for *reason*: their ids, also of those known before; None
@@ -199,7 +200,7 @@ class Discovery(Known):
         page = page_of_link(link, now)._replace(
             state=State.SEEN, payload=b"", changed=int(now), reason=reason
         )
-        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+        self._journal.put(keys.page_key(page_id), page_rows.encode_page(page))
         if self.rescoring is not None:
             self.rescoring.closed(page_id)
         return page_id
@@ -217,7 +218,7 @@ class Discovery(Known):
         else:
             self._journal.count_ended(host, page.state, -1, page.status)
         page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
-        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+        self._journal.put(keys.page_key(page_id), page_rows.encode_page(page))
         self._queue(host, self._again(page_id, priority), now)
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
             self.commit()
@@ -226,16 +227,16 @@ class Discovery(Known):
     def listing(self, authority: str) -> Listing:
         """What is known of the sitemaps of *authority*; one lookup."""
         self.commit()
-        stored = self._store.get(listings.listing_key(authority))
+        stored = self._store.get(keys.listing_key(authority))
         try:
-            return listings.decode_listing(stored) if stored is not None else Listing()
+            return site_rows.decode_listing(stored) if stored is not None else Listing()
         except UnreadableRecord:  # then it is contacted again, and finds its sitemaps known
             return Listing()
 
     def note_listing(self, authority: str, listing: Listing) -> None:
         """Remember *listing*: in one batch with what was discovered before, or a later one."""
         self._journal.check()
-        self._journal.put(listings.listing_key(authority), listings.encode_listing(listing))
+        self._journal.put(keys.listing_key(authority), site_rows.encode_listing(listing))
         self._journal.is_open = True
 
     # -- budgets ---------------------------------------------------------------------------------------
@@ -274,7 +275,7 @@ class Discovery(Known):
         """Defer the head of a host whose budget of pages is used up; false where it may be fetched."""
         over = self._budgets.spent(host)
         rank = host.heads[0]
-        page_id = keys.rank_id(rank)
+        page_id = queue_rows.rank_id(rank)
         if over is None or page_id >= keys.FIRST_VISIT:
             return False
         del host.heads[0]
@@ -283,7 +284,7 @@ class Discovery(Known):
             self._journal.unqueue(host, rank)
             if self.rescoring is not None:
                 self.rescoring.closed(page_id)
-            self._deferral.put(page_id, page, host, over, now, bucket=keys.rank_bucket(rank))
+            self._deferral.put(page_id, page, host, over, now, bucket=queue_rows.rank_bucket(rank))
         else:
             self._budgets.freed(host)
         if host.more and host.needs_ranks():
@@ -295,7 +296,7 @@ class Discovery(Known):
     def _read(self, host: Host, rank: bytes, page_id: int) -> Page | None:
         stored = self._store.get(keys.page_key(page_id)) or b""
         try:
-            return records.decode_page(stored)
+            return page_rows.decode_page(stored)
         except UnreadableRecord:  # keep the bytes where they block nothing
             self._journal.put(keys.aside_key(page_id), stored)
             self._journal.unqueue(host, rank)

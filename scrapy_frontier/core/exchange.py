@@ -12,23 +12,33 @@ import json
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect, keys, records
-from .cooldown import COOLDOWN, Cooldown, cooldown_key, encode_cooldown, read_cooldown
+from . import inspect
 from .errors import FrontierError, UnreadableRecord
 from .exchange_graph import GRAPH_KINDS, GraphImporter, graph_records
 from .exchange_sites import SITE_KINDS, site_records, site_row
 from .findings import salvage
 from .ledger import Tally
-from .lifecycle import State
-from .orders import Orders, all_orders, encode_orders, orders_key
-from .places import split_queue_key, standing, waiting_places
-from .records import Counts, HostRow, Page
+from .store import host_rows, keys, meta_rows, page_rows, queue_rows
+from .store.host_rows import (
+    Cooldown,
+    HostRow,
+    Orders,
+    all_orders,
+    encode_cooldown,
+    encode_orders,
+    read_cooldown,
+)
+from .store.keys import COOLDOWN, cooldown_key, orders_key
+from .store.meta_rows import Counts
+from .store.page_rows import Page
+from .store.queue_rows import split_queue_key, standing, waiting_places
+from .store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from .steering import FingerprintOf
-    from .store import Store
+    from .store.leveldb import Store
 
 EXPORT_VERSION = 1
 _AT_A_TIME = 1000  # records in one batch
@@ -58,10 +68,10 @@ def export_records(store: Store, now: float) -> Iterator[Record]:
 
 
 def _header(store: Store, now: float) -> Iterator[Record]:
-    counts = inspect.read_counts(store)
+    counts = meta_rows.read_counts(store)
     yield {
         "frontier": EXPORT_VERSION,
-        "format": records.FORMAT_VERSION,
+        "format": keys.FORMAT_VERSION,
         "scheme": (store.get(keys.SCHEME) or b"").decode(errors="replace"),
         "exported": now,
         "is_clean": store.get(keys.CLEAN) is not None,
@@ -76,7 +86,7 @@ def _pages(store: Store, now: float) -> Iterator[Record]:
     for key, value in store.scan(keys.PAGE):
         page_id = int.from_bytes(key[1:], "big")
         try:
-            page = records.decode_page(value)
+            page = page_rows.decode_page(value)
         except UnreadableRecord:
             if store.get(keys.aside_key(page_id)) is None:
                 yield {"aside": page_id, "bytes": b64encode(value).decode()}
@@ -124,14 +134,14 @@ def _queues(store: Store) -> Iterator[Record]:
     for key, _ in store.scan(keys.QUEUE):
         found = split_queue_key(key)
         if found is not None:
-            yield {"queued": keys.rank_id(found[1]), "host": found[0], **standing(found[1])._asdict()}
+            yield {"queued": queue_rows.rank_id(found[1]), "host": found[0], **standing(found[1])._asdict()}
     for place in waiting_places(store):
-        head = {"waiting": keys.rank_id(place.rank), "due": place.due, "host": place.host}
+        head = {"waiting": queue_rows.rank_id(place.rank), "due": place.due, "host": place.host}
         yield {**head, **standing(place.rank)._asdict()}
     for key, value in store.scan(keys.DEFERRED):
         deferred = keys.split_deferred_key(key)
         if deferred is not None:
-            depth, bucket = records.decode_deferred(value)
+            depth, bucket = page_rows.decode_deferred(value)
             record: Record = {"deferred": deferred[1], "unit": deferred[0]}
             record |= {"depth": depth} if depth else {}
             yield record | ({"bucket": bucket} if bucket else {})
@@ -260,7 +270,7 @@ class Importer:
         page_id, page = _number(record, "page"), _page_of(record)
         if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
             return
-        self._put(keys.page_key(page_id), records.encode_page(page))
+        self._put(keys.page_key(page_id), page_rows.encode_page(page))
         self._tally.count(inspect.host_of_page(page), page.state, status=page.status)
         if page.is_deferred:
             self._tally.count_deferred(inspect.host_of_page(page))
@@ -280,7 +290,7 @@ class Importer:
             self._merged[page_id] = twin
             return False
         self._fresh[fingerprint] = page_id
-        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, records.may_be_only_seen(page)))
+        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
         return True
 
     def _rank(self, record: Record, page_id: int) -> bytes | None:
@@ -288,29 +298,29 @@ class Importer:
         if page_id in self._merged:
             return None
         self._to_place -= 1
-        return keys.rank(
+        return queue_rows.rank(
             _number(record, "priority"), _number(record, "bucket"), _number(record, "turn"), page_id
         )
 
     def _queued(self, record: Record) -> None:
         rank = self._rank(record, _number(record, "queued"))
         if rank is not None:
-            self._put(keys.queue_prefix(_text(record, "host")) + rank, b"")
+            self._put(queue_rows.queue_prefix(_text(record, "host")) + rank, b"")
 
     def _waiting(self, record: Record) -> None:
         page_id = _number(record, "waiting")
         rank = self._rank(record, page_id)
         if rank is not None:
             # A quarter of a microsecond more, or the float just below a whole one would lose it.
-            key = keys.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
-            self._put(key, keys.pack_rank(rank, _text(record, "host")))
+            key = queue_rows.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
+            self._put(key, queue_rows.pack_rank(rank, _text(record, "host")))
 
     def _deferred(self, record: Record) -> None:
         page_id = _number(record, "deferred")
         if page_id not in self._merged:
             self._to_place -= 1
             depth, bucket = (_number(record, name) if name in record else 0 for name in ("depth", "bucket"))
-            value = records.encode_deferred(depth, bucket)
+            value = page_rows.encode_deferred(depth, bucket)
             self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
 
     def _body(self, record: Record) -> None:
@@ -364,10 +374,10 @@ class Importer:
             queued, done, failed, deferred, excluded, answered = hosts.get(name, (0,) * 6)
             visited, response_time = self._visited.get(name, (0.0, 0.0))
             row = HostRow(queued, done, failed, visited, deferred, excluded, response_time, answered)
-            self._put(keys.host_key(name), records.encode_host(row))
+            self._put(keys.host_key(name), host_rows.encode_host(row))
         self._counts.states[:] = self._tally.states
         self._counts.hosts = len({**hosts, **self._visited})
-        self._put(keys.COUNTS, records.encode_counts(self._counts))
+        self._put(keys.COUNTS, meta_rows.encode_counts(self._counts))
         if header.get("is_clean"):
             self._put(keys.CLEAN, b"")
         self._flush()

@@ -11,17 +11,18 @@ from base64 import b64decode, b64encode
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from . import graph, inspect, keys, segments
-from .adjacency import Edge, collapse, encode_collapsed
+from . import graph
 from .rescoring import CONTENT
-from .segments import SEGMENT
+from .store import keys, meta_rows, segments
+from .store.keys import SEGMENT
+from .store.link_rows import Edge, collapse, encode_collapsed
 from .walk import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .graph import Links, Stretch
-    from .store import Store
+    from .store.leveldb import Store
 
     Record = dict[str, object]
 
@@ -33,7 +34,7 @@ GRAPH_KINDS = ("links", "scores", "content", "ranking", "aside_links")
 
 def graph_records(store: Store) -> Iterator[Record]:
     """Links page by page, what the scorer keeps, the last ranking, links set aside."""
-    pages = inspect.read_counts(store).next_page
+    pages = meta_rows.read_counts(store).next_page
     for stretch in stretches(store):
         try:
             links = graph.links_in(stretch, pages)
@@ -53,7 +54,7 @@ def graph_records(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.CONTENT):
         if len(key) == 1 + keys.ID_BYTES and len(value) == CONTENT.size:
             yield {"content": int.from_bytes(key[1:], "big"), "score": CONTENT.unpack(value)[0]}
-    ranking = inspect.last_ranking(store)
+    ranking = meta_rows.last_ranking(store)
     if ranking is not None:
         yield {"ranking": ranking}
     for key, value in store.scan(keys.ASIDE):
@@ -75,11 +76,11 @@ def _link_records(links: Links) -> Iterator[Record]:
 
 def _salvage(stretch: Stretch, pages: int) -> tuple[Stretch, list[tuple[bytes, bytes]]]:
     """What can be read of a stretch, and the keys and bytes of what cannot."""
-    keyed = [(graph.row_key(page_id), row) for page_id, row in stretch.rows]
+    keyed = [(keys.link_key(page_id), row) for page_id, row in stretch.rows]
     damaged = [(key, row) for key, row in keyed if not _is_sound(key, row, pages)]
-    lost = {graph.key_id(key) for key, _ in damaged}
+    lost = {keys.key_id(key) for key, _ in damaged}
     good = [(page_id, row) for page_id, row in stretch.rows if page_id not in lost]
-    segment, key = stretch.segment, graph.segment_key(stretch.first)
+    segment, key = stretch.segment, keys.segment_key(stretch.first)
     if segment and not _is_sound(key, segment, pages):
         damaged.append((key, segment))
         segment = b""
@@ -153,5 +154,5 @@ class GraphImporter:
     def finish(self) -> None:
         """Pack what is open."""
         if self._rows:
-            self._put(graph.segment_key(self._first), segments.pack(self._first, b"", self._rows))
+            self._put(keys.segment_key(self._first), segments.pack(self._first, b"", self._rows))
             self._rows = []

@@ -7,14 +7,13 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
 from .errors import UnreadableRecord
-from .listings import LISTING, Listing, decode_listing, encode_listing, listing_key
-from .robots_answers import Verdict
-from .robots_copy import ROBOTS, Copy, copy_key, decode_copy, encode_copy
+from .store.keys import LISTING, ROBOTS, listing_key, robots_key
+from .store.site_rows import Copy, Listing, Verdict, decode_copy, decode_listing, encode_copy, encode_listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .store import Store
+    from .store.leveldb import Store
 
     Record = dict[str, object]
 
@@ -51,4 +50,4 @@ def site_row(record: dict[str, Any]) -> tuple[bytes, bytes]:
         str(record.get("etag", "")),
         str(record.get("modified", "")),
     )
-    return copy_key(str(record["robots"])), encode_copy(copy)
+    return robots_key(str(record["robots"])), encode_copy(copy)

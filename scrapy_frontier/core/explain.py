@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect
 from .delays import OPERATOR
-from .lifecycle import State
-from .places import Place, find_place
-from .records import IN_MEMORY
-from .robots_answers import Verdict
 from .robots_copy import standing
+from .store.meta_rows import IN_MEMORY
+from .store.queue_rows import Place, find_place
+from .store.site_rows import Verdict
+from .store.states import State
 from .times import moment, span
 from .urls import origin
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .inspect import DelayOf, HostView, Step
-    from .records import Page
-    from .robots_copy import Copy
-    from .store import Store
+    from .store.leveldb import Store
+    from .store.page_rows import Page
+    from .store.site_rows import Copy
     from .traps import TrapLimits
 
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place

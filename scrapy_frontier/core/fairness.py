@@ -20,8 +20,8 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
-from . import keys
 from .rounds import Rounds
+from .store import queue_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -306,7 +306,7 @@ class Turns(Generic[HostT]):
         self._set_active(domain, True)
         self._push(
             domain,
-            (domain.level, head[: keys.SCORE_BYTES], False, domain.in_flight, head, domain.name),
+            (domain.level, head[: queue_rows.SCORE_BYTES], False, domain.in_flight, head, domain.name),
         )
 
     def _offer(self, domain: Domain) -> None:
@@ -363,4 +363,4 @@ class Turns(Generic[HostT]):
 def _host_entry(host: Member) -> _HostEntry:
     # Names, not hosts: the garbage collector then has no reason to walk the heaps.
     head = host.heads[0]
-    return head[: keys.SCORE_BYTES], host.in_flight, head, host.name
+    return head[: queue_rows.SCORE_BYTES], host.in_flight, head, host.name

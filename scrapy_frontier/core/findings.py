@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import inspect, records
+from . import inspect
 from .errors import UnreadableRecord
-from .lifecycle import FINISHED, State
-from .records import Page
+from .store import page_rows
+from .store.page_rows import Page
+from .store.states import FINISHED, State
 
 # What can be wrong, and what repairing does about it; docs/commands.md shows this table.
 KINDS = {
@@ -55,7 +56,7 @@ def salvage(stored: bytes, host: str, now: float) -> Page:
     *host* is where its queue row was found, if it had one.
     """
     try:  # without the flags that announce more than the URL
-        legible = records.decode_page(bytes((stored[0] & 0x07,)) + stored[1:])
+        legible = page_rows.decode_page(bytes((stored[0] & 0x07,)) + stored[1:])
     except (UnreadableRecord, IndexError):
         legible = Page("")
     state = legible.state if legible.state in FINISHED else State.FAILED

@@ -12,22 +12,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import delays, keys, records
+from . import delays
 from .deferral import AT_A_TIME
 from .errors import UnreadableRecord
 from .hosts import SENDING, Host, host_of
 from .lastcall import trouble_of
 from .leases import Lease, Outcome
-from .lifecycle import UNCOUNTED, Event, State, after
+from .lifecycle import UNCOUNTED, Event, after
 from .link import NEUTRAL, Link, Refusal
-from .records import Page
 from .sites import Sites
+from .store import keys, page_rows, queue_rows
+from .store.page_rows import Page
+from .store.states import State
 from .urls import origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .adjacency import Edge
+    from .store.link_rows import Edge
 
 __all__ = ["Frontier", "Link", "NEUTRAL", "Refusal"]
 
@@ -77,7 +79,7 @@ class Frontier(Sites):
 
     def _take(self, host: Host, now: float) -> Lease | None:
         rank = host.take()
-        page_id = keys.rank_id(rank)
+        page_id = queue_rows.rank_id(rank)
         page = self._read(host, rank, page_id)
         lease = None
         if page is not None:
@@ -320,15 +322,15 @@ class Frontier(Sites):
         # would put it behind every page that is yet to be found.
         if page.priority > lease.page.priority:
             place = NEUTRAL if self.rescoring is None else self.rescoring.standing(page_id)
-            rank = keys.rank(page.priority, place, self._journal.turn, page_id)
-        self._journal.put(keys.page_key(page_id), records.encode_page(page))
+            rank = queue_rows.rank(page.priority, place, self._journal.turn, page_id)
+        self._journal.put(keys.page_key(page_id), page_rows.encode_page(page))
         if due <= now:
             self._queue(host, rank, now)
             host.has_waited(rank)
             return
         if self.rescoring is not None:
             self.rescoring.waits(page_id)
-        self._journal.put(keys.waiting_key(due, page_id), keys.pack_rank(rank, host.name))
+        self._journal.put(queue_rows.waiting_key(due, page_id), queue_rows.pack_rank(rank, host.name))
         self._journal.count_queued(host, 1)
         self._budgets.note(host)
         if self._next_waiting is None or due < self._next_waiting:
@@ -338,7 +340,7 @@ class Frontier(Sites):
         if page_id >= keys.FIRST_VISIT:  # a further visit of a known page leaves no trace
             self._journal.delete(keys.page_key(page_id))
         else:
-            self._journal.put(keys.page_key(page_id), records.encode_page(page))
+            self._journal.put(keys.page_key(page_id), page_rows.encode_page(page))
             self._journal.count_ended(host, page.state, status=page.status)
 
     # -- waking up -------------------------------------------------------------------------------------
@@ -355,13 +357,13 @@ class Frontier(Sites):
         self._next_waiting = None
         rows = list(self._store.scan(keys.WAITING, after=self._waiting_cursor, limit=_WAKE_LIMIT + 1))
         for index, (key, value) in enumerate(rows):
-            when = keys.waiting_time(key)
+            when = queue_rows.waiting_time(key)
             if (when > now and not is_over) or index == _WAKE_LIMIT:
                 self._next_waiting = when
                 break
-            rank, name = keys.unpack_rank(value)
+            rank, name = queue_rows.unpack_rank(value)
             if when > now:
-                self._last_tries.add(keys.rank_id(rank))
+                self._last_tries.add(queue_rows.rank_id(rank))
             else:
                 self._waiting_cursor = key[1:]
             host = self._host(name)

@@ -17,22 +17,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from . import segments
-from .adjacency import FLAGS, INTERNAL, NOFOLLOW, WEIGHTS, Edge, decode_row
-from .segments import SEGMENT
+from .store import segments
+from .store.keys import ID_BYTES, LINK_ROW, SEGMENT, SEGMENT_ROW, key_id, link_key, segment_key
+from .store.link_rows import FLAGS, INTERNAL, NOFOLLOW, WEIGHTS, Edge, decode_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from .segments import Part
+    from .store.segments import Part
 
     Row = tuple[bytes, bytes]
 
-ROW = b"g"
-SEGMENT_ROW = b"s"
-_ID_BYTES = 5
 _LEAST_LOOSE = 64
 _LOOSE_SHARE = 4  # a segment is packed anew when its loose rows are a quarter of the pages in it
 _WEIGHTS = np.array(WEIGHTS, np.float32)
@@ -84,26 +81,12 @@ class Stretch(NamedTuple):
     segment: bytes
 
 
-def row_key(source: int) -> bytes:
-    return ROW + source.to_bytes(_ID_BYTES, "big")
-
-
-def segment_key(source: int) -> bytes:
-    """Key of the segment that holds the links of *source*."""
-    return SEGMENT_ROW + (source // SEGMENT * SEGMENT).to_bytes(_ID_BYTES, "big")
-
-
-def key_id(key: bytes) -> int:
-    """The page of a row, or the first page of a segment."""
-    return int.from_bytes(key[1:], "big")
-
-
 def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
     """The stored edges of one page, ascending; about 1 ms if it is packed.
 
     *get* returns the value of a key or None. Raises `ValueError` on damaged bytes.
     """
-    row = get(row_key(source))
+    row = get(link_key(source))
     if row is not None:
         return decode_row(source, row)
     segment = get(segment_key(source)) or b""
@@ -123,15 +106,15 @@ def highest_id(key: bytes, value: bytes) -> int:
     So that a check needs no more than this: negative targets, and ids no key can hold, are such bytes.
     """
     first = key_id(key)
-    if len(key) != 1 + _ID_BYTES or (key[:1] == SEGMENT_ROW and first % SEGMENT):
+    if len(key) != 1 + ID_BYTES or (key[:1] == SEGMENT_ROW and first % SEGMENT):
         raise ValueError(f"a key of {len(key)} bytes")
     targets = [first]
-    if key[:1] == ROW:
+    if key[:1] == LINK_ROW:
         targets += [edge.target for edge in decode_row(first, value)]
     else:
         for part in segments.unpack(first, value):
             targets += [int(part.sources.max()), int(part.targets.min()), int(part.targets.max())]
-    if min(targets) < 0 or max(targets) >= 1 << 8 * _ID_BYTES:
+    if min(targets) < 0 or max(targets) >= 1 << 8 * ID_BYTES:
         raise ValueError(f"links from page {min(targets)} to page {max(targets)}")
     return max(targets[1:], default=0)
 
@@ -209,7 +192,7 @@ def stretches(loose: Iterable[Row], packed: Iterable[Row]) -> Iterator[Stretch]:
     for first, group in groupby(rows, lambda row: row[0]):
         stretch = Stretch(first, [], b"")
         for _, key, value in group:
-            if key[:1] == ROW:
+            if key[:1] == LINK_ROW:
                 stretch.rows.append((key_id(key), value))
             else:
                 stretch = stretch._replace(segment=value)
@@ -221,7 +204,7 @@ def _numbered(rows: Iterable[Row]) -> Iterator[tuple[int, bytes, bytes]]:
         yield key_id(key) // SEGMENT * SEGMENT, key, value
 
 
-def links_in(stretch: Stretch, pages: int = 1 << 8 * _ID_BYTES) -> Links:
+def links_in(stretch: Stretch, pages: int = 1 << 8 * ID_BYTES) -> Links:
     """The links of a stretch; 5 to 10 million a second. Raises `ValueError` on damaged bytes, and on links
     to a page from *pages* on."""
     first, rows, segment = stretch

@@ -15,17 +15,18 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from . import keys
 from .delays import UNASKED, by_settings, deciding
 from .fairness import Turns
-from .records import HostRow
+from .store import keys, queue_rows
+from .store.host_rows import HostRow
 from .temperature import Temperature
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .cooldown import Cooldown, GivenUp, Trouble
+    from .cooldown import GivenUp, Trouble
     from .fairness import Domain
+    from .store.host_rows import Cooldown
     from .temperature import Rates
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
@@ -159,7 +160,7 @@ class Host:
 
     def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
         self.name = name
-        self.prefix = keys.queue_prefix(name)
+        self.prefix = queue_rows.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded = row[:6]
         self.delay, self.concurrency, self.jitter = politeness
         self.usual = self.concurrency
@@ -290,24 +291,26 @@ class Host:
         if not self.waited:
             self.waited = {}
         if len(self.waited) < _MOST_WAITED:
-            self.waited[keys.rank_id(rank)] = rank
+            self.waited[queue_rows.rank_id(rank)] = rank
 
     def is_unqueued(self, rank: bytes) -> None:
         """The queue row with *rank* goes."""
         self.leased -= {rank}
         if self.waited:
-            self.waited.pop(keys.rank_id(rank), None)
+            self.waited.pop(queue_rows.rank_id(rank), None)
 
     def _oldest_waited(self) -> bytes | None:
         for rank in self.waited.values():
-            if rank not in self.leased and not (self.is_doubted and keys.rank_id(rank) in self.suspects):
+            if rank not in self.leased and not (
+                self.is_doubted and queue_rows.rank_id(rank) in self.suspects
+            ):
                 return rank
         return None
 
     def _probe(self) -> int:
         """Which head asks a host that met trouble whether it answers again: one that is no suspect."""
         for index, rank in enumerate(self.heads):
-            if keys.rank_id(rank) not in self.suspects:
+            if queue_rows.rank_id(rank) not in self.suspects:
                 return index
         return 0
 
@@ -315,8 +318,8 @@ class Host:
         """The row of a queued page moved from rank *old* to *new*; whether the head is another now, or not
         known any more."""
         head = self.heads[0] if self.heads else None
-        if self.waited and keys.rank_id(old) in self.waited:
-            self.waited[keys.rank_id(old)] = new
+        if self.waited and queue_rows.rank_id(old) in self.waited:
+            self.waited[queue_rows.rank_id(old)] = new
         if not self.more or old <= self.cursor:
             index = bisect_left(self.heads, old)
             if index < len(self.heads) and self.heads[index] == old:

@@ -6,33 +6,35 @@ Everything that lists is an iterator over a scan; memory does not grow with the 
 from __future__ import annotations
 
 import contextlib
-import json
 from heapq import merge
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from . import keys, records
-from .cooldown import Cooldown, read_cooldown
 from .delays import OPERATOR, ROBOTS_TXT, deciding
 from .errors import UnreadableRecord
 from .hosts import host_of
-from .lifecycle import State
-from .orders import ORDERS, Orders, read_orders
-from .records import Counts, HostRow, Page
-from .robots_copy import Copy, copy_key, decode_copy, standing
+from .robots_copy import standing
+from .store import host_rows, keys, page_rows
+from .store.host_rows import Cooldown, HostRow, read_cooldown, read_orders
+from .store.keys import ORDERS, robots_key
+from .store.meta_rows import last_ranking, read_counts
+from .store.site_rows import decode_copy
+from .store.states import State
 from .urls import origin
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator
 
-    from .store import Store
+    from .store.host_rows import Orders
+    from .store.leveldb import Store
+    from .store.page_rows import Page
+    from .store.site_rows import Copy
 
     # The delay of a host by the settings, in seconds, and the name of the setting it comes from.
     DelayOf = Callable[[str], tuple[float, str]]
 
 LONGEST_TRAIL = 1000  # pages: a path or a redirect chain longer than that is told as far as this
-
 
 # States that the row of a host counts together; `Summary` does so besides.
 OK = (State.DONE, State.REDIRECTED)
@@ -89,15 +91,6 @@ class Step(NamedTuple):
     page: Page | None
 
 
-# -- counters and hosts ------------------------------------------------------------------------------------
-
-
-def read_counts(store: Store) -> Counts:
-    """Raises `UnreadableRecord`."""
-    stored = store.get(keys.COUNTS)
-    return records.decode_counts(stored) if stored is not None else Counts.none()
-
-
 def summary(store: Store) -> Summary:
     """All from kept counters; ``links`` are those of the last ranking, None where there was none."""
     counts = read_counts(store)
@@ -151,7 +144,7 @@ def host_view(
 def host_row(stored: bytes | None) -> HostRow:
     """A host row; zeros where there is none, or none that can be read."""
     try:
-        return records.decode_host(stored) if stored is not None else HostRow()
+        return host_rows.decode_host(stored) if stored is not None else HostRow()
     except UnreadableRecord:
         return HostRow()
 
@@ -187,7 +180,7 @@ def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: f
 
 def _copies_of(store: Store, host: str) -> Iterator[tuple[Copy, str]]:
     for scheme in ("http", "https"):
-        for key, value in store.scan(copy_key(f"{scheme}://{host}")):
+        for key, value in store.scan(robots_key(f"{scheme}://{host}")):
             authority = key[1:].decode(errors="replace")
             if host_of(authority) == host:
                 with contextlib.suppress(UnreadableRecord):
@@ -196,19 +189,10 @@ def _copies_of(store: Store, host: str) -> Iterator[tuple[Copy, str]]:
 
 def robots_copy(store: Store, url: str) -> Copy | None:
     """What is kept of the robots.txt for *url*; None where nothing is, or nothing that can be read."""
-    stored = store.get(copy_key(origin(url) or ""))
+    stored = store.get(robots_key(origin(url) or ""))
     with contextlib.suppress(UnreadableRecord):
         return decode_copy(stored) if stored is not None else None
     return None
-
-
-def last_ranking(store: Store) -> dict[str, Any] | None:
-    """What is kept of the last ranking; None if there was none, or none that can be read."""
-    try:
-        found = json.loads(store.get(keys.RANKING) or b"null")
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 # -- pages -------------------------------------------------------------------------------------------------
@@ -222,7 +206,7 @@ def host_of_page(page: Page) -> str:
 def read_page(store: Store, page_id: int) -> Page | None:
     """None where there is no row. Raises `UnreadableRecord`."""
     stored = store.get(keys.page_key(page_id))
-    return None if stored is None else records.decode_page(stored)
+    return None if stored is None else page_rows.decode_page(stored)
 
 
 def find_page(store: Store, fingerprint: bytes) -> int | None:
@@ -235,7 +219,7 @@ def pages(store: Store) -> Iterator[tuple[int, Page]]:
     """Every page that can be read, oldest first; further visits of known pages come last."""
     for key, value in store.scan(keys.PAGE):
         try:
-            yield int.from_bytes(key[1:], "big"), records.decode_page(value)
+            yield int.from_bytes(key[1:], "big"), page_rows.decode_page(value)
         except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
             continue
 

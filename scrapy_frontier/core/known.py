@@ -10,19 +10,19 @@ from collections import Counter, deque
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from . import delays, keys, records
+from . import delays
 from .budgets import NO_LIMITS, Budgets, Limits
 from .cooldown import Rule, Trouble
 from .deferral import Deferral
 from .ending import Left, left_behind
 from .errors import UnreadableRecord
 from .hosts import FOREVER, HEADS, Host, Hosts, Place, Politeness, itself
-from .journal import Journal
 from .leases import Leases
-from .lifecycle import State
 from .link import NEUTRAL
-from .orders import all_orders
-from .records import Counts, HostRow, Page
+from .store import host_rows, keys, page_rows, queue_rows
+from .store.batch import Journal
+from .store.host_rows import HostRow, all_orders
+from .store.states import State
 from .troubles import Troubles
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from .linkgraph import LinkGraph
     from .rescoring import Rescoring
     from .scorer import Scorer
-    from .store import Store
+    from .store.leveldb import Store
+    from .store.meta_rows import Counts
+    from .store.page_rows import Page
     from .temperature import Rates
     from .traps import TrapLimits
 
@@ -107,7 +109,7 @@ class Known:
         self._last_tries: set[int] = set()  # ids of pages whose backoff was cut short for that
         self.given_up: list[tuple[Host, Trouble]] = []  # since somebody last looked
         first = next(store.scan(keys.WAITING, limit=1), None)
-        self._next_waiting = keys.waiting_time(first[0]) if first else None
+        self._next_waiting = queue_rows.waiting_time(first[0]) if first else None
         self._waiting_cursor = b""
         self.rescoring: Rescoring | None = None
         if scorer is not None:
@@ -189,7 +191,7 @@ class Known:
         """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
         self.commit()
         stored = self._store.get(keys.page_key(page_id))
-        return records.decode_page(stored) if stored is not None else None
+        return page_rows.decode_page(stored) if stored is not None else None
 
     # -- hosts come into memory ------------------------------------------------------------------------
 
@@ -257,9 +259,9 @@ class Known:
 
     def _host_row(self, name: str, stored: bytes) -> HostRow:
         try:
-            return records.decode_host(stored)
+            return host_rows.decode_host(stored)
         except UnreadableRecord:  # its queue says what matters most
-            queued = sum(1 for _ in self._store.scan(keys.queue_prefix(name)))
+            queued = sum(1 for _ in self._store.scan(queue_rows.queue_prefix(name)))
             return HostRow(queued=queued, visited=self._opened_at)
 
     def _load_host(self, name: str, row: HostRow) -> Host:
@@ -319,7 +321,7 @@ class Known:
         place = bucket or NEUTRAL
         if self.rescoring is not None:
             place = self.rescoring.opened(page_id, bucket)
-        self._queue(host, keys.rank(priority, place, page_id, page_id), now)
+        self._queue(host, queue_rows.rank(priority, place, page_id, page_id), now)
 
     def _queue(self, host: Host, rank: bytes, now: float) -> None:
         self._journal.queue(host, rank)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from .hosts import Host
-    from .records import Page
+    from .store.page_rows import Page
 
 
 class Haste(NamedTuple):

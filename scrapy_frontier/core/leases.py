@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from .cooldown import Trouble
     from .lifecycle import Event
-    from .records import Page
+    from .store.page_rows import Page
 
 
 class Lease(NamedTuple):

@@ -10,7 +10,7 @@ from array import array
 from typing import TYPE_CHECKING
 from zlib import crc32
 
-from .lifecycle import State
+from .store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,25 +1,11 @@
-"""The life of a page: its states, the events, and the one table that joins them.
-
-The numbers are on disk: never reuse one. ``LEASED`` exists in memory only, so whatever a crash
-interrupts is simply still ``QUEUED``.
-"""
+"""The life of a page: the events, and the one table that joins them with the states."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
 from .errors import IllegalTransition
-
-
-class State(IntEnum):
-    SEEN = 0  # known, not queued: out of scope, over budget, or its request was lost
-    QUEUED = 1  # waits for its turn, or for the end of a backoff
-    LEASED = 2  # handed out (in memory only)
-    DONE = 3  # fetched; its links are stored
-    REDIRECTED = 4  # led to another page
-    GONE = 5  # 404 or 410
-    FAILED = 6  # attempts used up, or its callback raised
-    EXCLUDED = 7  # must not be fetched; the reason says by which rule
+from .store.states import FINISHED, State
 
 
 class Event(IntEnum):
@@ -38,7 +24,6 @@ class Event(IntEnum):
 
 
 UNCOUNTED = (Event.RETURNED, Event.LOST)  # nothing was asked for: no attempt
-FINISHED = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED, State.EXCLUDED)
 
 TABLE: dict[tuple[State, Event], State] = {
     (State.SEEN, Event.DISCOVERED): State.QUEUED,

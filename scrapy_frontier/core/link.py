@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from . import records
-from .lifecycle import State
-from .records import Page
+from .store import meta_rows, page_rows
+from .store.page_rows import Page
+from .store.states import State
 
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 
@@ -16,7 +16,7 @@ class Link(NamedTuple):
 
     ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own.
     ``again`` asks for a visit even of a known page (``dont_filter``). ``payload`` is the frozen request, or
-    `records.IN_MEMORY` where only this process has it. ``bucket`` is its place among equals where no scorer
+    `meta_rows.IN_MEMORY` where only this process has it. ``bucket`` is its place among equals where no scorer
     gives one. ``depth`` counts links from a seed. What the user ``named`` is no trap,
     whatever it looks like, and is always kept.
     """
@@ -37,7 +37,7 @@ class Link(NamedTuple):
 
     @property
     def is_in_memory(self) -> bool:
-        return self.payload.startswith(records.IN_MEMORY)
+        return self.payload.startswith(meta_rows.IN_MEMORY)
 
 
 class Refusal(NamedTuple):
@@ -57,5 +57,5 @@ def page_of_link(link: Link, now: float) -> Page:
 
 def encode_link(link: Link, now: float) -> bytes:
     if link.kept_host:
-        return records.encode_page(page_of_link(link, now))
-    return records.encode_new_page(link.url, link.priority, int(now), link.parent, link.payload)
+        return page_rows.encode_page(page_of_link(link, now))
+    return page_rows.encode_new_page(link.url, link.priority, int(now), link.parent, link.payload)

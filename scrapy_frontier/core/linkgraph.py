@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import graph
-from .adjacency import collapse, encode_collapsed
+from .store import keys
+from .store.link_rows import collapse, encode_collapsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from .adjacency import Edge
     from .graph import Graph, Repacked, Row
-    from .journal import Journal
-    from .store import Store
+    from .store.batch import Journal
+    from .store.leveldb import Store
+    from .store.link_rows import Edge
 
 AT_A_TIME = 100  # rows deleted in one batch, about 0.2 ms
 
@@ -40,12 +41,12 @@ class Snapshot:
 
         Raises `ValueError` on rows that cannot be read.
         """
-        loose, packed = self._scan(graph.ROW, stop), self._scan(graph.SEGMENT_ROW, stop)
+        loose, packed = self._scan(keys.LINK_ROW, stop), self._scan(keys.SEGMENT_ROW, stop)
         return graph.read_graph(loose, packed, self.pages)
 
     def repack(self, stop: Callable[[], bool]) -> Iterator[Repacked]:
         """Segments worth writing anew, see `graph.repack`; for `LinkGraph.put_in_place`."""
-        return graph.repack(self._scan(graph.ROW, stop), self._snapshot.get)
+        return graph.repack(self._scan(keys.LINK_ROW, stop), self._snapshot.get)
 
     def _scan(self, prefix: bytes, stop: Callable[[], bool]) -> Iterator[Row]:
         for row in self._store.scan(prefix, snapshot=self._snapshot):
@@ -69,7 +70,7 @@ class LinkGraph:
     def put(self, page_id: int, links: Iterable[Edge]) -> list[Edge]:
         """Put the links of a page into the open batch, in place of those it had; each target once."""
         edges = collapse(links)
-        self._journal.put(graph.row_key(page_id), encode_collapsed(page_id, edges))
+        self._journal.put(keys.link_key(page_id), encode_collapsed(page_id, edges))
         self.rows += 1
         if self._written is not None:
             self._written.add(page_id)
@@ -97,7 +98,7 @@ class LinkGraph:
             journal.delete(packed.key)
         for first in range(0, max(len(packed.rows), 1), AT_A_TIME):
             for key, _ in packed.rows[first : first + AT_A_TIME]:
-                if graph.key_id(key) not in (self._written or ()):
+                if keys.key_id(key) not in (self._written or ()):
                     journal.delete(key)
             journal.is_open = True
             journal.commit()

@@ -3,25 +3,22 @@
 A site speaks through its robots.txt (``Sitemap:`` lines) or through the paths everybody tries. A sitemap may
 list pages of the site it speaks for, pages under its own directory, and pages of any other site whose
 robots.txt names it (sitemaps.org, "Sitemap file location" and "cross submit"). What is known of a site is
-one small row, an authority each (``scheme://host:port``, as `urls.origin` writes it); ``docs/format.md``
-describes it. Nothing here fetches or queues.
+one small row, an authority each (``scheme://host:port``, as `urls.origin` writes it), a `Listing`. Nothing
+here fetches or queues.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from .errors import UnreadableRecord
+from .store.site_rows import Listing
 from .urls import origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-LISTING = b"l"
 
 # The first that is a sitemap wins. /sitemap.xml is also what redirects to the index in WordPress; its most
 # common plug-ins write the second. Every further guess is a request to each host that has no sitemap.
@@ -35,40 +32,6 @@ FILE_BUCKET = 0xFFFF  # a sitemap comes before the pages of its host with the sa
 _PAGE_BUCKET = 0x8000
 _DOUBLING = 1024  # buckets from a score to its double
 _LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason never to come
-
-
-# -- what is known of a site ---------------------------------------------------------------------------
-
-
-class Listing(NamedTuple):
-    """What is known of the sitemaps of one authority.
-
-    ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
-    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked.
-    """
-
-    listed: tuple[str, ...] = ()
-    is_contacted: bool = False
-    refused: tuple[str, ...] = ()
-
-
-def listing_key(authority: str) -> bytes:
-    return LISTING + authority.encode()
-
-
-def encode_listing(listing: Listing) -> bytes:
-    given = {"listed": listing.listed, "contacted": listing.is_contacted, "refused": listing.refused}
-    return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":")).encode()
-
-
-def decode_listing(data: bytes) -> Listing:
-    """Raises `UnreadableRecord` on anything but such a JSON object."""
-    try:
-        found = json.loads(data)
-        listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
-        return Listing(listed, bool(found.get("contacted")), refused)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UnreadableRecord(f"listing row of {len(data)} bytes: {error}") from error
 
 
 class Contact(NamedTuple):

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect, keys
+from . import inspect
 from .errors import UnreadableRecord
 from .hosts import HEADS, Host, Hosts, Politeness, itself
-from .orders import all_orders
-from .places import waiting_places
+from .store import keys, queue_rows
+from .store.host_rows import all_orders
+from .store.queue_rows import waiting_places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .inspect import DelayOf
-    from .records import Page
-    from .store import Store
+    from .store.leveldb import Store
+    from .store.page_rows import Page
 
 
 class Turn(NamedTuple):
@@ -109,7 +110,7 @@ class _Preview:
         if not found.more or rank <= found.cursor:  # it is not met again on the disk
             found.is_unqueued(rank)
         self._hosts.put(found, self.now)
-        return keys.rank_id(rank), found.name
+        return queue_rows.rank_id(rank), found.name
 
 
 def upcoming(

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from .graph import ranking_weights
 from .hosts import Hosts
-from .journal import Journal
 from .linkgraph import LinkGraph
 from .rescoring import Rescoring, about_ranking
+from .store.batch import Journal
 from .walk import readable
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .linkgraph import Snapshot
     from .scorer import Floats, Scorer
-    from .store import Store
+    from .store.leveldb import Store
 
 ROWS = 1000  # queue rows a step
 

@@ -20,21 +20,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import keys
-from .adjacency import NOFOLLOW
-from .inspect import last_ranking
-from .lifecycle import State
 from .scorer import bucket, buckets, scores_of
+from .store import keys, queue_rows
+from .store.link_rows import NOFOLLOW
+from .store.meta_rows import last_ranking
+from .store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .adjacency import Edge
     from .hosts import Host, Hosts
-    from .journal import Journal
     from .ranking import Ranking
     from .scorer import Change, Scorer
-    from .store import Store
+    from .store.batch import Journal
+    from .store.leveldb import Store
+    from .store.link_rows import Edge
 
 # Buckets, 6.7 %: rows that a ranking changes by less stay. With 256 PageRank alone collects .37 where it
 # collects .43 with 0 or 96 (asu, 20 % of the pages); the default order does not care.
@@ -90,7 +90,7 @@ class Rescoring:
         """The bucket of a page about to be queued in its own turn."""
         place = _bucket(self.scorer.discovered(page_id, parent, host, link_score))
         self._set(page_id, place)
-        self._priorities[page_id] = keys.priority_code(priority)
+        self._priorities[page_id] = queue_rows.priority_code(priority)
         self._hosts_of[page_id] = self._number(host)
         return place
 
@@ -111,7 +111,7 @@ class Rescoring:
 
     def queued(self, host: str, rank: bytes) -> None:
         """A row with *rank* was put into the queue of *host*."""
-        page_id = keys.rank_id(rank)
+        page_id = queue_rows.rank_id(rank)
         if page_id < keys.FIRST_VISIT:
             self._put(page_id, self._number(host), rank)
 
@@ -183,7 +183,7 @@ class Rescoring:
                 return False
             if host.rekey(before, after):
                 self.moved.add(host)
-        prefix = keys.queue_prefix(name)
+        prefix = queue_rows.queue_prefix(name)
         self._journal.delete(prefix + before)
         self._journal.put(prefix + after, b"")
         self._journal.is_open = True
@@ -241,16 +241,16 @@ class Rescoring:
 
     def _walk_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._store.scan(keys.WAITING, after, limit))
-        kept = [keys.unpack_rank(value) for _, value in rows]
+        kept = [queue_rows.unpack_rank(value) for _, value in rows]
         for index, _, rank in self._misplaced([rank for rank, _ in kept]):
-            self._journal.put(rows[index][0], keys.pack_rank(rank, kept[index][1]))
+            self._journal.put(rows[index][0], queue_rows.pack_rank(rank, kept[index][1]))
             self._journal.is_open = True
             self.rows_moved += 1
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def _misplaced(self, ranks: list[bytes]) -> list[tuple[int, int, bytes]]:
         """Index, page and right rank of those of *ranks* that are too far from where they should be."""
-        ids = np.array([keys.rank_id(rank) for rank in ranks], np.int64)
+        ids = np.array([queue_rows.rank_id(rank) for rank in ranks], np.int64)
         known = np.flatnonzero(ids < len(self._buckets))
         told = self.scorer.told(ids[known]) if len(known) else None
         if told is None:
@@ -296,13 +296,13 @@ class Rescoring:
 
     def _load_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._store.scan(keys.WAITING, after, limit))
-        self._met([keys.unpack_rank(value) for _, value in rows], waits=True)
+        self._met([queue_rows.unpack_rank(value) for _, value in rows], waits=True)
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def _met(self, ranks: Iterable[tuple[bytes, str]], waits: bool) -> None:
         nodes, places = [], []
         for rank, name in ranks:
-            page_id = keys.rank_id(rank)
+            page_id = queue_rows.rank_id(rank)
             if page_id >= self._pages_at_start:
                 continue
             self._put(page_id, self._number(name), rank)

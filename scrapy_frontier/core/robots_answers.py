@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from enum import IntEnum
 from typing import TYPE_CHECKING
+
+from .store.site_rows import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -13,14 +14,6 @@ MAX_REDIRECTS = 5  # hops to follow before the file counts as unavailable (RFC 9
 FRESH_LIMIT = 86_400.0  # seconds a copy may be used (RFC 9309 2.4)
 FRESH_FLOOR = 3_600.0  # seconds a copy is used at least: max-age=0 is common, and nobody means a fetch a page
 UNREACHABLE_LIMIT = 30 * 86_400.0  # seconds of errors after which a host counts as one without (2.3.1.4)
-
-
-class Verdict(IntEnum):
-    """What to do after asking for robots.txt. The numbers are written to disk: never change one."""
-
-    ALLOW_ALL = 0  # there is no such file
-    PARSE = 1  # obey the body
-    POSTPONE = 2  # nobody knows: ask again, fetch nothing
 
 
 def verdict(status: int | None) -> Verdict:

@@ -1,85 +1,24 @@
-"""What is kept of a robots.txt: the last answer that said something, and when to ask again.
+"""What is known of a robots.txt: the last answer that said something, and when to ask again.
 
 One row an authority (scheme, host and port), so that a run that starts within a day asks nobody again, and an
 old copy serves while the file cannot be reached (RFC 9309 2.3.1.4, 2.4). Pure: answers in, values out;
-``docs/format.md`` describes the row.
+`site_rows` has the row.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import varint
-from .errors import UnreadableRecord
 from .robots import BODY_LIMIT, parse
-from .robots_answers import FRESH_LIMIT, Verdict, fresh_for, unreachable, verdict
+from .robots_answers import FRESH_LIMIT, fresh_for, unreachable, verdict
 from .robots_rules import Rules
+from .store.site_rows import LONGEST_VALIDATOR, Copy, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ROBOTS = b"r"
 FIRST_PAUSE = 60.0  # seconds before an unreachable file is asked for again; doubles with each failure
 LONGEST_PAUSE = 86_400.0  # seconds
-LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; who sends more gets plain requests
-_ROW = struct.Struct(">BHdddB")
-
-
-class Copy(NamedTuple):
-    """``verdict`` is what the last answer that said something means (`Verdict.POSTPONE`: there was none),
-    ``fetched`` when it came, ``body`` the file. ``status`` is that of the last answer of all, 0 for none.
-    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds.
-    ``etag`` and ``modified`` are the validators of the file, as the site wrote them."""
-
-    verdict: Verdict = Verdict.POSTPONE
-    status: int = 0
-    fetched: float = 0.0
-    ask_at: float = 0.0
-    failing_since: float = 0.0
-    failures: int = 0
-    body: bytes = b""
-    etag: str = ""
-    modified: str = ""
-
-
-def copy_key(authority: str) -> bytes:
-    return ROBOTS + authority.encode(errors="replace")
-
-
-def encode_copy(copy: Copy) -> bytes:
-    failures = min(copy.failures, 255)
-    head = _ROW.pack(copy.verdict, copy.status, copy.fetched, copy.ask_at, copy.failing_since, failures)
-    validators = b"".join(map(_with_length, (copy.etag, copy.modified)))
-    return head + validators + (zlib.compress(copy.body) if copy.body else b"")
-
-
-def _with_length(text: str) -> bytes:
-    raw = text.encode()
-    return varint.encode(len(raw)) + raw
-
-
-def decode_copy(data: bytes) -> Copy:
-    """Raises `UnreadableRecord`; a body that grows beyond all limits is none of ours."""
-    try:
-        number, status, fetched, ask_at, failing_since, failures = _ROW.unpack_from(data)
-        validators, body, offset = [], b"", _ROW.size
-        for _ in range(2):
-            size, offset = varint.decode(data, offset)
-            validators.append(data[offset : offset + size].decode())
-            offset += size
-        if offset > len(data):
-            raise ValueError("a validator ends early")
-        if len(data) > offset:
-            inflating = zlib.decompressobj()
-            body = inflating.decompress(data[offset:], 4 * BODY_LIMIT)
-            if not inflating.eof:
-                raise ValueError("the body ends early, or never")
-        return Copy(Verdict(number), status, fetched, ask_at, failing_since, failures, body, *validators)
-    except (struct.error, ValueError, zlib.error) as error:
-        raise UnreadableRecord(f"robots row of {len(data)} bytes: {error}") from error
-
 
 # -- answers -----------------------------------------------------------------------------------------------
 

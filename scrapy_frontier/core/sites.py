@@ -10,13 +10,14 @@ from .discovery import Discovery
 from .ending import first_to_open
 from .errors import UnreadableRecord
 from .hosts import FOREVER
-from .robots_copy import copy_key, decode_copy, encode_copy
+from .store.keys import robots_key
+from .store.site_rows import decode_copy, encode_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .hosts import Host
-    from .robots_copy import Copy
+    from .store.site_rows import Copy
     from .troubles import Rest, Trouble
 
 _BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
@@ -136,7 +137,7 @@ class Sites(Discovery):
     def robots_copy(self, authority: str) -> Copy | None:
         """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
         that cannot be read: the file is asked for again."""
-        stored = self._store.get(copy_key(authority))
+        stored = self._store.get(robots_key(authority))
         try:
             return decode_copy(stored) if stored is not None else None
         except UnreadableRecord:
@@ -152,7 +153,7 @@ class Sites(Discovery):
     def keep_robots_copy(self, authority: str, copy: Copy) -> None:
         """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns."""
         self._journal.check()
-        self._journal.put(copy_key(authority), encode_copy(copy))
+        self._journal.put(robots_key(authority), encode_copy(copy))
         self._journal.is_open = True
         self.commit()
 

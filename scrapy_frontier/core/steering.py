@@ -9,19 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect, keys, records
+from . import inspect
 from .hosts import Host, Politeness
-from .journal import Journal
-from .lifecycle import TABLE, Event, State
+from .lifecycle import TABLE, Event
 from .link import NEUTRAL
-from .places import find_place, queued_places, waiting_places
-from .records import HostRow, Page
+from .store import keys, page_rows, queue_rows
+from .store.batch import Journal
+from .store.host_rows import HostRow
+from .store.page_rows import Page
+from .store.queue_rows import find_place, queued_places, waiting_places
+from .store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .places import Place
-    from .store import Store
+    from .store.leveldb import Store
+    from .store.queue_rows import Place
 
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
@@ -84,8 +87,8 @@ class Steering:
             host=page.host,
             payload=page.payload,
         )
-        journal.put(keys.page_key(page_id), records.encode_page(again))
-        journal.queue(host, keys.rank(page.priority, NEUTRAL, journal.turn, page_id))
+        journal.put(keys.page_key(page_id), page_rows.encode_page(again))
+        journal.queue(host, queue_rows.rank(page.priority, NEUTRAL, journal.turn, page_id))
         self._step()
         return True
 
@@ -132,7 +135,7 @@ class Steering:
         waiting = (place for place in waiting_places(self._store) if place.host == name)
         for places in (queued_places(self._store, name), waiting):
             for place in places:
-                page_id = keys.rank_id(place.rank)
+                page_id = queue_rows.rank_id(place.rank)
                 page = inspect.read_page(self._store, page_id)
                 if page is not None:
                     yield _Doomed(page_id, page, place, self._index_of(page_id, page))
@@ -178,15 +181,15 @@ class Steering:
 
     def _forget_links(self, page_id: int) -> None:
         """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
-        from . import graph  # loads NumPy and SciPy
+        from .store import keys  # loads NumPy and SciPy
 
-        segment = graph.segment_key(page_id)
+        segment = keys.segment_key(page_id)
         if segment not in self._packed:
             self._packed[segment] = self._store.get(segment) is not None
         if self._packed[segment]:  # an empty row counts before it, and goes when it is packed anew
-            self._journal.put(graph.row_key(page_id), b"")
+            self._journal.put(keys.link_key(page_id), b"")
         else:
-            self._journal.delete(graph.row_key(page_id))
+            self._journal.delete(keys.link_key(page_id))
         self._journal.delete(keys.content_key(page_id))
 
     def _uncount_page(self, host: Host, page_id: int, page: Page) -> None:

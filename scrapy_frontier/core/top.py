@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import graph, inspect, keys
+from . import graph, inspect
 from .errors import UnreadableRecord
-from .lifecycle import State
-from .places import standing, waiting_places
 from .ranking import hits, pagerank
 from .rescoring import AVERAGE, BLOCK, CONTENT
 from .scorer import Cash, buckets, scores_of
+from .store import keys, meta_rows, queue_rows
+from .store.queue_rows import standing, waiting_places
+from .store.states import State
 from .walk import whole_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from .ranking import Ranking
-    from .records import Page
     from .scorer import Codes, Floats
-    from .store import Store
+    from .store.leveldb import Store
+    from .store.page_rows import Page
 
 TOLERANCE = 1e-6  # L1, of PageRank
 _HITS_TOLERANCE = 1e-4  # float32 sees no smaller change
@@ -50,7 +51,7 @@ def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
 
     Raises `UnreadableRecord`.
     """
-    pages = inspect.read_counts(store).next_page
+    pages = meta_rows.read_counts(store).next_page
     if by == "score":
         return Scores(kept_scores(store, pages))
     if by == "cash":
@@ -106,7 +107,7 @@ def kept_scores(store: Store, pages: int) -> Floats:
     if codes is None or store.get(keys.CLEAN) is None:
         codes = np.zeros(pages, np.uint16) if codes is None else codes
         for rank in _ranks(store):
-            page_id = keys.rank_id(rank)
+            page_id = queue_rows.rank_id(rank)
             if page_id < pages:
                 codes[page_id] = standing(rank).bucket
     return scores_of(codes)

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import cooldown
 from .cooldown import Trouble
+from .store import host_rows, keys
 
 if TYPE_CHECKING:
     import random
 
-    from .cooldown import Cooldown, Rule
+    from .cooldown import Rule
     from .hosts import Host
-    from .journal import Journal
-    from .store import Store
+    from .store.batch import Journal
+    from .store.host_rows import Cooldown
+    from .store.leveldb import Store
 
 __all__ = ["Rest", "Trouble", "Troubles"]
 
@@ -40,11 +42,11 @@ class Troubles:
         self._chance = chance
         # Most stores hold no cooldown at all: then no host that is loaded costs a lookup.
         self._latest = 0.0  # strike of this run
-        self._are_any = next(store.scan(cooldown.COOLDOWN, limit=1), None) is not None
+        self._are_any = next(store.scan(keys.COOLDOWN, limit=1), None) is not None
 
     def recall(self, host: Host, opened_at: float) -> None:
         """Give a host that is loaded the cooldown in its row; one that was forgiven goes."""
-        stored = self._store.get(cooldown.cooldown_key(host.name)) if self._are_any else None
+        stored = self._store.get(keys.cooldown_key(host.name)) if self._are_any else None
         if stored is None:
             return
         latest = max(opened_at, self._latest)
@@ -105,9 +107,9 @@ class Troubles:
                 self._forgive(host)
 
     def _keep(self, host: Host, found: Cooldown) -> None:
-        self._journal.put(cooldown.cooldown_key(host.name), cooldown.encode_cooldown(found))
+        self._journal.put(keys.cooldown_key(host.name), host_rows.encode_cooldown(found))
         self._journal.touch(host)
 
     def _forgive(self, host: Host) -> None:
-        self._journal.delete(cooldown.cooldown_key(host.name))
+        self._journal.delete(keys.cooldown_key(host.name))
         self._journal.touch(host)

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import graph, inspect
-from .adjacency import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
+from . import graph
 from .errors import UnreadableRecord
 from .linkgraph import Snapshot
+from .store import keys, meta_rows
+from .store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .graph import Graph, Links, Stretch
-    from .store import Store
+    from .store.leveldb import Store
 
 _NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANONICAL: "canonical"}
 
@@ -31,12 +32,12 @@ def flag_names(flags: int) -> list[str]:
 
 def stretches(store: Store) -> Iterator[Stretch]:
     """All that is stored of links, in order of the pages they are on."""
-    return graph.stretches(store.scan(graph.ROW), store.scan(graph.SEGMENT_ROW))
+    return graph.stretches(store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW))
 
 
 def every_link(store: Store) -> Iterator[Links]:
     """All links, those of up to 4096 pages at a time. Raises `UnreadableRecord`."""
-    pages = inspect.read_counts(store).next_page
+    pages = meta_rows.read_counts(store).next_page
     for stretch in stretches(store):
         with readable():
             links = graph.links_in(stretch, pages)
@@ -70,7 +71,7 @@ def count_links_to(store: Store, page_id: int, most: int) -> int | None:
 
 def whole_graph(store: Store) -> Graph:
     """All links as arrays, 13 bytes a link and 8 a page. Raises `UnreadableRecord`."""
-    snapshot = Snapshot(store, inspect.read_counts(store).next_page)
+    snapshot = Snapshot(store, meta_rows.read_counts(store).next_page)
     try:
         with readable():
             return snapshot.read(bool)

@@ -14,9 +14,9 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
-from ..core.cooldown import LONGEST_ASKED
 from ..core.errors import FrontierError
 from ..core.headers import retry_after
+from ..core.store.host_rows import LONGEST_ASKED
 from ..core.times import span
 from ..core.troubles import Trouble
 from ..core.urls import origin

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from ..core.robots_copy import Copy
     from ..core.robots_rules import Rules
+    from ..core.store.site_rows import Copy
     from ..gate import Site
 
 logger = logging.getLogger(__name__)

@@ -19,21 +19,22 @@ from scrapy.utils.request import RequestFingerprinter
 import scrapy_frontier
 from scrapy_frontier import requests
 from scrapy_frontier.commands import Command
-from scrapy_frontier.core import keys, records
-from scrapy_frontier.core.adjacency import INTERNAL, NOFOLLOW, REDIRECT, Edge
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import Politeness, host_of
 from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.mixed import make
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import keys, page_rows
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
 
 if TYPE_CHECKING:
     import pytest
 
     from scrapy_frontier.core.findings import Finding
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
+    from scrapy_frontier.core.store.states import State
 
 NOW = 1_700_000_000.0
 FETCHED = Outcome(Event.FETCHED, 200)
@@ -215,7 +216,7 @@ def check(directory: Path, repair: bool = False) -> list[Finding]:
 
 def pages(directory: Path) -> dict[int, Page]:
     return {
-        int.from_bytes(key[1:], "big"): records.decode_page(value)
+        int.from_bytes(key[1:], "big"): page_rows.decode_page(value)
         for key, value in rows(directory).items()
         if key[:1] == keys.PAGE
     }

@@ -23,20 +23,19 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.core import graph, keys, records, segments
-from scrapy_frontier.core.adjacency import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.check import Check
-from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
 from scrapy_frontier.core.errors import FrontierUnreadable
 from scrapy_frontier.core.findings import DAMAGED, KINDS
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.ledger import KNOWN, QUEUED, Ledger
-from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.listings import listing_key
-from scrapy_frontier.core.orders import orders_key
-from scrapy_frontier.core.places import find_place
-from scrapy_frontier.core.robots_copy import Copy, copy_key, encode_copy
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows, segments
+from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
+from scrapy_frontier.core.store.keys import cooldown_key, listing_key, orders_key, robots_key
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
+from scrapy_frontier.core.store.queue_rows import find_place
+from scrapy_frontier.core.store.site_rows import Copy, encode_copy
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +64,7 @@ def index_key(directory: Path, page_id: int) -> bytes:
 
 
 def torn_robots_row(directory: Path) -> None:
-    change(directory, {copy_key("http://h1.example"): encode_copy(Copy(body=b"User-agent: *"))[:-4]})
+    change(directory, {robots_key("http://h1.example"): encode_copy(Copy(body=b"User-agent: *"))[:-4]})
 
 
 def missing_queue_row(directory: Path) -> None:
@@ -77,32 +76,32 @@ def missing_waiting_row(directory: Path) -> None:
 
 
 def orphan_queue_row(directory: Path) -> None:
-    change(directory, {keys.queue_prefix("h1.example") + keys.rank(0, 7, 900, 900): b""})
+    change(directory, {queue_rows.queue_prefix("h1.example") + queue_rows.rank(0, 7, 900, 900): b""})
 
 
 def orphan_waiting_row(directory: Path) -> None:
-    rank = keys.rank(0, 7, 900, 900)
-    change(directory, {keys.waiting_key(5.0, 900): keys.pack_rank(rank, "h1.example")})
+    rank = queue_rows.rank(0, 7, 900, 900)
+    change(directory, {queue_rows.waiting_key(5.0, 900): queue_rows.pack_rank(rank, "h1.example")})
 
 
 def row_of_a_finished_page(directory: Path) -> None:
     done = first(directory, State.DONE)
-    change(directory, {keys.queue_prefix("h0.example") + keys.rank(0, 7, done, done): b""})
+    change(directory, {queue_rows.queue_prefix("h0.example") + queue_rows.rank(0, 7, done, done): b""})
 
 
 def second_queue_row(directory: Path) -> None:
     key = next(key for key in queue_keys(directory) if b"\0" in key)
     host, _, rank = key[1:].partition(b"\0")
-    page_id = keys.rank_id(rank)
-    again = keys.rank(-5, 7, 900, page_id)
-    change(directory, {keys.queue_prefix(host.decode()) + again: b""})
+    page_id = queue_rows.rank_id(rank)
+    again = queue_rows.rank(-5, 7, 900, page_id)
+    change(directory, {queue_rows.queue_prefix(host.decode()) + again: b""})
 
 
 def waiting_and_queued(directory: Path) -> None:
     key = waiting_keys(directory)[0]
     page_id = int.from_bytes(key[9:], "big")
     host = pages(directory)[page_id].url.split("/")[2]
-    change(directory, {keys.queue_prefix(host) + keys.rank(0, 7, page_id, page_id): b""})
+    change(directory, {queue_rows.queue_prefix(host) + queue_rows.rank(0, 7, page_id, page_id): b""})
 
 
 def row_of_another_host(directory: Path) -> None:
@@ -111,20 +110,20 @@ def row_of_another_host(directory: Path) -> None:
 
 
 def bad_queue_row(directory: Path) -> None:
-    change(directory, {keys.queue_prefix("h1.example") + b"abc": b"", keys.WAITING + b"abc": b"x"})
+    change(directory, {queue_rows.queue_prefix("h1.example") + b"abc": b"", keys.WAITING + b"abc": b"x"})
 
 
 def wrong_counts(directory: Path) -> None:
-    counts = records.decode_counts(rows(directory)[keys.COUNTS])
+    counts = meta_rows.decode_counts(rows(directory)[keys.COUNTS])
     counts.states[State.DONE] += 3
     counts.next_page = 4
-    change(directory, {keys.COUNTS: records.encode_counts(counts)})
+    change(directory, {keys.COUNTS: meta_rows.encode_counts(counts)})
 
 
 def wrong_number_of_hosts(directory: Path) -> None:
-    counts = records.decode_counts(rows(directory)[keys.COUNTS])
+    counts = meta_rows.decode_counts(rows(directory)[keys.COUNTS])
     counts.hosts -= 2
-    change(directory, {keys.COUNTS: records.encode_counts(counts)})
+    change(directory, {keys.COUNTS: meta_rows.encode_counts(counts)})
 
 
 def no_counts(directory: Path) -> None:
@@ -136,9 +135,9 @@ def unreadable_counts(directory: Path) -> None:
 
 
 def wrong_host_row(directory: Path) -> None:
-    row = records.decode_host(rows(directory)[keys.host_key("h1.example")])
+    row = host_rows.decode_host(rows(directory)[keys.host_key("h1.example")])
     row = row._replace(queued=row.queued + 2, failed=0)
-    change(directory, {keys.host_key("h1.example"): records.encode_host(row)})
+    change(directory, {keys.host_key("h1.example"): host_rows.encode_host(row)})
 
 
 def no_host_row(directory: Path) -> None:
@@ -166,14 +165,16 @@ def page_twice(directory: Path) -> None:
     first_queued = first(directory, State.QUEUED)
     page = pages(directory)[first_queued]
     host = page.url.split("/")[2]
-    rank = keys.rank(0, 7, 60, 60)
-    change(directory, {keys.page_key(60): records.encode_page(page), keys.queue_prefix(host) + rank: b""})
-    row = records.decode_host(rows(directory)[keys.host_key(host)])
-    counts = records.decode_counts(rows(directory)[keys.COUNTS])
+    rank = queue_rows.rank(0, 7, 60, 60)
+    change(
+        directory, {keys.page_key(60): page_rows.encode_page(page), queue_rows.queue_prefix(host) + rank: b""}
+    )
+    row = host_rows.decode_host(rows(directory)[keys.host_key(host)])
+    counts = meta_rows.decode_counts(rows(directory)[keys.COUNTS])
     counts.states[State.QUEUED] += 1
     counts.next_page = 61
-    host_row = records.encode_host(row._replace(queued=row.queued + 1))
-    change(directory, {keys.host_key(host): host_row, keys.COUNTS: records.encode_counts(counts)})
+    host_row = host_rows.encode_host(row._replace(queued=row.queued + 1))
+    change(directory, {keys.host_key(host): host_row, keys.COUNTS: meta_rows.encode_counts(counts)})
 
 
 def damaged_tail(directory: Path) -> None:
@@ -184,7 +185,7 @@ def damaged_tail(directory: Path) -> None:
 
 def damaged_queued_page(directory: Path) -> None:
     key = queue_keys(directory)[0]
-    change(directory, {keys.page_key(keys.rank_id(key)): b"\x01\x02"})
+    change(directory, {keys.page_key(queue_rows.rank_id(key)): b"\x01\x02"})
 
 
 def damaged_visit(directory: Path) -> None:
@@ -194,7 +195,7 @@ def damaged_visit(directory: Path) -> None:
 def leased_page(directory: Path) -> None:
     page_id = first(directory, State.QUEUED)
     page = pages(directory)[page_id]._replace(state=State.LEASED)
-    change(directory, {keys.page_key(page_id): records.encode_page(page)})
+    change(directory, {keys.page_key(page_id): page_rows.encode_page(page)})
 
 
 def bad_orders(directory: Path) -> None:
@@ -202,16 +203,16 @@ def bad_orders(directory: Path) -> None:
 
 
 def torn_links(directory: Path) -> None:
-    change(directory, {graph.row_key(3): encode_row(3, [Edge(7), Edge(5, INTERNAL)])[:-1]})
+    change(directory, {keys.link_key(3): encode_row(3, [Edge(7), Edge(5, INTERNAL)])[:-1]})
 
 
 def links_to_nowhere(directory: Path) -> None:
-    change(directory, {graph.row_key(3): encode_row(3, [Edge(700)])})
+    change(directory, {keys.link_key(3): encode_row(3, [Edge(700)])})
 
 
 def torn_segment(directory: Path) -> None:
     packed = segments.pack(0, b"", [(page_id, encode_row(page_id, [Edge(7)])) for page_id in range(9)])
-    change(directory, {graph.segment_key(0): packed[:-2]})
+    change(directory, {keys.segment_key(0): packed[:-2]})
 
 
 def torn_scores(directory: Path) -> None:
@@ -438,7 +439,7 @@ def test_a_page_is_found_in_its_place(tmp_path: Path) -> None:
     store = Store(tmp_path)
     place = find_place(store, 3, "a.example")
     assert place is not None
-    assert (place.ahead, place.due, keys.rank_id(place.rank)) == (2, None, 3)
+    assert (place.ahead, place.due, queue_rows.rank_id(place.rank)) == (2, None, 3)
     assert find_place(store, 0, "a.example") is None
     store.close()
 

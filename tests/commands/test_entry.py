@@ -18,7 +18,7 @@ from stores import Frontiers, crawl, environment, link, rows, run_scrapy, scrapy
 
 from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
 from scrapy_frontier.core.findings import KINDS
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.jobdirs import claim
 
 DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
@@ -126,7 +126,7 @@ def test_the_help_of_a_command_as_a_user_asks_for_it(tmp_path: Path) -> None:
 
 HOLD = """
 import sys, time
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 store = Store(sys.argv[1])
 print("open", flush=True)
 time.sleep(3000)

@@ -26,13 +26,20 @@ from stores import (
     web_url,
 )
 
-from scrapy_frontier.core import graph, keys
-from scrapy_frontier.core.cooldown import Cooldown, cooldown_key, encode_cooldown
-from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.listings import Listing, decode_listing, encode_listing, listing_key
-from scrapy_frontier.core.robots_answers import Verdict
-from scrapy_frontier.core.robots_copy import ROBOTS, Copy, copy_key, decode_copy, encode_copy
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
+from scrapy_frontier.core.store.keys import ROBOTS, cooldown_key, listing_key, robots_key
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.site_rows import (
+    Copy,
+    Listing,
+    Verdict,
+    decode_copy,
+    decode_listing,
+    encode_copy,
+    encode_listing,
+)
+from scrapy_frontier.core.store.states import State
 from scrapy_frontier.requests import memory_record
 
 if TYPE_CHECKING:
@@ -167,13 +174,13 @@ def test_opinions_that_are_in_no_column_yet_travel(
 def test_damaged_links_travel_with_their_bytes(
     tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    torn = {graph.row_key(5): b"\xff", graph.row_key(6): b""}
-    if (segment := graph.segment_key(0)) in rows(tmp_path / "old"):
+    torn = {keys.link_key(5): b"\xff", keys.link_key(6): b""}
+    if (segment := keys.segment_key(0)) in rows(tmp_path / "old"):
         torn[segment] = rows(tmp_path / "old")[segment][:-2]
     change(tmp_path / "old", torn)
     new = moved(tmp_path, capsys)
     assert check(tmp_path / "new") == []
-    for key in set(torn) - {graph.row_key(6)}:
+    for key in set(torn) - {keys.link_key(6)}:
         assert rows(tmp_path / "new")[keys.ASIDE + key] == torn[key]
     web("check", "--repair")
     assert new("dump", "--what", "links").out == web("dump", "--what", "links").out
@@ -195,8 +202,8 @@ def test_a_kept_robots_txt_is_not_asked_for_again(
     tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copies = {
-        copy_key("http://h1.example"): Copy(Verdict.PARSE, 200, NOW, NOW + 9.5, body=b"User-agent: *\n"),
-        copy_key("https://h2.example:81"): Copy(Verdict.POSTPONE, 503, 0.0, NOW, NOW - 5.25, 3),
+        robots_key("http://h1.example"): Copy(Verdict.PARSE, 200, NOW, NOW + 9.5, body=b"User-agent: *\n"),
+        robots_key("https://h2.example:81"): Copy(Verdict.POSTPONE, 503, 0.0, NOW, NOW - 5.25, 3),
     }
     change(tmp_path / "old", {key: encode_copy(copy) for key, copy in copies.items()})
     moved(tmp_path, capsys)

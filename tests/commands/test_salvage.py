@@ -32,12 +32,12 @@ from stores import (
 )
 
 from scrapy_frontier.commands.mend import ROWS
-from scrapy_frontier.core import keys
 from scrapy_frontier.core.errors import FrontierDamaged
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.leveldb_files import read_index
-from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.leveldb_files import read_index
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable

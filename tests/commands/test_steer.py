@@ -25,14 +25,16 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.core import keys, records, steering
+from scrapy_frontier.core import steering
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.hosts import Politeness
-from scrapy_frontier.core.inspect import read_counts
-from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.orders import Orders, decode_orders, encode_orders, orders_key
-from scrapy_frontier.core.records import IN_MEMORY, Page, encode_page
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import keys, meta_rows
+from scrapy_frontier.core.store.host_rows import Orders, decode_orders, encode_orders
+from scrapy_frontier.core.store.keys import orders_key
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.meta_rows import IN_MEMORY, read_counts
+from scrapy_frontier.core.store.page_rows import Page, encode_page
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -210,7 +212,7 @@ def test_wrong_counters_do_not_fall_below_zero(frontier: Frontiers) -> None:
     counts = read_counts(store)
     store.close()
     counts.states[:] = [0] * len(counts.states)
-    wrong = {keys.COUNTS: records.encode_counts(counts)}
+    wrong = {keys.COUNTS: meta_rows.encode_counts(counts)}
     change(frontier.directory, wrong, delete=(keys.host_key("h1.example"),))
     assert frontier("requeue", "--state", "done,failed,gone").code == 0
     assert frontier("forget", "--host", "h1.example").code == 0

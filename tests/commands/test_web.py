@@ -16,14 +16,16 @@ from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
 from scrapy_frontier.commands import look
-from scrapy_frontier.core import graph, keys, reranking
-from scrapy_frontier.core.adjacency import NOFOLLOW, Edge, encode_row
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core import reranking
 from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
-from scrapy_frontier.core.records import decode_counts, encode_counts, encode_page
 from scrapy_frontier.core.scorer import bucket
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, encode_row
+from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
+from scrapy_frontier.core.store.page_rows import encode_page
+from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.walk import flag_names
 
 if TYPE_CHECKING:
@@ -121,7 +123,7 @@ def test_without_links_there_is_nothing_and_no_error(
 
 
 def test_damaged_links_end_in_a_sentence(frontier: Frontiers) -> None:
-    change(frontier.directory, {graph.row_key(3): b"\xff"})
+    change(frontier.directory, {keys.link_key(3): b"\xff"})
     for command in (("links", web_url(0), "--in"), ("dump", "--what", "links")):
         said = frontier(*command)
         assert said.code == 1
@@ -242,7 +244,7 @@ def test_top_of_one_host(frontier: Frontiers) -> None:
 def queue_by_id(directory: Path) -> dict[int, int]:
     """The score bucket of each queued page."""
     queued = (key.partition(b"\0")[2] for key in rows(directory) if key[:1] == keys.QUEUE)
-    return {keys.rank_id(rank): 0xFFFF - int.from_bytes(rank[4:6], "big") for rank in queued}
+    return {queue_rows.rank_id(rank): 0xFFFF - int.from_bytes(rank[4:6], "big") for rank in queued}
 
 
 @pytest.mark.parametrize("scorer", ["pagerank", "hits", "mixed"])
@@ -415,7 +417,7 @@ def test_npz_of_pages_mostly_without_links(tmp_path: Path, capsys: pytest.Captur
     links = {5000: [1, 2], 5001: [0], 13_000: [12_999], 20_000: [20_001, 4]}
     counts = decode_counts(rows(tmp_path / "store")[keys.COUNTS])
     counts.next_page = 25_000
-    kept = {graph.row_key(page): encode_row(page, map(Edge, targets)) for page, targets in links.items()}
+    kept = {keys.link_key(page): encode_row(page, map(Edge, targets)) for page, targets in links.items()}
     change(tmp_path / "store", {keys.COUNTS: encode_counts(counts), **kept})
     Frontiers(tmp_path / "store", capsys)("graph", tmp_path / "web.npz")
     matrix = sparse.load_npz(tmp_path / "web.npz")
@@ -431,7 +433,7 @@ def test_a_file_appears_whole_or_not_at_all(frontier: Frontiers, tmp_path: Path)
     with pytest.raises(UsageError, match="which format is web"):
         frontier("graph", tmp_path / "web.png")
     (tmp_path / "web.txt").write_text("from before")
-    change(frontier.directory, {graph.row_key(250): b"\xff"})
+    change(frontier.directory, {keys.link_key(250): b"\xff"})
     assert frontier("graph", tmp_path / "web.txt").code == 1
     assert (tmp_path / "web.txt").read_text() == "from before"
     assert not list(tmp_path.glob("*.part"))
@@ -476,5 +478,5 @@ def test_page_tells_its_score_and_how_many_links_are_on_it(frontier: Frontiers, 
     assert told["score"] == pytest.approx(scores[0])
     assert told["links"] == len(written[0])
     assert f"links on it   {len(written[0])}\n" in frontier("page", web_url(0)).out
-    change(frontier.directory, {graph.row_key(0): b"\xff"})
+    change(frontier.directory, {keys.link_key(0): b"\xff"})
     assert "links on it   unreadable" in frontier("page", web_url(0)).out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from scrapy import Request
@@ -12,14 +12,17 @@ from scrapy.exceptions import IgnoreRequest
 from stores import NOW, Frontiers, change, crawl, fetch, link, start
 
 import scrapy_frontier
-from scrapy_frontier.core import explain, keys
+from scrapy_frontier.core import explain
 from scrapy_frontier.core.chains import REFUSALS
 from scrapy_frontier.core.findings import DAMAGED
 from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event, State
-from scrapy_frontier.core.records import IN_MEMORY, Page, encode_page
-from scrapy_frontier.core.robots_copy import Copy, learnt
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.robots_copy import learnt
+from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store.meta_rows import IN_MEMORY
+from scrapy_frontier.core.store.page_rows import Page, encode_page
+from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.times import moment, span
 from scrapy_frontier.core.troubles import Trouble
 from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
@@ -29,6 +32,9 @@ from scrapy_frontier.flights import REASON, Consumed, Flight, verdict
 from scrapy_frontier.links import OUT_OF_SCOPE
 from scrapy_frontier.requests import DUPLICATE
 from scrapy_frontier.scheduler import LOST
+
+if TYPE_CHECKING:
+    from scrapy_frontier.core.store.site_rows import Copy
 
 URL = "http://a.example/page"
 WHEN = "2023-11-14 22:13:20 UTC"
@@ -432,7 +438,9 @@ def test_a_page_whose_queue_row_is_missing(frontier: Frontiers) -> None:
     pages = start(frontier.directory)
     pages.discover([link(URL)], NOW)
     pages.close()
-    change(frontier.directory, delete=(keys.queue_prefix("a.example") + keys.rank(0, 0x8000, 0, 0),))
+    change(
+        frontier.directory, delete=(queue_rows.queue_prefix("a.example") + queue_rows.rank(0, 0x8000, 0, 0),)
+    )
     assert "no row of a queue leads to it" in said(frontier)
 
 

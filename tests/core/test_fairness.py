@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import keys
 from scrapy_frontier.core.fairness import WITHIN
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import FOREVER, WAITED_TURN, Host, Hosts, Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.records import HostRow
 from scrapy_frontier.core.rounds import FIRST, MOST
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import queue_rows
+from scrapy_frontier.core.store.host_rows import HostRow
+from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.temperature import Rates
 from scrapy_frontier.grouping import registered_domain
 
@@ -40,7 +40,7 @@ def add(hosts: Hosts, name: str, *numbers: int, priority: int = 0) -> Host:
     if host is None:
         host = hosts.by_name[name] = Host(name, HostRow(), Politeness(0.0, 8))
     for number in numbers:
-        host.add(keys.rank(priority, 0, number, number))
+        host.add(queue_rows.rank(priority, 0, number, number))
     hosts.put(host, NOW)
     return host
 
@@ -171,7 +171,7 @@ def searched(hosts: Hosts, resting: Counter[str], handed_out: int) -> str | None
     best: dict[str, tuple[bytes, int, bytes, str]] = {}
     for host in hosts.by_name.values():
         if host.heads and host.in_flight < 8:
-            entry = host.heads[0][: keys.SCORE_BYTES], host.in_flight, host.heads[0], host.name
+            entry = host.heads[0][: queue_rows.SCORE_BYTES], host.in_flight, host.heads[0], host.name
             domain = domain_of(host.name)
             best[domain] = min(best.get(domain, entry), entry)
     turns = []

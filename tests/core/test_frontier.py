@@ -11,14 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import keys, records
 from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import SENDING, Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
-from scrapy_frontier.core.lifecycle import Event, State
-from scrapy_frontier.core.records import IN_MEMORY, Page
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.store import host_rows, keys
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.meta_rows import IN_MEMORY
+from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.queue_rows import rank_id
+from scrapy_frontier.core.store.states import State
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0
@@ -64,7 +67,7 @@ def rows(frontier: Frontier) -> dict[bytes, bytes]:
 
 
 def queue_rows(frontier: Frontier) -> list[int]:
-    return [keys.rank_id(key) for key, _ in frontier._store.scan(keys.QUEUE)]
+    return [rank_id(key) for key, _ in frontier._store.scan(keys.QUEUE)]
 
 
 def take(frontier: Frontier, now: float = NOW) -> Lease:
@@ -355,7 +358,7 @@ def test_an_outcome_ends_the_page_for_good(
     )
     assert frontier.counts.states[ended] == sum(frontier.counts.states) == 1
     assert frontier.counts.attempts == 1
-    row = records.decode_host(rows(frontier)[keys.host_key("a.example")])
+    row = host_rows.decode_host(rows(frontier)[keys.host_key("a.example")])
     assert row[:3] == (0, done, failed)
     assert queue_rows(frontier) == []
     frontier.close()
@@ -961,8 +964,8 @@ def test_a_forgotten_host_is_counted_on_when_it_comes_back(tmp_path: Path) -> No
         frontier.discover([page(name)], NOW)
         drain(frontier)
     frontier.commit()
-    row = records.decode_host(rows(frontier)[keys.host_key("a.example")])
-    assert row == records.HostRow(done=2, visited=NOW)
+    row = host_rows.decode_host(rows(frontier)[keys.host_key("a.example")])
+    assert row == host_rows.HostRow(done=2, visited=NOW)
     frontier.close()
 
 
@@ -1042,7 +1045,7 @@ def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> No
     assert (lease.page_id, lease.host) == (0, "slot")
     assert lease.page == Page("http://slot/one", State.QUEUED, 0, 5, int(NOW), None, "slot", b"new")
     frontier.release(lease.id, FETCHED, NOW + DAY)
-    row = records.decode_host(rows(frontier)[keys.host_key("slot")])
+    row = host_rows.decode_host(rows(frontier)[keys.host_key("slot")])
     assert row[:3] == (0, 1, 0)
     frontier.close()
 

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import segments
-from scrapy_frontier.core.adjacency import (
+from scrapy_frontier.core.graph import find_row, in_links, link_weights, read_graph, repack, transpose
+from scrapy_frontier.core.store import segments
+from scrapy_frontier.core.store.keys import key_id, link_key, segment_key
+from scrapy_frontier.core.store.link_rows import (
     CANONICAL,
     FLAGS,
     INTERNAL,
@@ -22,17 +24,6 @@ from scrapy_frontier.core.adjacency import (
     decode_row,
     difference,
     encode_row,
-)
-from scrapy_frontier.core.graph import (
-    find_row,
-    in_links,
-    key_id,
-    link_weights,
-    read_graph,
-    repack,
-    row_key,
-    segment_key,
-    transpose,
 )
 
 edges = st.lists(
@@ -59,7 +50,7 @@ class Rows(dict):
 
     def write_links(self, links):
         for page, row in links.items():
-            self[row_key(page)] = encode_row(page, row)
+            self[link_key(page)] = encode_row(page, row)
 
     def repack(self, everything=True):
         for done in list(repack(self.scan(b"g"), self.get, everything)):
@@ -111,7 +102,7 @@ def test_a_segment_has_these_bytes():
 
 
 def test_keys_sort_by_page():
-    assert row_key(258) == b"g\0\0\0\x01\x02"
+    assert link_key(258) == b"g\0\0\0\x01\x02"
     assert segment_key(8191) == b"s\0\0\0\x10\0"
     assert key_id(segment_key(8191)) == 4096
 
@@ -168,7 +159,7 @@ def test_a_weight_comes_back_within_its_promised_error(weight):
 
 @given(st.lists(st.integers(0, (1 << 64) - 1)))
 def test_bulk_varints_equal_those_of_one_value(values):
-    from scrapy_frontier.core import varint
+    from scrapy_frontier.core.store import varint
 
     data = segments.encode_varints(np.array(values, np.uint64))
     assert data == b"".join(map(varint.encode, values))

@@ -20,7 +20,9 @@ from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts import FOREVER, Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.robots_copy import Copy, copy_key, learnt
+from scrapy_frontier.core.robots_copy import learnt
+from scrapy_frontier.core.store.keys import robots_key
+from scrapy_frontier.core.store.site_rows import Copy
 
 A, B = "a.example", "b.example"
 
@@ -291,6 +293,6 @@ def test_a_copy_outlives_a_kill_at_once(frontier: Frontier, tmp_path: Path) -> N
 def test_a_torn_row_is_as_good_as_none(frontier: Frontier) -> None:
     frontier.keep_robots_copy("http://a.example", Copy())
     batch = frontier._store.batch()
-    batch.put(copy_key("http://a.example"), b"?")
+    batch.put(robots_key("http://a.example"), b"?")
     batch.write()
     assert frontier.robots_copy("http://a.example") is None

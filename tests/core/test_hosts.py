@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import keys
 from scrapy_frontier.core.hosts import HEADS, Host, Hosts, Place, Politeness, host_of
-from scrapy_frontier.core.records import HostRow
+from scrapy_frontier.core.store import queue_rows
+from scrapy_frontier.core.store.host_rows import HostRow
 
 NOW = 1_700_000_000.0
 
@@ -20,7 +20,7 @@ def a_host(
 
 
 def rank(number: int, priority: int = 0) -> bytes:
-    return keys.rank(priority, 0, number, number)
+    return queue_rows.rank(priority, 0, number, number)
 
 
 def add(hosts: Hosts, name: str, priority: int, delay: float = 0.0, concurrency: int = 8) -> Host:
@@ -233,7 +233,7 @@ def test_the_best_host_is_the_one_a_plain_search_finds(data: st.DataObject) -> N
         ]
         best = hosts.best(now)
         assert best is min(
-            ready, key=lambda h: (h.heads[0][: keys.SCORE_BYTES], h.in_flight, h.heads[0]), default=None
+            ready, key=lambda h: (h.heads[0][: queue_rows.SCORE_BYTES], h.in_flight, h.heads[0]), default=None
         )
         if move == "lease" and best is not None:
             visit(hosts, best, now)

@@ -6,13 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import graph, keys
-from scrapy_frontier.core.cooldown import COOLDOWN
-from scrapy_frontier.core.listings import LISTING, listing_key
-from scrapy_frontier.core.orders import ORDERS
-from scrapy_frontier.core.robots_copy import ROBOTS
+from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS, listing_key
 
-PRIORITIES = st.integers(-keys.MAX_PRIORITY, keys.MAX_PRIORITY)
+PRIORITIES = st.integers(-queue_rows.MAX_PRIORITY, queue_rows.MAX_PRIORITY)
 BUCKETS = st.integers(0, 0xFFFF)
 PAGE_IDS = st.integers(0, keys.FIRST_VISIT - 1)
 VISIT_IDS = st.integers(keys.FIRST_VISIT, keys.MAX_ID)
@@ -26,7 +23,7 @@ class Queued(NamedTuple):
 
     @property
     def rank(self) -> bytes:
-        return keys.rank(*self)
+        return queue_rows.rank(*self)
 
     @property
     def wanted(self) -> tuple[int, int, int, bool, int]:
@@ -47,34 +44,37 @@ def test_ranks_order_by_priority_then_score_then_turn(one: Queued, other: Queued
 
 @given(queued(PAGE_IDS | VISIT_IDS))
 def test_a_rank_tells_its_page(entry: Queued) -> None:
-    assert keys.rank_id(entry.rank) == entry.page_id
+    assert queue_rows.rank_id(entry.rank) == entry.page_id
 
 
 @given(PRIORITIES, BUCKETS, PAGE_IDS, VISIT_IDS)
 def test_a_further_visit_comes_right_behind_its_turn(
     priority: int, bucket: int, turn: int, visit: int
 ) -> None:
-    page, next_page = keys.rank(priority, bucket, turn, turn), keys.rank(priority, bucket, turn + 1, turn + 1)
-    assert page < keys.rank(priority, bucket, turn, visit) < next_page
+    page, next_page = (
+        queue_rows.rank(priority, bucket, turn, turn),
+        queue_rows.rank(priority, bucket, turn + 1, turn + 1),
+    )
+    assert page < queue_rows.rank(priority, bucket, turn, visit) < next_page
 
 
 @given(st.integers())
 def test_a_priority_out_of_range_counts_as_the_nearest_in_range(priority: int) -> None:
-    clamped = min(max(priority, -keys.MAX_PRIORITY), keys.MAX_PRIORITY)
-    assert keys.rank(priority, 0, 0, 0) == keys.rank(clamped, 0, 0, 0)
+    clamped = min(max(priority, -queue_rows.MAX_PRIORITY), queue_rows.MAX_PRIORITY)
+    assert queue_rows.rank(priority, 0, 0, 0) == queue_rows.rank(clamped, 0, 0, 0)
 
 
 @given(st.floats(0, 1e11), st.floats(0, 1e11), PAGE_IDS, PAGE_IDS)
 def test_waiting_rows_are_ordered_by_time(sooner: float, later: float, one: int, other: int) -> None:
     sooner, later = sorted((sooner, later))
-    first, second = keys.waiting_key(sooner, one), keys.waiting_key(later, other)
+    first, second = queue_rows.waiting_key(sooner, one), queue_rows.waiting_key(later, other)
     assert first <= second or int(sooner * 1e6) == int(later * 1e6)
-    assert keys.waiting_time(first) == pytest.approx(sooner, abs=1e-4)
-    assert keys.rank_id(first) == one
+    assert queue_rows.waiting_time(first) == pytest.approx(sooner, abs=1e-4)
+    assert queue_rows.rank_id(first) == one
 
 
 def test_a_time_before_1970_waits_for_nothing() -> None:
-    assert keys.waiting_time(keys.waiting_key(-1.0, 7)) == 0.0
+    assert queue_rows.waiting_time(queue_rows.waiting_key(-1.0, 7)) == 0.0
 
 
 @given(st.text())
@@ -104,13 +104,13 @@ def test_a_page_can_be_deferred_for_its_host_a_domain_above_it_or_its_depth() ->
 
 
 def test_the_rows_of_a_host_lie_apart_from_those_of_a_longer_name() -> None:
-    row = keys.queue_prefix("a.example.org") + keys.rank(0, 0, 1, 1)
-    assert not row.startswith(keys.queue_prefix("a.example"))
+    row = queue_rows.queue_prefix("a.example.org") + queue_rows.rank(0, 0, 1, 1)
+    assert not row.startswith(queue_rows.queue_prefix("a.example"))
 
 
 @given(queued(PAGE_IDS | VISIT_IDS), st.text().map(keys.clean_host))
 def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
-    assert keys.unpack_rank(keys.pack_rank(entry.rank, host)) == (entry.rank, host)
+    assert queue_rows.unpack_rank(queue_rows.pack_rank(entry.rank, host)) == (entry.rank, host)
 
 
 @pytest.mark.parametrize(
@@ -123,10 +123,10 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         (keys.content_key(258), "63 0000000102"),
         (keys.index_value(258), "0000000102"),
         (keys.index_value(258, is_seen=True), "0000000102 00"),
-        (keys.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
-        (keys.rank(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
-        (keys.rank(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
-        (keys.rank(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
+        (queue_rows.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
+        (queue_rows.rank(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
+        (queue_rows.rank(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
+        (queue_rows.rank(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
         (keys.deferred_key("a.example", 258), "64 612e6578616d706c65 00 0000000102"),
         (keys.deferred_key(keys.domain_unit("a.example"), 0), "64 2a2e612e6578616d706c65 00 0000000000"),
         (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
@@ -134,8 +134,8 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
             keys.body_key("a.example", bytes(range(16))),
             "62 612e6578616d706c65 00" + bytes(range(16)).hex(),
         ),
-        (keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
-        (keys.pack_rank(keys.rank(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
+        (queue_rows.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
+        (queue_rows.pack_rank(queue_rows.rank(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
         (listing_key("http://h:81"), "6c 687474703a2f2f683a3831"),
     ],
     ids=[
@@ -165,7 +165,16 @@ def test_golden_bytes(key: bytes, golden: str) -> None:
 
 def test_rows_of_different_kinds_never_mix() -> None:
     prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, b"m"]
-    prefixes += [keys.COLUMN, keys.CONTENT, graph.ROW, graph.SEGMENT_ROW, ORDERS, ROBOTS, COOLDOWN, LISTING]
+    prefixes += [
+        keys.COLUMN,
+        keys.CONTENT,
+        keys.LINK_ROW,
+        keys.SEGMENT_ROW,
+        ORDERS,
+        ROBOTS,
+        COOLDOWN,
+        LISTING,
+    ]
     prefixes += [keys.DEFERRED, keys.BODY]
     assert len(set(prefixes)) == len(prefixes)
     assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}

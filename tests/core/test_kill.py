@@ -12,8 +12,9 @@ from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event, State
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.states import State
 
 NOW = 1_700_000_000.0
 KILLS = 6
@@ -24,11 +25,11 @@ IN_FLIGHT = 8
 # With a scorer pages are ranked now and then, and their rows are moved while the crawl goes on.
 CRAWL = """
 import sys
-from scrapy_frontier.core.adjacency import Edge
+from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 
 def link(number):
     host = "h%d.example" % (number % 13)

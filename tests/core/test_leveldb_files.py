@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.leveldb_coding import checksum, unsnap
-from scrapy_frontier.core.leveldb_files import (
+from scrapy_frontier.core.store.leveldb import repair_files
+from scrapy_frontier.core.store.leveldb_coding import checksum, unsnap
+from scrapy_frontier.core.store.leveldb_files import (
     losses,
     mended_log,
     mended_table,
     read_catalogue,
     read_index,
 )
-from scrapy_frontier.core.store import repair_files
 
 if TYPE_CHECKING:
     from pathlib import Path

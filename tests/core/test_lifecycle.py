@@ -5,7 +5,8 @@ from itertools import product
 import pytest
 
 from scrapy_frontier.core.errors import IllegalTransition
-from scrapy_frontier.core.lifecycle import FINISHED, TABLE, Event, State, after
+from scrapy_frontier.core.lifecycle import TABLE, Event, after
+from scrapy_frontier.core.store.states import FINISHED, State
 
 LEGAL = {
     ("SEEN", "DISCOVERED"): "QUEUED",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.listings import (
     FILE_BUCKET,
     GUESSES,
@@ -21,17 +21,16 @@ from scrapy_frontier.core.listings import (
     Contact,
     Errand,
     Judge,
-    Listing,
     bucket_of,
     contact,
-    decode_listing,
-    encode_listing,
     heard,
     refuse,
 )
 from scrapy_frontier.core.mixed import Mixed
 from scrapy_frontier.core.scorer import Cash, Scorer
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.site_rows import Listing, decode_listing, encode_listing
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from pathlib import Path

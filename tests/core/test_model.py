@@ -19,19 +19,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scrapy_frontier.core import keys, records
-from scrapy_frontier.core.adjacency import NOFOLLOW, Edge, decode_row
 from scrapy_frontier.core.budgets import KEPT, Limits
-from scrapy_frontier.core.cooldown import Cooldown, Rule, after_trouble
+from scrapy_frontier.core.cooldown import Rule, after_trouble
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
-from scrapy_frontier.core.graph import ROW, key_id
 from scrapy_frontier.core.hosts import SENDING, Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
-from scrapy_frontier.core.lifecycle import FINISHED, Event, State
-from scrapy_frontier.core.records import IN_MEMORY
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.rescoring import WORTH_MOVING
 from scrapy_frontier.core.scorer import Scorer, bucket
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
+from scrapy_frontier.core.store.host_rows import Cooldown
+from scrapy_frontier.core.store.keys import LINK_ROW, key_id
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, decode_row
+from scrapy_frontier.core.store.meta_rows import IN_MEMORY
+from scrapy_frontier.core.store.states import FINISHED, State
 from scrapy_frontier.core.troubles import Trouble
 
 NOW = 1_700_000_000.0
@@ -59,7 +61,7 @@ def fingerprint(name: str) -> bytes:
 
 def clamped(priority: int) -> int:
     """As a page row holds it."""
-    return min(priority, keys.MAX_PRIORITY)
+    return min(priority, queue_rows.MAX_PRIORITY)
 
 
 class Doubling(Scorer):
@@ -228,7 +230,7 @@ class Model:
         for entry in self.waiting(host):
             if self.is_over(host):
                 return
-            entry.rank = keys.rank(entry.priority, self.place(entry.id), entry.id, entry.id)
+            entry.rank = queue_rows.rank(entry.priority, self.place(entry.id), entry.id, entry.id)
             self.queue[entry.id] = self.deferred.pop(entry.id)
         self.units.remove(host)
 
@@ -265,7 +267,7 @@ class Model:
 
     def _turn(self, head: Entry) -> tuple[bytes, int, bytes]:
         """Best first; among equals the host with the fewest requests under way."""
-        return head.rank[: keys.SCORE_BYTES], self.clocks[head.host].in_flight, head.rank
+        return head.rank[: queue_rows.SCORE_BYTES], self.clocks[head.host].in_flight, head.rank
 
     def next_chance(self) -> float | None:
         """When a page can be had next if no lease ends before."""
@@ -317,7 +319,7 @@ class Model:
                 is_better = clamped(outcome.priority) > entry.priority
                 entry.priority = clamped(outcome.priority)
                 if is_better:  # else it keeps its place
-                    entry.rank = keys.rank(entry.priority, standing, self.turn, entry.id)
+                    entry.rank = queue_rows.rank(entry.priority, standing, self.turn, entry.id)
             if outcome.delay > 0:
                 entry.due = now + outcome.delay
             self.queue[entry.id] = entry
@@ -477,7 +479,7 @@ class FrontierMachine(RuleBasedStateMachine):
                     continue
                 assert page_id == model.seen[name]
                 model.ids[name] = model.seen.pop(name)
-                rank = keys.rank(found.priority, model.place(page_id), model.turn, page_id)
+                rank = queue_rows.rank(found.priority, model.place(page_id), model.turn, page_id)
                 entry = Entry(page_id, name, rank, clamped(found.priority), found.is_in_memory)
                 if defers:
                     model.defer(entry)
@@ -503,7 +505,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 model.next_page += 1
             if not known:
                 model.ids[name] = page_id
-            rank = keys.rank(found.priority, place, turn, page_id)
+            rank = queue_rows.rank(found.priority, place, turn, page_id)
             entry = Entry(page_id, name, rank, clamped(found.priority), found.is_in_memory)
             if defers:
                 model.defer(entry)
@@ -658,7 +660,7 @@ class FrontierMachine(RuleBasedStateMachine):
             model.ended.pop(page_id, None)
             model.deferred.pop(page_id, None)
             model.ids[name] = model.seen.pop(name, page_id)
-            rank = keys.rank(priority, model.place(page_id), model.turn, page_id)
+            rank = queue_rows.rank(priority, model.place(page_id), model.turn, page_id)
             model.queue[page_id] = Entry(page_id, name, rank, clamped(priority))
             if was_seen:
                 self.committed()
@@ -710,7 +712,9 @@ class FrontierMachine(RuleBasedStateMachine):
         pending = model.pending()
         ids = {entry.id for entry in pending} | set(model.ended) | set(model.seen.values())
         ids |= set(model.deferred)
-        rows = {keys.rank_id(key): records.decode_page(row) for key, row in self.store.scan(keys.PAGE)}
+        rows = {
+            queue_rows.rank_id(key): page_rows.decode_page(row) for key, row in self.store.scan(keys.PAGE)
+        }
         assert set(rows) == ids
         for entry in pending:
             assert (rows[entry.id].state, rows[entry.id].attempts) == (State.QUEUED, entry.attempts)
@@ -722,24 +726,24 @@ class FrontierMachine(RuleBasedStateMachine):
             assert rows[page_id].state is state
         for page_id in model.seen.values():
             assert rows[page_id].state is State.SEEN
-        links = {key_id(key): row for key, row in self.store.scan(ROW)}
+        links = {key_id(key): row for key, row in self.store.scan(LINK_ROW)}
         assert set(links) == set(model.links)
         for page_id, row in links.items():
             assert [edge.target for edge in decode_row(page_id, row)] == model.links[page_id]
 
-        queued = {keys.queue_prefix(entry.host) + entry.rank for entry in pending if entry.due is None}
+        queued = {queue_rows.queue_prefix(entry.host) + entry.rank for entry in pending if entry.due is None}
         assert {key for key, _ in self.store.scan(keys.QUEUE)} == queued
-        waiting = {keys.waiting_key(entry.due, entry.id) for entry in pending if entry.due is not None}
+        waiting = {queue_rows.waiting_key(entry.due, entry.id) for entry in pending if entry.due is not None}
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:
-            row = records.decode_host(self.store.get(keys.host_key(host)) or bytes(32))
+            row = host_rows.decode_host(self.store.get(keys.host_key(host)) or bytes(32))
             assert row[:3] == model.host_counts(host)
             assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
         found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]
         assert found == sorted((entry.host, entry.id) for entry in model.deferred.values())
-        kept = records.decode_counts(
-            self.store.get(keys.COUNTS) or records.encode_counts(records.Counts.none())
+        kept = meta_rows.decode_counts(
+            self.store.get(keys.COUNTS) or meta_rows.encode_counts(meta_rows.Counts.none())
         )
         assert kept.hosts == sum(1 for _ in self.store.scan(keys.HOST))
 

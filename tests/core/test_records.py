@@ -6,10 +6,12 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import records
 from scrapy_frontier.core.errors import UnreadableRecord
-from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.records import Counts, HostRow, Page
+from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows
+from scrapy_frontier.core.store.host_rows import HostRow
+from scrapy_frontier.core.store.meta_rows import Counts
+from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.states import State
 
 U32 = st.integers(0, (1 << 32) - 1)
 U64 = st.integers(0, (1 << 64) - 1)
@@ -80,23 +82,23 @@ PAGES = st.builds(
     ],
 )
 def test_golden_bytes_of_pages(page: Page, golden: str) -> None:
-    assert records.encode_page(page).hex() == golden.replace(" ", "")
-    assert records.decode_page(bytes.fromhex(golden)) == page
+    assert page_rows.encode_page(page).hex() == golden.replace(" ", "")
+    assert page_rows.decode_page(bytes.fromhex(golden)) == page
 
 
 def test_golden_bytes_of_hosts() -> None:
     row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 2, 0.5, 1)
     golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000002 3f000000 00000001"
-    assert records.encode_host(row).hex() == golden.replace(" ", "")
-    assert records.decode_host(bytes.fromhex(golden)) == row
-    assert records.decode_host(bytes.fromhex(golden)[:-4]) == row._replace(answered=0), "as it was before"
+    assert host_rows.encode_host(row).hex() == golden.replace(" ", "")
+    assert host_rows.decode_host(bytes.fromhex(golden)) == row
+    assert host_rows.decode_host(bytes.fromhex(golden)[:-4]) == row._replace(answered=0), "as it was before"
 
 
 def test_golden_bytes_of_counts() -> None:
     counts = Counts(7, 8, 9, [0, 1, 2, 3, 4, 5, 6, 255], 12)
     golden = "".join(f"{number:016x}" for number in (7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 255, 12))
-    assert records.encode_counts(counts).hex() == golden
-    found = records.decode_counts(bytes.fromhex(golden))
+    assert meta_rows.encode_counts(counts).hex() == golden
+    found = meta_rows.decode_counts(bytes.fromhex(golden))
     assert (found.next_page, found.next_visit, found.attempts) == (7, 8, 9)
     assert (found.states, found.hosts) == (counts.states, 12)
     assert found.queued == 1
@@ -104,11 +106,11 @@ def test_golden_bytes_of_counts() -> None:
 
 def test_a_new_format_needs_a_new_number() -> None:
     """Whoever changes golden bytes raises the number, and the stores of before are refused by name."""
-    assert records.FORMAT_VERSION == 1
+    assert keys.FORMAT_VERSION == 1
 
 
 def test_what_stands_in_a_page_row_besides_url_and_payload_is_22_bytes() -> None:
-    assert len(records.encode_page(Page("http://a.example/", payload=b"x" * 10))) == 22 + 17 + 10
+    assert len(page_rows.encode_page(Page("http://a.example/", payload=b"x" * 10))) == 22 + 17 + 10
 
 
 @given(SURROGATES, st.integers(-(10**12), 10**12), U32, PAGE_IDS, st.binary())
@@ -116,8 +118,8 @@ def test_the_short_way_to_a_new_row_gives_the_same_bytes(
     url: str, priority: int, discovered: int, parent: int | None, payload: bytes
 ) -> None:
     page = Page(url, State.QUEUED, 0, priority, discovered, parent, payload=payload)
-    short = records.encode_new_page(url, priority, discovered, parent, payload)
-    assert short == records.encode_page(page)
+    short = page_rows.encode_new_page(url, priority, discovered, parent, payload)
+    assert short == page_rows.encode_page(page)
 
 
 @given(PAGES)
@@ -127,35 +129,35 @@ def test_the_short_way_to_a_new_row_gives_the_same_bytes(
 def test_a_page_comes_back_whole(page: Page) -> None:
     if not page.changed:
         assume(page == page._replace(status=0, target=None, reason=""))
-    assert records.decode_page(records.encode_page(page)) == page
+    assert page_rows.decode_page(page_rows.encode_page(page)) == page
 
 
 @given(PAGES)
 def test_without_a_time_of_ending_there_is_no_ending(page: Page) -> None:
-    kept = records.decode_page(records.encode_page(page._replace(changed=0)))
+    kept = page_rows.decode_page(page_rows.encode_page(page._replace(changed=0)))
     assert kept == page._replace(changed=0, status=0, target=None, reason="")
 
 
 @given(st.integers())
 def test_a_huge_priority_counts_as_the_highest(priority: int) -> None:
-    kept = records.decode_page(records.encode_page(Page("u", priority=priority))).priority
+    kept = page_rows.decode_page(page_rows.encode_page(Page("u", priority=priority))).priority
     assert kept == min(max(priority, -(2**31) + 1), 2**31 - 1)
 
 
 @given(st.integers(0, 100_000))
 def test_attempts_stop_counting_at_255(attempts: int) -> None:
-    kept = records.decode_page(records.encode_page(Page("u", attempts=attempts)))
+    kept = page_rows.decode_page(page_rows.encode_page(Page("u", attempts=attempts)))
     assert kept.attempts == min(attempts, 255)
 
 
 def test_a_reason_with_half_a_character_is_kept_without_it() -> None:
     page = Page("u", State.FAILED, changed=1, reason="bad \ud800 byte")
-    assert records.decode_page(records.encode_page(page)).reason == "bad ? byte"
+    assert page_rows.decode_page(page_rows.encode_page(page)).reason == "bad ? byte"
 
 
 @given(st.builds(HostRow, U32, U32, U32, st.floats(-1e11, 1e11), U32, U32, st.floats(0, 1e6, width=32), U32))
 def test_a_host_row_comes_back_whole(row: HostRow) -> None:
-    assert records.decode_host(records.encode_host(row)) == row
+    assert host_rows.decode_host(host_rows.encode_host(row)) == row
 
 
 @given(IDS, IDS, U64, st.lists(U64, min_size=8, max_size=8), U64)
@@ -163,7 +165,7 @@ def test_counts_come_back_whole(
     next_page: int, next_visit: int, attempts: int, states: list[int], hosts: int
 ) -> None:
     counts = Counts(next_page, next_visit, attempts, states, hosts)
-    found = records.decode_counts(records.encode_counts(counts))
+    found = meta_rows.decode_counts(meta_rows.encode_counts(counts))
     assert (found.next_page, found.next_visit, found.attempts) == (next_page, next_visit, attempts)
     assert (found.states, found.hosts) == (states, hosts)
 
@@ -172,14 +174,14 @@ def test_counts_come_back_whole(
 def test_a_visit_that_is_no_time_is_unreadable(visited: float) -> None:
     """It would silence the host for good, and stop an export."""
     with pytest.raises(UnreadableRecord, match="visit at second"):
-        records.decode_host(records.encode_host(HostRow(visited=visited)))
+        host_rows.decode_host(host_rows.encode_host(HostRow(visited=visited)))
 
 
 @pytest.mark.parametrize("counts", [Counts(1 << 39, 0, 0, [0] * 8), Counts(0, 1 << 63, 0, [0] * 8)])
 def test_counts_of_more_pages_than_there_are_ids_are_unreadable(counts: Counts) -> None:
     """Who wants an array over all pages would ask for that much memory."""
     with pytest.raises(UnreadableRecord, match="to come"):
-        records.decode_counts(records.encode_counts(counts))
+        meta_rows.decode_counts(meta_rows.encode_counts(counts))
 
 
 def test_nothing_counted_is_all_zero() -> None:
@@ -192,25 +194,25 @@ def test_nothing_counted_is_all_zero() -> None:
 @example(b"\xff" * 22)
 @example(b"\x18" + bytes(17) + bytes(4) + b"\xff" * 12)
 def test_garbage_is_unreadable_and_nothing_worse(data: bytes) -> None:
-    for decode in (records.decode_page, records.decode_host, records.decode_counts):
+    for decode in (page_rows.decode_page, host_rows.decode_host, meta_rows.decode_counts):
         with suppress(UnreadableRecord):
             decode(data)
 
 
 @given(PAGES, st.data())
 def test_a_damaged_page_row_is_unreadable_or_a_page(page: Page, data: st.DataObject) -> None:
-    row = bytearray(records.encode_page(page))
+    row = bytearray(page_rows.encode_page(page))
     row[data.draw(st.integers(0, len(row) - 1))] ^= data.draw(st.integers(1, 255))
     with suppress(UnreadableRecord):
-        assert isinstance(records.decode_page(bytes(row)), Page)
+        assert isinstance(page_rows.decode_page(bytes(row)), Page)
 
 
 @given(PAGES)
 def test_a_page_row_that_ends_within_its_url_is_unreadable(page: Page) -> None:
-    row = records.encode_page(page)
+    row = page_rows.encode_page(page)
     for length in {0, 1, 21, 21 + len(page.url.encode("utf-8", "surrogatepass"))}:
         with pytest.raises(UnreadableRecord, match=f"page row of {length} bytes"):
-            records.decode_page(row[:length])
+            page_rows.decode_page(row[:length])
 
 
 @pytest.mark.parametrize(
@@ -222,4 +224,4 @@ def test_a_page_row_that_ends_within_its_url_is_unreadable(page: Page) -> None:
 )
 def test_a_page_row_that_ends_within_its_host_or_reason_is_unreadable(row: str) -> None:
     with pytest.raises(UnreadableRecord):
-        records.decode_page(bytes.fromhex(row))
+        page_rows.decode_page(bytes.fromhex(row))

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from scrapy_frontier.core import keys
-from scrapy_frontier.core.adjacency import INTERNAL, NOFOLLOW, REDIRECT, Edge
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.graph import ROW, SEGMENT_ROW
 from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event, State
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.ranking import Ranking
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +121,7 @@ def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path)
     assert lease.page_id >= keys.FIRST_VISIT
     frontier.release(lease.id, FETCHED, NOW, [], page_id=0)
     assert frontier.graph.links_of(0) == []
-    assert dict(frontier._store.scan(ROW)) == {ROW + keys.id_bytes(0): b""}
+    assert dict(frontier._store.scan(LINK_ROW)) == {LINK_ROW + keys.id_bytes(0): b""}
 
 
 def test_links_of_pages_that_were_not_read_are_not_kept(tmp_path: Path) -> None:
@@ -128,7 +129,7 @@ def test_links_of_pages_that_were_not_read_are_not_kept(tmp_path: Path) -> None:
     frontier.discover([link("seed", None), link("other", None)], NOW)
     frontier.release(take(frontier).id, Outcome(Event.FAILED, 500), NOW, [Edge(1)])
     frontier.release(take(frontier).id, Outcome(Event.RETRIED, 503), NOW, [Edge(0)])
-    assert list(frontier._store.scan(ROW)) == []
+    assert list(frontier._store.scan(LINK_ROW)) == []
 
 
 def test_a_redirect_hands_all_it_has_to_its_target(tmp_path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_redirect_hands_all_it_has_to_its_target(tmp_path: Path) -> None:
 def queue(frontier: Frontier) -> dict[int, float]:
     """The score of each page in a queue, by its row."""
     ranks = [key.rpartition(b".example\0")[2] for key, _ in frontier._store.scan(keys.QUEUE)]
-    buckets = {keys.rank_id(rank): 0xFFFF - int.from_bytes(rank[4:6], "big") for rank in ranks}
+    buckets = {queue_rows.rank_id(rank): 0xFFFF - int.from_bytes(rank[4:6], "big") for rank in ranks}
     return {page_id: 2 ** (bucket / 1024 - 40) for page_id, bucket in buckets.items()}
 
 
@@ -391,7 +392,7 @@ def test_golden_bytes(tmp_path: Path) -> None:
     lease = take(frontier)
     frontier.see([link("out")], NOW, "out of scope")
     frontier.release(lease.id, FETCHED, NOW, [Edge(2)])
-    assert frontier._store.get(ROW + keys.id_bytes(0)) == bytes.fromhex("000104")
+    assert frontier._store.get(LINK_ROW + keys.id_bytes(0)) == bytes.fromhex("000104")
     frontier.close()
     assert stored(tmp_path, keys.COLUMN) == {
         keys.column_key("state", 0): bytes.fromhex("0003 0000 0002"),
@@ -417,7 +418,7 @@ def test_rows_are_packed_behind_the_crawl_and_newer_ones_stay(tmp_path: Path) ->
         for _ in frontier.graph.put_in_place(packed):
             pass
     snapshot.close()
-    assert [key for key, _ in frontier._store.scan(ROW)] == [ROW + keys.id_bytes(0)]
+    assert [key for key, _ in frontier._store.scan(LINK_ROW)] == [LINK_ROW + keys.id_bytes(0)]
     assert len(list(frontier._store.scan(SEGMENT_ROW))) == 1
     assert [frontier.graph.links_of(page_id) for page_id in range(200)] == [[Edge(7)], *before[1:]]
     assert list(Check(opened[-1], None, NOW).run()) == []
@@ -458,7 +459,7 @@ def test_without_a_scorer_no_arrays_are_loaded() -> None:
     code = """
 import sys, tempfile
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 Frontier(Store(tempfile.mkdtemp()), 0).close()
 print({"numpy", "scipy"} & set(sys.modules))
 """

@@ -9,19 +9,17 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.robots import BODY_LIMIT, decode
-from scrapy_frontier.core.robots_answers import FRESH_FLOOR, FRESH_LIMIT, Verdict
+from scrapy_frontier.core.robots_answers import FRESH_FLOOR, FRESH_LIMIT
 from scrapy_frontier.core.robots_copy import (
     FIRST_PAUSE,
     LONGEST_PAUSE,
-    Copy,
-    copy_key,
-    decode_copy,
-    encode_copy,
     is_current,
     learnt,
     standing,
     whole_lines,
 )
+from scrapy_frontier.core.store.keys import robots_key
+from scrapy_frontier.core.store.site_rows import Copy, Verdict, decode_copy, encode_copy
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0
@@ -179,7 +177,7 @@ def test_a_row_comes_back_as_it_was(copy: Copy) -> None:
 
 
 def test_golden_bytes() -> None:
-    assert copy_key("https://a.example:8443") == b"rhttps://a.example:8443"
+    assert robots_key("https://a.example:8443") == b"rhttps://a.example:8443"
     copy = Copy(Verdict.POSTPONE, 503, 1.0, NOW, 2.5, 3)
     golden = "02 01f7 3ff0000000000000 41d954fc40000000 4004000000000000 03"
     assert encode_copy(copy).hex() == golden.replace(" ", "") + "0000"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.seen import Seen
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.bloom import Seen
+from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:
     from pathlib import Path

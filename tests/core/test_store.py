@@ -11,7 +11,6 @@ import plyvel
 import pytest
 from humble import humbly
 
-from scrapy_frontier.core import keys
 from scrapy_frontier.core.errors import (
     FrontierDamaged,
     FrontierLocked,
@@ -22,8 +21,9 @@ from scrapy_frontier.core.errors import (
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.records import FORMAT_VERSION
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store.keys import FORMAT_VERSION
+from scrapy_frontier.core.store.leveldb import Store
 
 NOW = 1_700_000_000.0
 PAGES = 300
@@ -171,7 +171,7 @@ def test_a_second_open_in_the_same_process_is_refused(tmp_path: Path) -> None:
 
 OPEN_IN_ANOTHER_PROCESS = """
 import sys
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 try:
     Store(sys.argv[1]).close()
 except Exception as error:
@@ -219,7 +219,10 @@ def test_the_lock_survives_somebody_looking_into_leveldbs_own(tmp_path: Path) ->
 
 
 def test_the_lock_of_a_dead_process_holds_nobody_up(tmp_path: Path) -> None:
-    code = "import os, sys; from scrapy_frontier.core.store import Store; Store(sys.argv[1]); os._exit(9)"
+    code = (
+        "import os, sys; from scrapy_frontier.core.store.leveldb import Store; "
+        "Store(sys.argv[1]); os._exit(9)"
+    )
     died = run(code, tmp_path)
     assert died.returncode == 9
     Store(tmp_path).close()
@@ -250,7 +253,7 @@ def test_what_may_not_be_read_or_written_is_refused_with_a_remedy(tmp_path: Path
     (directory / "frontier.lock").unlink()
     [path] = tmp_path.glob(name)
     path.chmod(0o500 if path.is_dir() else 0)
-    code = "import sys; from scrapy_frontier.core.store import Store; Store(sys.argv[1])"
+    code = "import sys; from scrapy_frontier.core.store.leveldb import Store; Store(sys.argv[1])"
     command = humbly(sys.executable, "-c", code, directory)
     said = subprocess.run(command, capture_output=True, text=True, timeout=600).stderr
     path.chmod(0o700)
@@ -488,7 +491,7 @@ from scrapy_frontier.core.errors import FrontierUnwritable
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 store = Store(sys.argv[1])
 frontier = Frontier(store, 1.7e9)
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
@@ -559,7 +562,7 @@ def test_a_full_disk_stops_the_crawl_clearly_and_loses_nothing(tiny_disk: Path) 
 CREATE_ON_A_FULL_DISK = """
 import resource, sys
 from scrapy_frontier.core.errors import FrontierError
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:
     Store(sys.argv[1], "scheme" * 10_000).close()
@@ -608,15 +611,15 @@ def test_scan_goes_on_behind_a_row_and_stops_at_a_limit(tmp_path: Path) -> None:
 def test_ranks_are_those_of_one_host_behind_a_cursor(tmp_path: Path) -> None:
     store = Store(tmp_path)
     batch = store.batch()
-    ranks = [keys.rank(0, 0, number, number) for number in range(5)]
+    ranks = [queue_rows.rank(0, 0, number, number) for number in range(5)]
     for rank in ranks:
-        batch.put(keys.queue_prefix("a") + rank, b"")
-        batch.put(keys.queue_prefix("ab") + rank, b"")
+        batch.put(queue_rows.queue_prefix("a") + rank, b"")
+        batch.put(queue_rows.queue_prefix("ab") + rank, b"")
     store.write(batch)
 
-    assert store.ranks(keys.queue_prefix("a"), b"", 9) == ranks
-    assert store.ranks(keys.queue_prefix("a"), ranks[1], 2) == ranks[2:4]
-    assert store.ranks(keys.queue_prefix("b"), b"", 9) == []
+    assert store.ranks(queue_rows.queue_prefix("a"), b"", 9) == ranks
+    assert store.ranks(queue_rows.queue_prefix("a"), ranks[1], 2) == ranks[2:4]
+    assert store.ranks(queue_rows.queue_prefix("b"), b"", 9) == []
     store.close()
 
 

@@ -9,25 +9,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import cooldown, delays, keys
-from scrapy_frontier.core.cooldown import (
-    FORGIVEN,
-    JITTER,
-    LONGEST_ASKED,
-    PATIENCE,
-    Cooldown,
-    Rule,
-    after_trouble,
-    at_start,
-    decode_cooldown,
-    encode_cooldown,
-)
+from scrapy_frontier.core import delays
+from scrapy_frontier.core.cooldown import JITTER, PATIENCE, Rule, after_trouble, at_start
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
-from scrapy_frontier.core.lifecycle import Event, State
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.host_rows import (
+    FORGIVEN,
+    LONGEST_ASKED,
+    Cooldown,
+    decode_cooldown,
+    encode_cooldown,
+)
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.troubles import Trouble
 
 NOW = 1_700_000_000.0
@@ -114,7 +112,7 @@ def test_golden_bytes() -> None:
     assert row.hex() == "41d954fc4f200000" + "00000003" + "41d954fc40000000" + b"HTTP 429".hex()
     row = encode_cooldown(Cooldown(1_700_000_060.5, 3, 1_700_000_000.0, "HTTP 429", is_answering=True))
     assert row.hex() == "41d954fc4f200000" + "80000003" + "41d954fc40000000" + b"HTTP 429".hex()
-    assert cooldown.cooldown_key("a.example").hex() == "74" + b"a.example".hex()
+    assert keys.cooldown_key("a.example").hex() == "74" + b"a.example".hex()
 
 
 @given(COOLDOWNS)
@@ -285,7 +283,7 @@ def test_an_answer_opens_the_host_and_thirty_quiet_minutes_forgive_it(tmp_path: 
     first, second = take(frontier, NOW + 61), take(frontier, NOW + 61)
     for lease in (first, second):
         frontier.release(lease.id, RETURNED, NOW + 61)
-    key = cooldown.cooldown_key("a.example")
+    key = keys.cooldown_key("a.example")
     assert frontier._store.get(key) is not None
     fetch(frontier, NOW + 60 + FORGIVEN)
     assert frontier._store.get(key) is None
@@ -317,7 +315,7 @@ def test_what_was_forgiven_while_the_crawl_was_stopped_is_forgotten(tmp_path: Pa
     kill(frontier)
     frontier = start(tmp_path, NOW + 60 + FORGIVEN)
     frontier.commit()
-    assert frontier._store.get(cooldown.cooldown_key("a.example")) is None
+    assert frontier._store.get(keys.cooldown_key("a.example")) is None
     take(frontier, NOW + 60 + FORGIVEN)
     frontier.close()
 
@@ -471,7 +469,7 @@ def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) ->
 
 
 def test_keys_of_cooldowns_mix_with_no_others() -> None:
-    assert cooldown.COOLDOWN not in [
+    assert keys.COOLDOWN not in [
         keys.INDEX,
         keys.PAGE,
         keys.QUEUE,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import varint
+from scrapy_frontier.core.store import varint
 
 NUMBERS = st.integers(0, (1 << 64) - 1)
 

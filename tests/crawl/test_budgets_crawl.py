@@ -12,14 +12,14 @@ from scrapy.resolver import CachingThreadedResolver
 from server import Answer, Web, links
 from twisted.internet.defer import succeed
 
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from conftest import Crawl
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
 ADDON = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "LOG_LEVEL": "INFO"}
 

@@ -20,9 +20,10 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from server import Answer
 from test_cooldown import closed_port
 
-from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.orders import Orders, encode_orders, orders_key
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.host_rows import Orders, encode_orders
+from scrapy_frontier.core.store.keys import orders_key
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
 NEVER = 90_000.0  # seconds: nobody waits so long
 TEMPORARY = {"FRONTIER_DIR": None, "FRONTIER_COOLDOWN": NEVER, "FRONTIER_END_WAIT": NEVER}

@@ -26,16 +26,16 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.settings import Settings
 from server import Answer, Web
 
-from scrapy_frontier.core import keys
 from scrapy_frontier.core.errors import FrontierUnreadable, FrontierVersion
-from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.states import State
 from scrapy_frontier.settings import FrontierSetting, FrontierSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
     Run = Callable[..., Crawl]
 

@@ -15,7 +15,7 @@ from scrapy.resolver import CachingThreadedResolver
 from server import TOLERANCE, Answer
 from twisted.internet.defer import Deferred, succeed
 
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
 ADDONS = {"scrapy_frontier.Addon": 500}
 NAMES = {

@@ -10,11 +10,12 @@ from scrapy import Item, Request, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.item import Field
 
-from scrapy_frontier.core import graph, keys
-from scrapy_frontier.core.adjacency import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT
-from scrapy_frontier.core.lifecycle import State
-from scrapy_frontier.core.records import decode_page
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core import graph
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT
+from scrapy_frontier.core.store.page_rows import decode_page
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
 ADDON = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}
 
@@ -38,8 +39,8 @@ def read_links(directory: Path) -> dict[str, list[Linked]]:
     """Links by the URL of their page; pages without a row are left out."""
     store = Store(directory)
     try:
-        urls = {graph.key_id(key): decode_page(value).url for key, value in store.scan(keys.PAGE)}
-        rows = [graph.key_id(key) for key, _ in store.scan(graph.ROW)]
+        urls = {keys.key_id(key): decode_page(value).url for key, value in store.scan(keys.PAGE)}
+        rows = [keys.key_id(key) for key, _ in store.scan(keys.LINK_ROW)]
         return {
             urls[page_id]: [
                 Linked(urls[edge.target], edge.flags, edge.weight)
@@ -137,7 +138,7 @@ def test_pages_know_the_page_they_were_found_on(
     web.link("/two", "/three")
     run(LinkSpider, ADDON, start_urls=[web.url("/")])
     store = Store(tmp_path / "frontier")
-    ids = {decode_page(value).url: graph.key_id(key) for key, value in store.scan(keys.PAGE)}
+    ids = {decode_page(value).url: keys.key_id(key) for key, value in store.scan(keys.PAGE)}
     store.close()
     parents = {url: page.parent for url, page in pages().items()}
     root, two = web.url("/"), web.url("/two")

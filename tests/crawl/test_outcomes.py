@@ -13,12 +13,12 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Response
 from server import Answer, Web
 
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
 
 class MeddlingMiddleware:

@@ -12,7 +12,7 @@ from scrapy.resolver import CachingThreadedResolver
 from test_politeness import LinkSpider
 from twisted.internet.defer import Deferred, succeed
 
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 from scrapy_frontier.downloadermiddlewares import private, redirect
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
     Run = Callable[..., Crawl]
     Pages = Callable[[], dict[str, Page]]

@@ -16,10 +16,10 @@ from conftest import assert_closed
 from scrapy import Spider
 from server import Answer
 
-from scrapy_frontier.core import keys
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.scorer import PageRank, Scorer
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.extensions import ranking
 
 if TYPE_CHECKING:

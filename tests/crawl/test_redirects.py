@@ -9,7 +9,7 @@ from scrapy import Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from server import TOLERANCE, Answer
 
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator

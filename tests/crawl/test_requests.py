@@ -23,7 +23,7 @@ from scrapy.utils.request import RequestFingerprinter, fingerprint
 
 from scrapy_frontier import requests
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.store import Store
+from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.plain import Unstorable, from_plain, to_plain
 from scrapy_frontier.requests import (
     Codec,

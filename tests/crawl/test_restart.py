@@ -18,7 +18,7 @@ from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer, links
 
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from server import Web
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
 PAGES = 240
 HOSTS = 3

@@ -17,15 +17,15 @@ from server import TOLERANCE, Answer, Web
 from test_politeness import LinkSpider
 from test_sitemap_crawl import TickingSpider
 
-from scrapy_frontier.core.lifecycle import State
 from scrapy_frontier.core.robots import BODY_LIMIT, parse
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import Crawl
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
     Run = Callable[..., Crawl]
     Pages = Callable[[], dict[str, Page]]

@@ -14,7 +14,7 @@ from scrapy import Field, FormRequest, Item, Request, Spider
 from scrapy.loader import ItemLoader
 from server import Answer, links
 
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from server import Web
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
 OURS = [SETTINGS, {**SETTINGS, "SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}]
 STOCK = {"SCHEDULER": None, "LOG_LEVEL": "INFO"}

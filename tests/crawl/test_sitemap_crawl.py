@@ -17,7 +17,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from server import Answer
 
 from scrapy_frontier import compat
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from server import Web
     from typing_extensions import Self
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
 ON = {"ADDONS": {"scrapy_frontier.Addon": 500}, "SCHEDULER": None, "FRONTIER_SITEMAPS": True}
 MIDDLEWARE = "scrapy_frontier.SitemapsMiddleware"

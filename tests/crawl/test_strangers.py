@@ -16,7 +16,7 @@ from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from server import PATIENCE, Web
 
-from scrapy_frontier.core.lifecycle import State
+from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from conftest import Crawl
     from scrapy.http import Response
 
-    from scrapy_frontier.core.records import Page
+    from scrapy_frontier.core.store.page_rows import Page
 
 GOOD = {"callback": "parse_linked"}
 ITEM = {"!": "item", "v": {}}

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import plyvel
 
+from ..errors import FrontierDamaged, FrontierError, FrontierUnreadable, FrontierUnwritable, FrontierVersion
 from . import keys
 from .directory import CRAWL, DATABASE, REPAIRED, Lock, full_disk, is_full
-from .errors import FrontierDamaged, FrontierError, FrontierUnreadable, FrontierUnwritable, FrontierVersion
+from .keys import FORMAT_VERSION
 from .leveldb_files import log_name, read_catalogue
-from .records import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,22 +14,20 @@ queue       ``q`` host ``\\0`` rank                     per host: best first, th
 waiting     ``w`` microseconds (8) page id (5)          soonest first
 host        ``h`` host                                  --
 aside       ``x`` page id (5)                           --
-orders      ``o`` host (`orders`)                       --
+orders      ``o`` host                                  --
 body        ``b`` host ``\\0`` digest (16)              --
 deferred    ``d`` unit ``\\0`` page id (5)               per unit: order of discovery
-robots      ``r`` scheme://host:port (`robots_copy`)    --
-listing     ``l`` scheme://host:port (`listings`)       --
-cooldown    ``t`` host (`cooldown`)                     --
+robots      ``r`` scheme://host:port                    --
+listing     ``l`` scheme://host:port                    --
+cooldown    ``t`` host                                  --
 ==========  ==========================================  ==================================
 
 A *unit* is what a budget holds for (`deferred_units`): a host, a registered domain, or all pages by depth.
 A *rank* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the
-page's own id, the page id (5). ``docs/format.md`` describes the values.
+page's own id, the page id (5): `queue_rows` makes it. ``docs/format.md`` describes the values.
 """
 
 from __future__ import annotations
-
-import struct
 
 FORMAT = b"mformat"
 SCHEME = b"mscheme"
@@ -54,10 +52,6 @@ MAX_ID = (1 << 40) - 1
 # Ids from here on are not pages of their own but further visits of known ones (``dont_filter``), and
 # requests kept in memory; page ids below stay consecutive, so that they can index an array.
 FIRST_VISIT = 1 << 39
-
-MAX_PRIORITY = (1 << 31) - 1
-_RANK_HEAD = struct.Struct(">IH")
-SCORE_BYTES = _RANK_HEAD.size  # priority and score, at the head of a rank
 
 
 def index_value(page_id: int, is_seen: bool = False) -> bytes:
@@ -91,11 +85,6 @@ def content_key(page_id: int) -> bytes:
 
 def host_key(host: str) -> bytes:
     return HOST + host.encode()
-
-
-def queue_prefix(host: str) -> bytes:
-    """Where a host's queue rows begin; host names hold no NUL (`clean_host`)."""
-    return QUEUE + host.encode() + b"\0"
 
 
 DEPTH_UNIT = "@depth"
@@ -138,45 +127,51 @@ def clean_host(host: str) -> str:
     return host.replace("\0", "").encode(errors="replace").decode()
 
 
-def rank(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
-    """The place of a page in its host's queue: smaller bytes come first.
-
-    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the id of the page
-    discovered last when this one was queued, so that equals are served in order of queueing.
-    """
-    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
-        priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
-    head = _RANK_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + turn.to_bytes(ID_BYTES, "big")
-    return head if turn == page_id else head + page_id.to_bytes(ID_BYTES, "big")
+LINK_ROW = b"g"
+SEGMENT_ROW = b"s"
 
 
-def priority_code(priority: int) -> int:
-    """How *priority* stands in the first four bytes of a rank: the higher, the less."""
-    return MAX_PRIORITY - min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
+def link_key(source: int) -> bytes:
+    return LINK_ROW + source.to_bytes(ID_BYTES, "big")
 
 
-def rank_id(rank_bytes: bytes) -> int:
-    """The page id in a rank."""
-    return int.from_bytes(rank_bytes[-ID_BYTES:], "big")
+def segment_key(source: int) -> bytes:
+    """Key of the segment that holds the links of *source*."""
+    return SEGMENT_ROW + (source // SEGMENT * SEGMENT).to_bytes(ID_BYTES, "big")
 
 
-def rank_bucket(rank_bytes: bytes) -> int:
-    """The score bucket in a rank."""
-    return 0xFFFF - int.from_bytes(rank_bytes[4:SCORE_BYTES], "big")
+def key_id(key: bytes) -> int:
+    """The page of a row, or the first page of a segment."""
+    return int.from_bytes(key[1:], "big")
 
 
-def pack_rank(rank_bytes: bytes, host: str) -> bytes:
-    """A rank and its host as the value of a waiting row."""
-    return bytes((len(rank_bytes),)) + rank_bytes + host.encode()
+SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
+
+FORMAT_VERSION = 1
+
+ORDERS = b"o"
 
 
-def unpack_rank(value: bytes) -> tuple[bytes, str]:
-    return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
+def orders_key(host: str) -> bytes:
+    return ORDERS + host.encode()
 
 
-def waiting_key(when: float, page_id: int) -> bytes:
-    return WAITING + max(0, int(when * 1e6)).to_bytes(8, "big") + id_bytes(page_id)
+ROBOTS = b"r"
 
 
-def waiting_time(key: bytes) -> float:
-    return int.from_bytes(key[1:9], "big") / 1e6
+def robots_key(authority: str) -> bytes:
+    return ROBOTS + authority.encode(errors="replace")
+
+
+LISTING = b"l"
+
+
+def listing_key(authority: str) -> bytes:
+    return LISTING + authority.encode()
+
+
+COOLDOWN = b"t"
+
+
+def cooldown_key(host: str) -> bytes:
+    return COOLDOWN + host.encode()

@@ -1,7 +1,7 @@
-"""Values of the database: pages, hosts and counts as bytes and back.
+"""Page rows, and the rows of pages that wait for room in a budget, as bytes and back.
 
-Whoever changes bytes touches only this file, `keys` and `varint`, raises `FORMAT_VERSION`, and writes
-the change into ``docs/format.md``.
+Whoever changes the bytes of a row, here or in another file of this room, raises `keys.FORMAT_VERSION`
+and writes the change into ``docs/format.md``.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import struct
 from functools import lru_cache
 from typing import NamedTuple
 
-from . import keys, varint
-from .errors import UnreadableRecord
-from .lifecycle import State
+from ..errors import UnreadableRecord
+from . import varint
+from .states import State
 
-FORMAT_VERSION = 1
-IN_MEMORY = b'{"!":"memory"'  # so begins the payload of a page whose request only one process has
+_STATES = tuple(State)
 
 _PAGE = struct.Struct(">BBiIQI")  # state and flags, attempts, priority, discovered, parent + 1, URL length
 _STATE_MASK = 0x07
@@ -23,8 +22,6 @@ _HAS_HOST = 0x08  # the host is not the URL's hostname (``download_slot``) and s
 _HAS_ENDING = 0x10
 _IS_DEFERRED = 0x20
 _MAX_PRIORITY = (1 << 31) - 1
-
-_STATES = tuple(State)
 
 
 class Page(NamedTuple):
@@ -75,13 +72,6 @@ def encode_page(page: Page) -> bytes:
 def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
     raw = reason.encode("utf-8", "replace")
     return b"".join(map(varint.encode, (status, changed, target, len(raw)))) + raw
-
-
-def may_be_only_seen(page: Page) -> bool:
-    """Whether the index row of *page* is to say that its own row must be asked: it is not queued, or will
-    not be when the process that has its request has ended."""
-    is_only_seen = page.state is State.SEEN and not page.is_deferred
-    return is_only_seen or page.payload.startswith(IN_MEMORY)
 
 
 def encode_new_page(url: str, priority: int, discovered: int, parent: int | None, payload: bytes) -> bytes:
@@ -137,50 +127,6 @@ def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
     return data[offset:end].decode(), end
 
 
-_HOST = struct.Struct(">IIIdIIfI")
-_HOST_BEFORE = struct.Struct(">IIIdIIf")  # without the last number, which is 0
-_LAST_SECOND = 1e12  # what is later is no time
-pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
-
-
-class HostRow(NamedTuple):
-    """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
-    wait for room in a budget, how many of those done are excluded ones, its smoothed response time (s, single
-    precision; 0: not measured), and how many of those excluded were answered all the same: refused then."""
-
-    queued: int = 0
-    done: int = 0
-    failed: int = 0
-    visited: float = 0.0
-    deferred: int = 0
-    excluded: int = 0
-    response_time: float = 0.0
-    answered: int = 0
-
-    @property
-    def fetched(self) -> int:
-        """Pages that count against a budget of pages."""
-        return self.done + self.failed - self.excluded + self.answered
-
-
-def encode_host(row: HostRow) -> bytes:
-    return _HOST.pack(*row)
-
-
-def decode_host(data: bytes) -> HostRow:
-    """Raises `UnreadableRecord` on bytes that are no host row."""
-    try:
-        layout = _HOST if len(data) >= _HOST.size else _HOST_BEFORE
-        row = HostRow(*layout.unpack_from(data))
-    except struct.error as error:
-        raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error
-    if not -_LAST_SECOND < row.visited < _LAST_SECOND:  # nor NaN
-        raise UnreadableRecord(f"host row with a visit at second {row.visited}")
-    if not 0.0 <= row.response_time < _LAST_SECOND:
-        raise UnreadableRecord(f"host row with a response time of {row.response_time} s")
-    return row
-
-
 def encode_deferred(depth: int = 0, bucket: int = 0) -> bytes:
     """The value of a deferred row: links from a seed, where that is why it waits, and the score bucket that
     the page had, or would have had, in its queue (0: none of its own)."""
@@ -196,46 +142,3 @@ def decode_deferred(value: bytes) -> tuple[int, int]:
         return depth, int.from_bytes(value[offset : offset + 2], "big")
     except ValueError:
         return 0, 0
-
-
-_COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQ")
-
-
-class Counts:
-    """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
-
-    Further visits of a page (``dont_filter``) count while they are queued, and no longer.
-    """
-
-    __slots__ = ("attempts", "hosts", "next_page", "next_visit", "states")
-
-    def __init__(
-        self, next_page: int, next_visit: int, attempts: int, states: list[int], hosts: int = 0
-    ) -> None:
-        self.next_page = next_page
-        self.next_visit = next_visit
-        self.attempts = attempts
-        self.states = states
-        self.hosts = hosts
-
-    @classmethod
-    def none(cls) -> Counts:
-        return cls(0, 0, 0, [0] * len(_STATES))
-
-    @property
-    def queued(self) -> int:
-        return self.states[State.QUEUED]
-
-
-def encode_counts(counts: Counts) -> bytes:
-    return _COUNTS.pack(counts.next_page, counts.next_visit, counts.attempts, *counts.states, counts.hosts)
-
-
-def decode_counts(data: bytes) -> Counts:
-    try:
-        next_page, next_visit, attempts, *states, hosts = _COUNTS.unpack_from(data)
-    except struct.error as error:
-        raise UnreadableRecord(f"counts row of {len(data)} bytes: {error}") from error
-    if max(next_page, next_visit) >= keys.FIRST_VISIT:
-        raise UnreadableRecord(f"counts row with page {next_page} and visit {next_visit} to come")
-    return Counts(next_page, next_visit, attempts, states, hosts)

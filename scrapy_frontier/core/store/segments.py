@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from . import varint
-from .adjacency import FLAGS, WEIGHTED
+from .keys import SEGMENT
+from .link_rows import FLAGS, WEIGHTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
 VERSION = 1
 _LEVEL = 6  # of zlib: 9 saves 1 % at a third of the speed, 1 takes 8 % more bytes
 

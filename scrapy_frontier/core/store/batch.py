@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import keys, records
-from .errors import FrontierError, FrontierUnreadable, UnreadableRecord
-from .lifecycle import State
-from .records import Counts
-from .seen import Seen
+from ..errors import FrontierError, FrontierUnreadable, UnreadableRecord
+from . import host_rows, keys, meta_rows
+from .bloom import Seen
+from .meta_rows import Counts
+from .states import State
 
 if TYPE_CHECKING:
-    from .hosts import Host
-    from .store import Store
+    from ..hosts import Host
+    from .leveldb import Store
 
 
 _QUEUED = int(State.QUEUED)  # an `IntEnum` takes longer as an index
@@ -47,7 +47,7 @@ class Journal:
                 "`scrapy frontier check --repair` count them anew"
             )
         try:
-            self.counts = records.decode_counts(stored) if stored else Counts.none()
+            self.counts = meta_rows.decode_counts(stored) if stored else Counts.none()
         except UnreadableRecord as error:
             raise FrontierUnreadable(
                 f"{store.directory}: the counts cannot be read ({error}): nothing was changed; let `scrapy "
@@ -64,7 +64,7 @@ class Journal:
 
     def new_page(self, fingerprint: bytes, is_marked: bool = False) -> int:
         """A new page id, and the index row that leads from *fingerprint* to it; *is_marked* as
-        `records.may_be_only_seen` says."""
+        `meta_rows.may_be_only_seen` says."""
         page_id = self.counts.next_page
         self.counts.next_page = page_id + 1
         self.fresh[fingerprint] = page_id
@@ -186,7 +186,7 @@ class Journal:
             self._touched.remove(host)
             self._count_host(host)
             self.left.add(host.name)
-            self.put(keys.host_key(host.name), records.encode_host(host.row()))
+            self.put(keys.host_key(host.name), host_rows.encode_host(host.row()))
 
     def _count_host(self, host: Host) -> None:
         if not host.is_kept:  # it gets its first row
@@ -207,7 +207,7 @@ class Journal:
         for host in self._touched:
             if not host.is_kept:
                 self._count_host(host)
-            row = records.pack_host(
+            row = host_rows.pack_host(
                 host.queued,
                 host.done,
                 host.failed,
@@ -218,7 +218,7 @@ class Journal:
                 host.answered,
             )
             put(keys.HOST + host.prefix[1:-1], row)
-        put(keys.COUNTS, records.encode_counts(self.counts))
+        put(keys.COUNTS, meta_rows.encode_counts(self.counts))
         try:
             self._store.write(self._batch)
         except FrontierError as error:

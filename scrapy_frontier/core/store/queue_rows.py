@@ -1,10 +1,11 @@
-"""Where a queued page stands: its row in the queue of its host, or among those that wait for a backoff.
+"""Queue rows and waiting rows: where a queued page stands in the queue of its host, or until when it waits.
 
 A page row does not say it, so finding one page's place walks the queue of its host: some us a row.
 """
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import keys
@@ -12,7 +13,61 @@ from . import keys
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .store import Store
+    from .leveldb import Store
+
+MAX_PRIORITY = (1 << 31) - 1
+_RANK_HEAD = struct.Struct(">IH")
+SCORE_BYTES = _RANK_HEAD.size  # priority and score, at the head of a rank
+
+
+def queue_prefix(host: str) -> bytes:
+    """Where a host's queue rows begin; host names hold no NUL (`clean_host`)."""
+    return keys.QUEUE + host.encode() + b"\0"
+
+
+def rank(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
+    """The place of a page in its host's queue: smaller bytes come first.
+
+    *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the id of the page
+    discovered last when this one was queued, so that equals are served in order of queueing.
+    """
+    if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+        priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
+    head = _RANK_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + turn.to_bytes(keys.ID_BYTES, "big")
+    return head if turn == page_id else head + page_id.to_bytes(keys.ID_BYTES, "big")
+
+
+def priority_code(priority: int) -> int:
+    """How *priority* stands in the first four bytes of a rank: the higher, the less."""
+    return MAX_PRIORITY - min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
+
+
+def rank_id(rank_bytes: bytes) -> int:
+    """The page id in a rank."""
+    return int.from_bytes(rank_bytes[-keys.ID_BYTES :], "big")
+
+
+def rank_bucket(rank_bytes: bytes) -> int:
+    """The score bucket in a rank."""
+    return 0xFFFF - int.from_bytes(rank_bytes[4:SCORE_BYTES], "big")
+
+
+def pack_rank(rank_bytes: bytes, host: str) -> bytes:
+    """A rank and its host as the value of a waiting row."""
+    return bytes((len(rank_bytes),)) + rank_bytes + host.encode()
+
+
+def unpack_rank(value: bytes) -> tuple[bytes, str]:
+    return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
+
+
+def waiting_key(when: float, page_id: int) -> bytes:
+    return keys.WAITING + max(0, int(when * 1e6)).to_bytes(8, "big") + keys.id_bytes(page_id)
+
+
+def waiting_time(key: bytes) -> float:
+    return int.from_bytes(key[1:9], "big") / 1e6
+
 
 _HEAD = 11  # priority, score bucket and turn
 
@@ -33,7 +88,7 @@ class Place(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a rank says: see `keys.rank`."""
+    """What a rank says: see `queue_rows.rank`."""
 
     priority: int
     bucket: int
@@ -42,7 +97,7 @@ class Standing(NamedTuple):
 
 def standing(rank: bytes) -> Standing:
     return Standing(
-        keys.MAX_PRIORITY - int.from_bytes(rank[:4], "big"),
+        MAX_PRIORITY - int.from_bytes(rank[:4], "big"),
         0xFFFF - int.from_bytes(rank[4:6], "big"),
         int.from_bytes(rank[6:_HEAD], "big"),
     )
@@ -66,17 +121,17 @@ def split_waiting_row(key: bytes, value: bytes) -> Place | None:
     if len(key) != 1 + 8 + keys.ID_BYTES or not value:
         return None
     try:
-        rank, host = keys.unpack_rank(value)
+        rank, host = unpack_rank(value)
     except UnicodeDecodeError:
         return None
-    if not is_rank(rank) or keys.rank_id(rank) != int.from_bytes(key[9:], "big"):
+    if not is_rank(rank) or rank_id(rank) != int.from_bytes(key[9:], "big"):
         return None
-    return Place(key, rank, host, due=keys.waiting_time(key))
+    return Place(key, rank, host, due=waiting_time(key))
 
 
 def queued_places(store: Store, host: str) -> Iterator[Place]:
     """The queue of *host*, best page first."""
-    prefix = keys.queue_prefix(host)
+    prefix = queue_prefix(host)
     for ahead, (key, _) in enumerate(store.scan(prefix)):
         if is_rank(key[len(prefix) :]):
             yield Place(key, key[len(prefix) :], host, ahead)
@@ -97,12 +152,12 @@ def find_place(store: Store, page_id: int, host: str, most: int | None = None) -
     """
     far: Place | None = None
     for place in queued_places(store, host):
-        if keys.rank_id(place.rank) == page_id:
+        if rank_id(place.rank) == page_id:
             return place
         if place.ahead + 1 == most:
             far = Place(b"", b"", host, most, is_far=True)
             break
     for place in waiting_places(store):
-        if keys.rank_id(place.rank) == page_id:
+        if rank_id(place.rank) == page_id:
             return place
     return far

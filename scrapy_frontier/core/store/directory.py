@@ -13,7 +13,7 @@ import fcntl
 import os
 from typing import IO, TYPE_CHECKING
 
-from .errors import FrontierLocked, FrontierUnreadable, FrontierUnwritable
+from ..errors import FrontierLocked, FrontierUnreadable, FrontierUnwritable
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,156 @@
+"""What is kept of a host, in three small rows: its counts and last visit, its orders, its rest after trouble.
+
+The orders are kept apart from the host row: the crawl rewrites that with every lease, and a crawl that starts
+over must not forget who asked to be left alone. ``docs/format.md`` describes the values.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import UnreadableRecord
+from .keys import ORDERS, cooldown_key, orders_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .leveldb import Store
+
+_HOST = struct.Struct(">IIIdIIfI")
+_HOST_BEFORE = struct.Struct(">IIIdIIf")  # without the last number, which is 0
+_LAST_SECOND = 1e12  # what is later is no time
+pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
+
+
+class HostRow(NamedTuple):
+    """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
+    wait for room in a budget, how many of those done are excluded ones, its smoothed response time (s, single
+    precision; 0: not measured), and how many of those excluded were answered all the same: refused then."""
+
+    queued: int = 0
+    done: int = 0
+    failed: int = 0
+    visited: float = 0.0
+    deferred: int = 0
+    excluded: int = 0
+    response_time: float = 0.0
+    answered: int = 0
+
+    @property
+    def fetched(self) -> int:
+        """Pages that count against a budget of pages."""
+        return self.done + self.failed - self.excluded + self.answered
+
+
+def encode_host(row: HostRow) -> bytes:
+    return _HOST.pack(*row)
+
+
+def decode_host(data: bytes) -> HostRow:
+    """Raises `UnreadableRecord` on bytes that are no host row."""
+    try:
+        layout = _HOST if len(data) >= _HOST.size else _HOST_BEFORE
+        row = HostRow(*layout.unpack_from(data))
+    except struct.error as error:
+        raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error
+    if not -_LAST_SECOND < row.visited < _LAST_SECOND:  # nor NaN
+        raise UnreadableRecord(f"host row with a visit at second {row.visited}")
+    if not 0.0 <= row.response_time < _LAST_SECOND:
+        raise UnreadableRecord(f"host row with a response time of {row.response_time} s")
+    return row
+
+
+class Orders(NamedTuple):
+    """``delay`` in seconds replaces what the settings say; ``blocked`` is since when (POSIX seconds)."""
+
+    delay: float | None = None
+    blocked: int | None = None
+
+
+# What stands for a row nobody can read: it may have been a block, so the host is left alone.
+UNREADABLE = Orders(blocked=0)
+
+
+def encode_orders(orders: Orders) -> bytes:
+    given = {name: value for name, value in orders._asdict().items() if value is not None}
+    return json.dumps(given, separators=(",", ":")).encode()
+
+
+def decode_orders(data: bytes) -> Orders:
+    """Raises `UnreadableRecord` on anything but a JSON object with a sane delay and time."""
+    try:
+        found = json.loads(data)
+        delay, blocked = found.get("delay"), found.get("blocked")
+        if delay is not None and not 0 <= float(delay) < float("inf"):
+            raise ValueError(f"a delay of {delay}")
+        return Orders(None if delay is None else float(delay), None if blocked is None else int(blocked))
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise UnreadableRecord(f"orders row of {len(data)} bytes: {error}") from error
+
+
+def read_orders(store: Store, host: str) -> Orders:
+    """The orders for *host*; `UNREADABLE` where the row cannot be read."""
+    stored = store.get(orders_key(host))
+    return Orders() if stored is None else _lenient(stored)
+
+
+def all_orders(store: Store) -> Iterator[tuple[str, Orders]]:
+    for key, value in store.scan(ORDERS):
+        yield key[1:].decode(errors="replace"), _lenient(value)
+
+
+def _lenient(stored: bytes) -> Orders:
+    try:
+        return decode_orders(stored)
+    except UnreadableRecord:
+        return UNREADABLE
+
+
+FORGIVEN = 1800.0  # seconds without trouble, counted from the end of the rest
+LONGEST_ASKED = 86_400.0  # seconds of a Retry-After that are believed: a day
+
+_ROW = struct.Struct(">dId")
+_ANSWERING = 1 << 31  # beside the strikes
+
+
+class Cooldown(NamedTuple):
+    """A host's rest ``until`` (POSIX seconds) and why; ``since`` is when the last strike was counted, and
+    whether the host ``is_answering`` again after that."""
+
+    until: float
+    strikes: int
+    since: float
+    reason: str
+    is_answering: bool = False
+
+    def is_forgiven(self, now: float) -> bool:
+        return self.is_answering and now >= self.until + FORGIVEN
+
+
+def read_cooldown(store: Store, host: str) -> Cooldown | None:
+    """The cooldown of *host*; None where there is none, or none that can be read."""
+    stored = store.get(cooldown_key(host))
+    try:
+        return None if stored is None else decode_cooldown(stored)
+    except UnreadableRecord:
+        return None
+
+
+def encode_cooldown(cooldown: Cooldown) -> bytes:
+    strikes = min(cooldown.strikes, _ANSWERING - 1) | (_ANSWERING if cooldown.is_answering else 0)
+    head = _ROW.pack(cooldown.until, strikes, cooldown.since)
+    return head + cooldown.reason.encode("utf-8", "replace")
+
+
+def decode_cooldown(data: bytes) -> Cooldown:
+    """Raises `UnreadableRecord` on bytes that are no cooldown row."""
+    try:
+        until, strikes, since = _ROW.unpack_from(data)
+        strikes, is_answering = strikes & ~_ANSWERING, bool(strikes & _ANSWERING)
+        if not (strikes and 0 <= since <= until < since + 2 * LONGEST_ASKED * 366):
+            raise ValueError(f"strike {strikes} at {since} until {until}")
+        return Cooldown(until, strikes, since, data[_ROW.size :].decode(), is_answering)
+    except (struct.error, ValueError) as error:
+        raise UnreadableRecord(f"cooldown row of {len(data)} bytes: {error}") from error

@@ -1,0 +1,84 @@
+"""The rows there is one of: the kept counters, and the last ranking."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UnreadableRecord
+from . import keys
+from .states import State
+
+if TYPE_CHECKING:
+    from .leveldb import Store
+    from .page_rows import Page
+
+IN_MEMORY = b'{"!":"memory"'  # so begins the payload of a page whose request only one process has
+
+_STATES = tuple(State)
+
+
+def may_be_only_seen(page: Page) -> bool:
+    """Whether the index row of *page* is to say that its own row must be asked: it is not queued, or will
+    not be when the process that has its request has ended."""
+    is_only_seen = page.state is State.SEEN and not page.is_deferred
+    return is_only_seen or page.payload.startswith(IN_MEMORY)
+
+
+_COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQ")
+
+
+class Counts:
+    """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
+
+    Further visits of a page (``dont_filter``) count while they are queued, and no longer.
+    """
+
+    __slots__ = ("attempts", "hosts", "next_page", "next_visit", "states")
+
+    def __init__(
+        self, next_page: int, next_visit: int, attempts: int, states: list[int], hosts: int = 0
+    ) -> None:
+        self.next_page = next_page
+        self.next_visit = next_visit
+        self.attempts = attempts
+        self.states = states
+        self.hosts = hosts
+
+    @classmethod
+    def none(cls) -> Counts:
+        return cls(0, 0, 0, [0] * len(_STATES))
+
+    @property
+    def queued(self) -> int:
+        return self.states[State.QUEUED]
+
+
+def encode_counts(counts: Counts) -> bytes:
+    return _COUNTS.pack(counts.next_page, counts.next_visit, counts.attempts, *counts.states, counts.hosts)
+
+
+def decode_counts(data: bytes) -> Counts:
+    try:
+        next_page, next_visit, attempts, *states, hosts = _COUNTS.unpack_from(data)
+    except struct.error as error:
+        raise UnreadableRecord(f"counts row of {len(data)} bytes: {error}") from error
+    if max(next_page, next_visit) >= keys.FIRST_VISIT:
+        raise UnreadableRecord(f"counts row with page {next_page} and visit {next_visit} to come")
+    return Counts(next_page, next_visit, attempts, states, hosts)
+
+
+def read_counts(store: Store) -> Counts:
+    """Raises `UnreadableRecord`."""
+    stored = store.get(keys.COUNTS)
+    return decode_counts(stored) if stored is not None else Counts.none()
+
+
+def last_ranking(store: Store) -> dict[str, Any] | None:
+    """What is kept of the last ranking; None if there was none, or none that can be read."""
+    try:
+        found = json.loads(store.get(keys.RANKING) or b"null")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

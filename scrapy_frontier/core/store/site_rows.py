@@ -1,0 +1,105 @@
+"""What is kept of a site, a row an authority (scheme, host and port): its robots.txt, and its sitemaps.
+
+``docs/format.md`` describes the values.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from enum import IntEnum
+from typing import NamedTuple
+
+from ..errors import UnreadableRecord
+from ..robots import BODY_LIMIT
+from . import varint
+
+
+class Verdict(IntEnum):
+    """What to do after asking for robots.txt. The numbers are written to disk: never change one."""
+
+    ALLOW_ALL = 0  # there is no such file
+    PARSE = 1  # obey the body
+    POSTPONE = 2  # nobody knows: ask again, fetch nothing
+
+
+LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; who sends more gets plain requests
+_ROW = struct.Struct(">BHdddB")
+
+
+class Copy(NamedTuple):
+    """``verdict`` is what the last answer that said something means (`Verdict.POSTPONE`: there was none),
+    ``fetched`` when it came, ``body`` the file. ``status`` is that of the last answer of all, 0 for none.
+    ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds.
+    ``etag`` and ``modified`` are the validators of the file, as the site wrote them."""
+
+    verdict: Verdict = Verdict.POSTPONE
+    status: int = 0
+    fetched: float = 0.0
+    ask_at: float = 0.0
+    failing_since: float = 0.0
+    failures: int = 0
+    body: bytes = b""
+    etag: str = ""
+    modified: str = ""
+
+
+def encode_copy(copy: Copy) -> bytes:
+    failures = min(copy.failures, 255)
+    head = _ROW.pack(copy.verdict, copy.status, copy.fetched, copy.ask_at, copy.failing_since, failures)
+    validators = b"".join(map(_with_length, (copy.etag, copy.modified)))
+    return head + validators + (zlib.compress(copy.body) if copy.body else b"")
+
+
+def _with_length(text: str) -> bytes:
+    raw = text.encode()
+    return varint.encode(len(raw)) + raw
+
+
+def decode_copy(data: bytes) -> Copy:
+    """Raises `UnreadableRecord`; a body that grows beyond all limits is none of ours."""
+    try:
+        number, status, fetched, ask_at, failing_since, failures = _ROW.unpack_from(data)
+        validators, body, offset = [], b"", _ROW.size
+        for _ in range(2):
+            size, offset = varint.decode(data, offset)
+            validators.append(data[offset : offset + size].decode())
+            offset += size
+        if offset > len(data):
+            raise ValueError("a validator ends early")
+        if len(data) > offset:
+            inflating = zlib.decompressobj()
+            body = inflating.decompress(data[offset:], 4 * BODY_LIMIT)
+            if not inflating.eof:
+                raise ValueError("the body ends early, or never")
+        return Copy(Verdict(number), status, fetched, ask_at, failing_since, failures, body, *validators)
+    except (struct.error, ValueError, zlib.error) as error:
+        raise UnreadableRecord(f"robots row of {len(data)} bytes: {error}") from error
+
+
+class Listing(NamedTuple):
+    """What is known of the sitemaps of one authority.
+
+    ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
+    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked.
+    """
+
+    listed: tuple[str, ...] = ()
+    is_contacted: bool = False
+    refused: tuple[str, ...] = ()
+
+
+def encode_listing(listing: Listing) -> bytes:
+    given = {"listed": listing.listed, "contacted": listing.is_contacted, "refused": listing.refused}
+    return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":")).encode()
+
+
+def decode_listing(data: bytes) -> Listing:
+    """Raises `UnreadableRecord` on anything but such a JSON object."""
+    try:
+        found = json.loads(data)
+        listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
+        return Listing(listed, bool(found.get("contacted")), refused)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UnreadableRecord(f"listing row of {len(data)} bytes: {error}") from error
