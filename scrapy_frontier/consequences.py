@@ -15,10 +15,9 @@ from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import safe_url_string
 
-from .core.chains import is_same_site
-from .core.hosts import host_of
-from .core.relations import rel_tokens, shared_rel
-from .core.urls import escaped_fragment
+from .core.parse.headers import rel_tokens, shared_rel
+from .core.parse.redirects import is_same_site
+from .core.parse.urls import escaped_fragment, host_of
 from .downloadermiddlewares.directives import nofollow_reason
 from .downloadermiddlewares.redirect import is_from_private
 from .heads import is_text

@@ -13,7 +13,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
 from .core.errors import FrontierUnwritable
-from .core.hosts import host_of
+from .core.parse.urls import host_of
 from .requests import AUTO_SLOT, DUPLICATE, SLOT
 from .runtime import runtime_of
 from .settings import FrontierSettings

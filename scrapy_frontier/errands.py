@@ -13,9 +13,10 @@ from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
 from . import compat
-from .core.headers import location, retry_after
-from .core.hosts import FOREVER, host_of
-from .core.robots import BODY_LIMIT
+from .core.hosts import FOREVER
+from .core.parse.headers import location, retry_after
+from .core.parse.robots_txt import BODY_LIMIT
+from .core.parse.urls import host_of
 from .core.robots_answers import MAX_REDIRECTS
 from .core.store.site_rows import Verdict
 from .downloadermiddlewares.private import comes_from_inside

@@ -18,13 +18,12 @@ from twisted.internet.defer import Deferred
 
 from . import compat
 from .core.errors import FrontierUnwritable
-from .core.hosts import host_of
+from .core.parse.headers import TOO_BUSY
+from .core.parse.urls import host_of, origin
 from .core.robots_copy import Standing, is_current, learnt, standing
 from .core.store.site_rows import Copy, Verdict
 from .core.times import span
 from .core.troubles import Trouble
-from .core.urls import origin
-from .downloadermiddlewares.cooldown import STATUSES
 from .downloadermiddlewares.private import is_led_to, leads_inside, refusal_of
 from .errands import Answer, RobotsFetcher
 from .grouping import ADDRESS
@@ -418,7 +417,7 @@ class Gate:
     def _cool(self, copy: Copy, answer: Answer) -> None:
         """Have a host rest that asks for less. Without an old copy its pages wait as it is."""
         is_asked = (
-            answer.status in STATUSES and copy.verdict is Verdict.PARSE and self._settings.cooldown.first
+            answer.status in TOO_BUSY and copy.verdict is Verdict.PARSE and self._settings.cooldown.first
         )
         if self._runtime is not None and is_asked:
             trouble = Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after or None)

@@ -12,8 +12,8 @@ import threading
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from .core.hosts import host_of
-from .core.store import keys
+from .core.parse import urls
+from .core.parse.urls import host_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +118,6 @@ def _careful(function: Callable[[str], str]) -> Callable[[str], str]:
         except Exception:
             logger.exception("FRONTIER_POLITENESS_KEY has no answer to %s; its host is taken", url)
             unit = ""
-        return keys.clean_host(unit) if isinstance(unit, str) and unit else host_of(url)
+        return urls.clean_host(unit) if isinstance(unit, str) and unit else host_of(url)
 
     return unit_of

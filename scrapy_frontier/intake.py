@@ -10,12 +10,12 @@ from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
 from . import following, requests
 from .core.frontier import NEUTRAL, Link
-from .core.hosts import host_of
+from .core.parse import urls
+from .core.parse.urls import host_of, without_session
 from .core.store import keys
 from .core.store.link_rows import Edge
 from .core.store.meta_rows import IN_MEMORY
 from .core.store.states import State
-from .core.traps import without_session
 from .dupefilters import DupeFilter, load_class
 from .following import is_answer, is_seed, times
 from .objects import Objects, mutable_in
@@ -446,7 +446,7 @@ class Intake:
         if slot is not None:
             meta = request.meta
             if slot != meta.pop(AUTO_SLOT, None):
-                return keys.clean_host(str(slot))
+                return urls.clean_host(str(slot))
             del meta[SLOT]
         unit_of = self._runtime.unit_of
         return url_host if unit_of is host_of else unit_of(request.url)

@@ -20,8 +20,8 @@ from w3lib.url import safe_url_string
 
 from . import requests
 from .core.frontier import Link
-from .core.hosts import host_of
 from .core.lifecycle import Event
+from .core.parse.urls import host_of
 from .core.store import keys
 from .core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 from .heads import is_text

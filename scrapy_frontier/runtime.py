@@ -15,7 +15,7 @@ from scrapy.utils.request import RequestFingerprinter
 
 from . import compat, jobdirs, requests
 from .core.frontier import Frontier
-from .core.hosts import host_of
+from .core.parse.urls import host_of
 from .core.store.leveldb import Store
 from .core.temperature import Rates
 from .core.times import span

@@ -14,12 +14,12 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from .core.budgets import Limits
-from .core.chains import ChainLimits
 from .core.cooldown import Rule
 from .core.delays import Pace
 from .core.errors import FrontierError
 from .core.hosts import Politeness
 from .core.lastcall import Haste
+from .core.parse.redirects import ChainLimits
 from .core.traps import TrapLimits
 from .grouping import ADDRESS, DOMAIN, HOST
 

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from scrapy_frontier import addon, links, requests
-from scrapy_frontier.core.chains import REFUSALS
+from scrapy_frontier.core.parse.redirects import REFUSALS
 from scrapy_frontier.core.store.states import State
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,7 +21,7 @@ from w3lib.url import safe_url_string
 from .. import addon, jobdirs, requests
 from ..core import inspect
 from ..core.errors import FrontierError
-from ..core.hosts import host_of
+from ..core.parse.urls import host_of
 from ..core.store.directory import has_database
 from ..core.store.leveldb import Store
 from ..core.store.meta_rows import IN_MEMORY

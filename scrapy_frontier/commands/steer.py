@@ -16,8 +16,8 @@ from scrapy.exceptions import UsageError
 from ..core import inspect
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Frontier, Link
-from ..core.hosts import host_of
 from ..core.lifecycle import TABLE, Event
+from ..core.parse.urls import host_of
 from ..core.steering import Steering
 from ..core.store import meta_rows
 from ..core.store.directory import DATABASE, REPAIRED, REPAIRING, Lock

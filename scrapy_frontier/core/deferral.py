@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import UnreadableRecord
-from .hosts import host_of
+from .parse.urls import host_of
 from .store import keys, page_rows, queue_rows
 from .store.states import State
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import UnreadableRecord
-from .hosts import Host, Place, host_of
+from .hosts import Host, Place
 from .known import Known
 from .lifecycle import TABLE, Event
 from .link import NEUTRAL, Link, Refusal, encode_link, page_of_link
+from .parse.urls import host_of
 from .store import keys, page_rows, queue_rows, site_rows
 from .store.page_rows import Page
 from .store.site_rows import Listing

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect
 from .delays import OPERATOR
+from .parse.urls import origin
 from .robots_copy import standing
 from .store.meta_rows import IN_MEMORY
 from .store.queue_rows import Place, find_place
 from .store.site_rows import Verdict
 from .store.states import State
 from .times import moment, span
-from .urls import origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

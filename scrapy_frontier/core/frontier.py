@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 from . import delays
 from .deferral import AT_A_TIME
 from .errors import UnreadableRecord
-from .hosts import SENDING, Host, host_of
+from .hosts import SENDING, Host
 from .lastcall import trouble_of
 from .leases import Lease, Outcome
 from .lifecycle import UNCOUNTED, Event, after
 from .link import NEUTRAL, Link, Refusal
+from .parse.urls import host_of, origin
 from .sites import Sites
 from .store import keys, page_rows, queue_rows
 from .store.page_rows import Page
 from .store.states import State
-from .urls import origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

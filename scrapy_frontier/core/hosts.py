@@ -9,15 +9,13 @@ become wrong are left in the heap and skipped when they surface. Nothing here to
 from __future__ import annotations
 
 import heapq
-import re
 from bisect import bisect_left, insort
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
 
 from .delays import UNASKED, by_settings, deciding
 from .fairness import Turns
-from .store import keys, queue_rows
+from .store import queue_rows
 from .store.host_rows import HostRow
 from .temperature import Temperature
 
@@ -44,20 +42,6 @@ WAITED_TURN = 4  # every such turn of a host goes to a page that was handed out 
 _NO_ORIGINS: frozenset[str] = frozenset()
 _NOBODY: Mapping[str, GivenUp] = {}
 _MOST_SUSPECTS = 100  # pages of one host
-
-
-_PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
-
-
-def host_of(url: str) -> str:
-    """The hostname in lower case, without port, fit for a key; empty where there is none."""
-    plain = _PLAIN_HOST(url)
-    if plain is not None:
-        return plain[1]
-    try:
-        return keys.clean_host(urlsplit(url).hostname or "")
-    except ValueError:
-        return ""
 
 
 class Place(Enum):

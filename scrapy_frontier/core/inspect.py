@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .delays import OPERATOR, ROBOTS_TXT, deciding
 from .errors import UnreadableRecord
-from .hosts import host_of
+from .parse.urls import host_of, origin
 from .robots_copy import standing
 from .store import host_rows, keys, page_rows
 from .store.host_rows import Cooldown, HostRow, read_cooldown, read_orders
@@ -20,7 +20,6 @@ from .store.keys import ORDERS, robots_key
 from .store.meta_rows import last_ranking, read_counts
 from .store.site_rows import decode_copy
 from .store.states import State
-from .urls import origin
 
 if TYPE_CHECKING:
     import re

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from .cooldown import GivenUp, Trouble
 from .delays import deciding
 from .hosts import FOREVER
+from .parse.urls import origin
 from .times import span
-from .urls import origin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .robots import BODY_LIMIT, parse
+from .parse.robots_rules import Rules
+from .parse.robots_txt import BODY_LIMIT, parse
 from .robots_answers import FRESH_LIMIT, fresh_for, unreachable, verdict
-from .robots_rules import Rules
 from .store.site_rows import LONGEST_VALIDATOR, Copy, Verdict
 
 if TYPE_CHECKING:

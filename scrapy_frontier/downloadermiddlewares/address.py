@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import NotConfigured
 
 from .. import compat
-from ..core.hosts import host_of
+from ..core.parse.urls import host_of
 from ..grouping import ADDRESS
 from ..requests import AUTO_SLOT, MOVED, POSTPONED, SLOT
 from ..runtime import runtime_of

@@ -15,11 +15,11 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core.errors import FrontierError
-from ..core.headers import retry_after
+from ..core.parse.headers import TOO_BUSY, retry_after
+from ..core.parse.urls import origin
 from ..core.store.host_rows import LONGEST_ASKED
 from ..core.times import span
 from ..core.troubles import Trouble
-from ..core.urls import origin
 from ..requests import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
 from ..runtime import runtime_of
 from ..settings import FrontierSettings
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from ..runtime import Runtime
 
 logger = logging.getLogger(__name__)
-
-STATUSES = (429, 503)
 # With Retry-After others say the same (RFC 9110 15.5.14, 15.6; GitHub's 403), not with a page that is gone.
 MAY_ASK = frozenset((403, 413, *range(500, 600)))
-
 
 # By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
 _ERRORS = {
@@ -106,7 +103,7 @@ class CooldownMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         status = response.status
-        if status not in STATUSES and not (status in MAY_ASK and b"Retry-After" in response.headers):
+        if status not in TOO_BUSY and not (status in MAY_ASK and b"Retry-After" in response.headers):
             return response
         if "cached" in response.flags or ERRAND in request.meta:
             return response
@@ -115,7 +112,7 @@ class CooldownMiddleware:
             return response
         headers = response.headers.getlist(b"Retry-After")
         seconds = retry_after(headers[0].decode("latin-1"), runtime.clock()) if headers else None
-        if status not in STATUSES and not seconds:
+        if status not in TOO_BUSY and not seconds:
             return response
         bare = status == 503 and not seconds
         failure = Response(response.url, status, {"Retry-After": headers} if headers else None)

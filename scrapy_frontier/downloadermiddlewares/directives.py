@@ -12,10 +12,10 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 
-from ..core.chains import is_same_site
-from ..core.directives import canonical, robots_directives
-from ..core.pagehead import Head
-from ..core.urls import escaped_fragment, without_fragment
+from ..core.parse.directives import canonical, robots_directives
+from ..core.parse.html_head import Head
+from ..core.parse.redirects import is_same_site
+from ..core.parse.urls import escaped_fragment, without_fragment
 from ..heads import head_of
 from ..notes import count
 from ..requests import DIRECTIVES, is_same_page

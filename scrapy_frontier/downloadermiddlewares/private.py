@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from .. import compat
-from ..core.chains import PRIVATE
-from ..core.hostnames import is_private
-from ..core.hosts import host_of
 from ..core.listings import Errand
+from ..core.parse.hostnames import is_private
+from ..core.parse.redirects import PRIVATE
+from ..core.parse.urls import host_of
 from ..notes import count
 from ..requests import FROM_PUBLIC, SITEMAP
 from ..settings import FrontierSettings

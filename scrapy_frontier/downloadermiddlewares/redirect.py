@@ -15,15 +15,21 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_meta_refresh
 
 from .. import compat
-from ..core.chains import NO_HTTP, TOO_LONG, Refusal, is_private_url, refusal, without_foreign_userinfo
-from ..core.headers import REDIRECTS, Refresh, parse_refresh, retry_after
-from ..core.hostnames import is_private
-from ..core.hosts import host_of
 from ..core.leases import Outcome
 from ..core.lifecycle import Event
-from ..core.pagehead import Head
+from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh, retry_after
+from ..core.parse.hostnames import is_private
+from ..core.parse.html_head import Head
+from ..core.parse.redirects import (
+    NO_HTTP,
+    TOO_LONG,
+    Refusal,
+    is_private_url,
+    refusal,
+    without_foreign_userinfo,
+)
+from ..core.parse.urls import absolute, host_of
 from ..core.store.host_rows import LONGEST_ASKED
-from ..core.urls import absolute
 from ..heads import head_of, is_text
 from ..notes import count
 from ..requests import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START, is_same_page

@@ -12,9 +12,9 @@ from scrapy.robotstxt import RobotParser
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from .. import compat
-from ..core.robots import parse
+from ..core.parse.robots_txt import parse
+from ..core.parse.urls import origin
 from ..core.troubles import Trouble
-from ..core.urls import origin
 from ..flights import REASON
 from ..gate import Gate, trouble_with
 from ..requests import POSTPONED, POSTPONED_FOR
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from ..core.robots_rules import Rules
+    from ..core.parse.robots_rules import Rules
     from ..core.store.site_rows import Copy
     from ..gate import Site
 

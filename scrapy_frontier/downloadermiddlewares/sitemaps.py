@@ -23,12 +23,11 @@ from twisted.internet.defer import DeferredLock
 from .. import compat
 from ..core import listings
 from ..core.errors import FrontierUnwritable
-from ..core.hosts import host_of
 from ..core.leases import Outcome
 from ..core.lifecycle import Event
 from ..core.listings import Contact, Errand, Judge
-from ..core.sitemaps import MAX_BYTES, Entry, Kind, Slice, read
-from ..core.urls import absolute, origin
+from ..core.parse.sitemaps import MAX_BYTES, Kind, Slice, read
+from ..core.parse.urls import absolute, host_of, origin
 from ..flights import Consumed, describe
 from ..intake import Listed
 from ..requests import LASTMOD, SITEMAP
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
+    from ..core.parse.sitemap_entries import Entry
     from ..intake import Intake
     from ..runtime import Runtime
 

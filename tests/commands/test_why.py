@@ -13,11 +13,11 @@ from stores import NOW, Frontiers, change, crawl, fetch, link, start
 
 import scrapy_frontier
 from scrapy_frontier.core import explain
-from scrapy_frontier.core.chains import REFUSALS
 from scrapy_frontier.core.findings import DAMAGED
 from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.parse.redirects import REFUSALS
 from scrapy_frontier.core.robots_copy import learnt
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vectors import NOW, cases, clock
 
-from scrapy_frontier.core.dates import timestamp
-from scrapy_frontier.core.directives import canonical, robots_directives
-from scrapy_frontier.core.pagehead import Head, scan_head
+from scrapy_frontier.core.parse.dates import timestamp
+from scrapy_frontier.core.parse.directives import canonical, robots_directives
+from scrapy_frontier.core.parse.html_head import Head, scan_head
 
 
 @pytest.mark.parametrize("case", cases("robots_meta", "cases"))

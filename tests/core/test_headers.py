@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vectors import NOW, cases, clock
 
-from scrapy_frontier.core.dates import timestamp
-from scrapy_frontier.core.headers import LONGEST_WAIT, Refresh, location, parse_refresh, retry_after
+from scrapy_frontier.core.parse.dates import timestamp
+from scrapy_frontier.core.parse.headers import LONGEST_WAIT, Refresh, location, parse_refresh, retry_after
 
 
 @pytest.mark.parametrize("case", cases("retry_after", "cases"))

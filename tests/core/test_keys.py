@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scrapy_frontier.core.parse import urls
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS, listing_key
 
@@ -82,15 +83,15 @@ def test_a_time_before_1970_waits_for_nothing() -> None:
 @example("\ud800.example")
 @example("bücher.example")
 def test_a_clean_host_can_stand_in_a_key(name: str) -> None:
-    host = keys.clean_host(name)
+    host = urls.clean_host(name)
     assert b"\0" not in host.encode()
-    assert keys.clean_host(host) == host
+    assert urls.clean_host(host) == host
     assert keys.host_key(host)[1:].decode() == host
 
 
 @given(st.from_regex(r"[a-z0-9.-]*", fullmatch=True))
 def test_an_ordinary_host_is_clean_already(name: str) -> None:
-    assert keys.clean_host(name) == name
+    assert urls.clean_host(name) == name
 
 
 @given(st.from_regex(r"[a-z0-9.@*-]*", fullmatch=True), PAGE_IDS)
@@ -108,7 +109,7 @@ def test_the_rows_of_a_host_lie_apart_from_those_of_a_longer_name() -> None:
     assert not row.startswith(queue_rows.queue_prefix("a.example"))
 
 
-@given(queued(PAGE_IDS | VISIT_IDS), st.text().map(keys.clean_host))
+@given(queued(PAGE_IDS | VISIT_IDS), st.text().map(urls.clean_host))
 def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
     assert queue_rows.unpack_rank(queue_rows.pack_rank(entry.rank, host)) == (entry.rank, host)
 

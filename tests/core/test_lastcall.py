@@ -16,9 +16,9 @@ from scrapy_frontier.core.hosts import FOREVER, Politeness
 from scrapy_frontier.core.lastcall import Haste
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.parse.urls import origin
 from scrapy_frontier.core.store.host_rows import read_cooldown
 from scrapy_frontier.core.troubles import Trouble
-from scrapy_frontier.core.urls import origin
 
 WAIT = 300.0
 HASTE = Haste(3, lambda attempts: float(2 ** (attempts - 1)))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from lxml import html  # type: ignore[import-untyped]
 from vectors import cases
 
-from scrapy_frontier.core.headers import Refresh, parse_refresh
-from scrapy_frontier.core.pagehead import SCAN_LIMIT, Head, scan_head
-from scrapy_frontier.core.urls import absolute
+from scrapy_frontier.core.parse.headers import Refresh, parse_refresh
+from scrapy_frontier.core.parse.html_head import SCAN_LIMIT, Head, scan_head
+from scrapy_frontier.core.parse.urls import absolute
 
 NOINDEX = "<meta name=robots content=noindex>"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scrapy_frontier.core.relations import parse_link_header, rel_tokens, shared_rel
+from scrapy_frontier.core.parse.headers import parse_link_header, rel_tokens, shared_rel
 
 
 def test_rel_is_a_set_of_words() -> None:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.robots import BODY_LIMIT, parse, product_token
-from scrapy_frontier.core.robots_rules import Hours, Rate, Rules
+from scrapy_frontier.core.parse.robots_rules import Hours, Rate, Rules
+from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, parse, product_token
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "robots_txt.json"
 

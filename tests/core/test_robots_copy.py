@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
-from scrapy_frontier.core.robots import BODY_LIMIT, decode
+from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, decode
 from scrapy_frontier.core.robots_answers import FRESH_FLOOR, FRESH_LIMIT
 from scrapy_frontier.core.robots_copy import (
     FIRST_PAUSE,

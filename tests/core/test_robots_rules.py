@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from protego import Protego
 
-from scrapy_frontier.core.robots import parse
+from scrapy_frontier.core.parse.robots_txt import parse
 
 
 def allowed(text: str, url: str) -> bool:

@@ -17,11 +17,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.dates import timestamp
 from scrapy_frontier.core.listings import is_under
-from scrapy_frontier.core.robots import parse
-from scrapy_frontier.core.sitemaps import Entry, Kind, Slice, read
-from scrapy_frontier.core.urls import absolute
+from scrapy_frontier.core.parse.dates import timestamp
+from scrapy_frontier.core.parse.robots_txt import parse
+from scrapy_frontier.core.parse.sitemap_entries import Entry
+from scrapy_frontier.core.parse.sitemaps import Kind, Slice, read
+from scrapy_frontier.core.parse.urls import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -416,7 +417,7 @@ def test_what_stands_behind_an_entry_does_not_stay_in_memory() -> None:
     """Elements cost memory, 50 MB of them a gigabyte, if nobody throws them away."""
     script = """if True:
         import sys
-        from scrapy_frontier.core.sitemaps import read
+        from scrapy_frontier.core.parse.sitemaps import read
         def pieces():
             yield b"<urlset>"
             for _ in range(int(sys.argv[1])):

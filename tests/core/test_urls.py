@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import urls
-from scrapy_frontier.core.hostnames import host_name
-from scrapy_frontier.core.urls import absolute, escaped_fragment, origin
+from scrapy_frontier.core.parse import urls
+from scrapy_frontier.core.parse.hostnames import host_name
+from scrapy_frontier.core.parse.urls import absolute, escaped_fragment, origin
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "url_normalize.json"
 

@@ -14,8 +14,8 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
-from scrapy_frontier.core import chains
-from scrapy_frontier.core.dates import timestamp
+from scrapy_frontier.core.parse import redirects
+from scrapy_frontier.core.parse.dates import timestamp
 from scrapy_frontier.downloadermiddlewares import directives, redirect
 from scrapy_frontier.requests import is_same_page
 
@@ -119,7 +119,7 @@ def test_a_refresh_that_becomes_a_link_leads_where_scrapys_own_does(case: dict[s
     if case["result"] == "response":
         is_left = found is None or found.seconds >= 100 or request.meta.get("dont_redirect")
         elsewhere = not request.url.startswith("http") or isinstance(
-            middleware._target(found, request, response), chains.Refusal
+            middleware._target(found, request, response), redirects.Refusal
         )
         assert is_left or elsewhere or request.method == "HEAD"
     else:

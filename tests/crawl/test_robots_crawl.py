@@ -17,7 +17,7 @@ from server import TOLERANCE, Answer, Web
 from test_politeness import LinkSpider
 from test_sitemap_crawl import TickingSpider
 
-from scrapy_frontier.core.robots import BODY_LIMIT, parse
+from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, parse
 from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:

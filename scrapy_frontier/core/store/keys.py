@@ -29,6 +29,8 @@ page's own id, the page id (5): `queue_rows` makes it. ``docs/format.md`` descri
 
 from __future__ import annotations
 
+from ..parse.urls import clean_host
+
 FORMAT = b"mformat"
 SCHEME = b"mscheme"
 COUNTS = b"mcounts"
@@ -120,11 +122,6 @@ def split_deferred_key(key: bytes) -> tuple[str, int] | None:
         return (unit.decode(), int.from_bytes(rest[1:], "big")) if rest[:1] == b"\0" else None
     except UnicodeDecodeError:
         return None
-
-
-def clean_host(host: str) -> str:
-    """A host name that can stand in a key: no NUL, no lone surrogate."""
-    return host.replace("\0", "").encode(errors="replace").decode()
 
 
 LINK_ROW = b"g"

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ..errors import UnreadableRecord
-from ..robots import BODY_LIMIT
+from ..parse.robots_txt import BODY_LIMIT
 from . import varint
 
 

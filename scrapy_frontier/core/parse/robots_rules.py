@@ -1,6 +1,6 @@
 """The rules of a robots.txt: whether they allow a URL, which line decides, and when a host wants requests.
 
-Made from lines by `robots.parse`. Rules and URLs are compared octet by octet in one normal form, without
+Made from lines by `robots_txt.parse`. Rules and URLs are compared octet by octet in one normal form, without
 backtracking (RFC 9309 2.2.2 and 2.2.3; section numbers below are the RFC's).
 """
 
@@ -190,7 +190,9 @@ _SPELLED = {f"%{one}{two}": _SPELLING[int(one + two, 16)] for one in _HEX for tw
 # What stands for itself, and of the rest "/", "?" and "%", is the same in the normal form.
 _OCTETS = {octet: text for octet, text in enumerate(_SPELLING) if text != chr(octet) and octet not in b"/?%"}
 _ODD = re.compile(r"[^A-Za-z0-9\-._~:@!'(),;+=&\[\]/?%]")
-_HALF_A_CHARACTER = re.compile("[\ud800-\udc7f\udd00-\udfff]")  # the others are octets, see `robots.decode`
+_HALF_A_CHARACTER = re.compile(
+    "[\ud800-\udc7f\udd00-\udfff]"
+)  # the others are octets, see `robots_txt.decode`
 _DELIMITER = re.compile(r"%(?:2F|3F)")
 
 

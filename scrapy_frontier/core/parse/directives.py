@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .dates import timestamp
-from .relations import parse_link_header
-from .robots import product_token
+from .headers import parse_link_header
+from .robots_txt import product_token
 from .urls import absolute, without_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from .pagehead import Head
+    from .html_head import Head
 
 _VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
 _PREVIEWS = ("none", "standard", "large")  # from the strictest

@@ -11,13 +11,11 @@ from codecs import register_error
 from contextlib import suppress
 from functools import cache, lru_cache
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from .hostnames import host_name
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-# --- as a browser reads it --------------------------------------------------------------------------------
 
 
 class _Url(NamedTuple):
@@ -235,9 +233,6 @@ def _userinfo(text: str) -> str:
     return f"{user}@" if user else ""
 
 
-# --- small questions --------------------------------------------------------------------------------------
-
-
 # The usual host: in lower case, its last label no number, no port; a tenth of the time of a whole parse.
 _PLAIN_ORIGIN = re.compile(r"(https?://(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*)(?=[/?#]|\Z)").match
 
@@ -276,3 +271,58 @@ def escaped_fragment(url: str) -> str | None:
     )
     joint = "&" if "?" in address else "?"
     return f"{address}{joint}_escaped_fragment_={escaped}"
+
+
+_PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
+
+
+def host_of(url: str) -> str:
+    """The hostname in lower case, without port, fit for a key; empty where there is none."""
+    plain = _PLAIN_HOST(url)
+    if plain is not None:
+        return plain[1]
+    try:
+        return clean_host(urlsplit(url).hostname or "")
+    except ValueError:
+        return ""
+
+
+def clean_host(host: str) -> str:
+    """A host name that can stand in a key: no NUL, no lone surrogate."""
+    return host.replace("\0", "").encode(errors="replace").decode()
+
+
+# The expression of RFC 3986, appendix B, as far as the query.
+_PATH_AND_QUERY = re.compile(r"(?:[^:/?#]+:)?(?://[^/?#]*)?([^?#]*)(?:\?([^#]*))?")
+
+
+def path_and_query(url: str) -> tuple[str, str | None]:
+    match = _PATH_AND_QUERY.match(url)
+    assert match is not None  # every part is optional
+    return match[1], match[2]
+
+
+_SESSION_NAMES = (
+    r"(?:jsessionid|phpsessid|aspsessionid[a-z]*|sessionid|session_id|sessid|cfid|cftoken|sid|zenid|oscsid)"
+)
+_SESSION_VALUE = r"[A-Za-z0-9_.%!-]{8,}"  # ids are long; "?sid=12" is a shop's section
+_SESSION_QUERY = re.compile(rf"(?i)(?<=[?&]){_SESSION_NAMES}={_SESSION_VALUE}(?:&|(?=#)|$)")
+_SESSION_PATH = re.compile(
+    rf"(?i);{_SESSION_NAMES}={_SESSION_VALUE}|/\((?:[SAFX]\([A-Za-z0-9_-]{{20,}}\))+\)(?=/)"
+)
+
+
+def without_session(url: str) -> str:
+    """Return *url* without the session identifiers it carries in its query or path; *url* itself when it
+    has none.
+
+    Names as Nutch, Heritrix and crawler-commons list them (JSP, PHP, ASP and ASP.NET, ColdFusion), values
+    of eight characters or more.
+    """
+    if "=" not in url and "(" not in url:
+        return url
+    clean = _SESSION_QUERY.sub("", _SESSION_PATH.sub("", url))
+    if clean == url:
+        return url
+    address, hash_sign, fragment = clean.partition("#")
+    return address.rstrip("&").removesuffix("?") + hash_sign + fragment

@@ -1,4 +1,4 @@
-"""Headers that lead elsewhere or ask to wait: Location, Refresh (a meta element too) and Retry-After.
+"""Headers that lead elsewhere, relate or ask to wait: Location, Refresh (also of a meta), Link, Retry-After.
 
 A line in, a value out; None where it says nothing. ``now`` is POSIX seconds.
 """
@@ -6,15 +6,16 @@ A line in, a value out; None where it says nothing. ``now`` is POSIX seconds.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .dates import http_date, timestamp
 from .urls import absolute
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 LONGEST_WAIT = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large to hold
 BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
-
-# --- Refresh ----------------------------------------------------------------------------------------------
 
 
 class Refresh(NamedTuple):
@@ -56,8 +57,6 @@ def _whole(digits: str) -> int:
     return min(int(digits.lstrip("0")[:12] or "0"), LONGEST_WAIT)
 
 
-# --- Location ---------------------------------------------------------------------------------------------
-
 REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
@@ -70,9 +69,6 @@ def location(value: str, url: str) -> str | None:
     target = absolute(value, url)
     _, hash_sign, fragment = url.partition("#")
     return target + hash_sign + fragment if target is not None and "#" not in target else target
-
-
-# --- Retry-After ------------------------------------------------------------------------------------------
 
 
 def retry_after(value: str, now: float) -> float | None:
@@ -89,3 +85,55 @@ def retry_after(value: str, now: float) -> float | None:
     if date is None and len(text) < 60 and re.search(r"[A-Za-z]{3}.*\d:\d\d:\d\d", text):
         date = timestamp(text)
     return None if date is None else min(max(date - now, 0.0), float(LONGEST_WAIT))
+
+
+def rel_tokens(rel: str | None) -> frozenset[str]:
+    """Return the link types of a rel attribute, in lower case: ``nofollow``, ``ugc``, ``sponsored``,
+    ``canonical``...
+    """
+    return frozenset((rel or "").lower().split())
+
+
+def shared_rel(rels: Iterable[frozenset[str]]) -> frozenset[str]:
+    """Return the types that *every* link of a page to one URL carries: linked once without nofollow, it is
+    followed.
+    """
+    rels = list(rels)
+    return frozenset.intersection(*rels) if rels else frozenset()
+
+
+class LinkValue(NamedTuple):
+    """One link of a Link header. *anchored*: it is about another resource than the one fetched."""
+
+    target: str
+    rel: frozenset[str]
+    anchored: bool
+
+
+_LINK_TARGET = re.compile(r"[ \t,]*<([^>]*)>")
+_LINK_PARAMETER = re.compile(
+    r"""[ \t]*;[ \t]*([^ \t=;,"]*)(?:[ \t]*=[ \t]*(?:"((?:[^"\\]|\\.)*)"?|([^ \t;,"]*)))?"""
+)
+
+
+def parse_link_header(line: str) -> list[LinkValue]:
+    """Read one Link header line (RFC 8288): ``<target>; rel="canonical next"; ..., <target>; ...``.
+
+    The first rel of a link counts (3.3). Stops at the first place that is no link; what stood before it
+    counts.
+    """
+    links: list[LinkValue] = []
+    place = 0
+    while (match := _LINK_TARGET.match(line, place)) is not None:
+        place = match.end()
+        parameters: dict[str, str] = {}
+        while (parameter := _LINK_PARAMETER.match(line, place)) is not None:
+            place = parameter.end()
+            name, quoted, plain = parameter.groups()
+            value = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else plain
+            parameters.setdefault(name.lower(), value or "")
+        links.append(LinkValue(match[1].strip(), rel_tokens(parameters.get("rel")), "anchor" in parameters))
+    return links
+
+
+TOO_BUSY = (429, 503)

@@ -12,8 +12,7 @@ from html import unescape
 from html.entities import html5
 from typing import TYPE_CHECKING
 
-from .headers import BLANK, Refresh, parse_refresh
-from .relations import rel_tokens
+from .headers import BLANK, Refresh, parse_refresh, rel_tokens
 from .urls import absolute
 
 if TYPE_CHECKING:

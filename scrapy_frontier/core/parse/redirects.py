@@ -7,13 +7,12 @@ the target is where that answer points.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .hostnames import host_name, is_private
-from .hosts import host_of
-from .traps import grows
-from .urls import DEFAULT_PORTS, origin, without_fragment
+from .urls import DEFAULT_PORTS, host_of, origin, path_and_query, without_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,3 +88,25 @@ def without_foreign_userinfo(target: str, source: str) -> str:
 def is_same_site(one: str, other: str) -> bool:
     """Whether two URLs have the same host, a ``www.`` in front left aside."""
     return host_of(one).removeprefix("www.") == host_of(other).removeprefix("www.")
+
+
+def grows(chain: Sequence[str], *, steps: int = 5) -> bool:
+    """Do the last *steps* URLs of a redirect *chain* each carry the one before in themselves, and more?
+
+    A login page that wraps its own address, a ``/next/next/next`` without end: same origin, and path and
+    query of each URL stand, as they are or percent-encoded, inside the longer one of the next.
+    """
+    tail = chain[-steps:]
+    return len(tail) == steps > 1 and all(_contains(after, before) for before, after in pairwise(tail))
+
+
+def _contains(after: str, before: str) -> bool:
+    if origin(after) != origin(before):
+        return False
+    inner, outer = _wire_target(before).strip("/"), _wire_target(after)
+    return len(outer) > len(_wire_target(before)) and (inner in outer or inner in unquote(outer))
+
+
+def _wire_target(url: str) -> str:
+    path, query = path_and_query(url)
+    return path if query is None else f"{path}?{query}"
