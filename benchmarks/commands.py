@@ -33,7 +33,7 @@ from scrapy_frontier import requests
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.mixed import make
+from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.reranking import Reranking
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge

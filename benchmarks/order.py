@@ -31,9 +31,11 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.mixed import SCORERS, Mixed, make
-from scrapy_frontier.core.ranking import Ranking, pagerank
-from scrapy_frontier.core.scorer import Scorer
+from scrapy_frontier.core.ranking.matrix import Ranking
+from scrapy_frontier.core.ranking.mixed import Mixed
+from scrapy_frontier.core.ranking.pagerank import pagerank
+from scrapy_frontier.core.ranking.scorer import Scorer
+from scrapy_frontier.core.ranking.scorers_by_name import SCORERS, make
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
 

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
         FrontierUnwritable,
         FrontierVersion,
     )
-    from .core.mixed import Mixed
-    from .core.scorer import Cash, Fifo, Hits, Lifo, LinkScore, PageRank, Scorer
+    from .core.ranking.mixed import Mixed
+    from .core.ranking.scorer import Scorer
+    from .core.ranking.scorers import Cash, Fifo, Hits, Lifo, LinkScore, PageRank
     from .downloadermiddlewares.address import AddressMiddleware
     from .downloadermiddlewares.cooldown import CooldownMiddleware
     from .downloadermiddlewares.directives import DirectivesMiddleware
@@ -80,14 +81,14 @@ _MODULES = {
     "PrivateNetworkMiddleware": "downloadermiddlewares.private",
     "AddressMiddleware": "downloadermiddlewares.address",
     "RankingExtension": "extensions.ranking",
-    "Scorer": "core.scorer",
-    "PageRank": "core.scorer",
-    "Hits": "core.scorer",
-    "Cash": "core.scorer",
-    "LinkScore": "core.scorer",
-    "Fifo": "core.scorer",
-    "Lifo": "core.scorer",
-    "Mixed": "core.mixed",
+    "Scorer": "core.ranking.scorer",
+    "PageRank": "core.ranking.scorers",
+    "Hits": "core.ranking.scorers",
+    "Cash": "core.ranking.scorers",
+    "LinkScore": "core.ranking.scorers",
+    "Fifo": "core.ranking.scorers",
+    "Lifo": "core.ranking.scorers",
+    "Mixed": "core.ranking.mixed",
     "FrontierError": "core.errors",
     "FrontierLocked": "core.errors",
     "FrontierVersion": "core.errors",

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from .core.leases import Lease
-    from .core.scorer import Scorer
+    from .core.ranking.scorer import Scorer
     from .flights import Flight, Flights
     from .gate import Gate
     from .intake import Intake
@@ -76,7 +76,7 @@ def _scorer(crawler: Crawler, name: str, has_links: bool) -> Scorer | None:
         if name != "fifo":
             logger.info("FRONTIER_SCORER = %r needs links, and none are recorded: first in, first out", name)
         return None
-    from .core.mixed import SCORERS  # loads NumPy and SciPy
+    from .core.ranking.scorers_by_name import SCORERS  # loads NumPy and SciPy
 
     if name in SCORERS:
         return SCORERS[name]()

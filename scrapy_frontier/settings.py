@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from .core.scorer import Scorer
+    from .core.ranking.scorer import Scorer
 
 PREFIX = "FRONTIER_"
 NOINDEX = ("drop-items", "flag", "skip")
@@ -262,7 +262,7 @@ def _scorer(settings: BaseSettings) -> str:
 
 def load_scorer(path: str, crawler: Crawler) -> Scorer:
     """A scorer of the user's own; raises `FrontierSetting` for a path that leads to none."""
-    from .core.scorer import Scorer  # loads NumPy and SciPy
+    from .core.ranking.scorer import Scorer  # loads NumPy and SciPy
 
     try:
         cls = load_object(path)

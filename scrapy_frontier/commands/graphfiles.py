@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from ..core.graph import Links
+    from ..core.ranking.graph import Links
     from ..core.store.leveldb import Store
 
 _LEVEL = 1  # of gzip and zip: 6 takes three times as long and saves a tenth

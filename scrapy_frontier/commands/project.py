@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from ..core.inspect import DelayOf
-    from ..core.scorer import Scorer
+    from ..core.ranking.scorer import Scorer
     from ..core.store.page_rows import Page
 
 # What in a payload makes a request another one than a plain GET of its URL.
@@ -199,7 +199,7 @@ class Project:
 
         Raises `FrontierSetting` for a name that is none.
         """
-        from ..core.mixed import SCORERS  # loads NumPy and SciPy
+        from ..core.ranking.scorers_by_name import SCORERS  # loads NumPy and SciPy
 
         name = name or self._scorer_name or (kept if kept in SCORERS else "fifo")
         if name in SCORERS:

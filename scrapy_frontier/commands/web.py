@@ -23,7 +23,7 @@ from .project import host_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..core.scorer import Floats
+    from ..core.ranking.scorer import Floats
     from ..core.store.leveldb import Store
     from ..core.store.link_rows import Edge
     from ..core.store.page_rows import Page

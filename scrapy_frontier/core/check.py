@@ -12,12 +12,13 @@ import contextlib
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from . import graph, inspect
+from . import inspect
 from .cooldown import Rule, at_start
 from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
 from .ledger import DEFERRED, INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
 from .link import NEUTRAL
+from .ranking import graph
 from .store import host_rows, keys, meta_rows, page_rows, queue_rows
 from .store.host_rows import UNREADABLE as LEFT_ALONE
 from .store.host_rows import HostRow, decode_cooldown, decode_orders, encode_cooldown, encode_orders

@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from . import graph
+from .ranking import graph
 from .rescoring import CONTENT
 from .store import keys, meta_rows, segments
 from .store.keys import SEGMENT
@@ -21,7 +21,7 @@ from .walk import stretches
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .graph import Links, Stretch
+    from .ranking.graph import Links, Stretch
     from .store.leveldb import Store
 
     Record = dict[str, object]

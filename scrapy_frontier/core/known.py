@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from .lastcall import Haste
     from .link import Refusal
     from .linkgraph import LinkGraph
+    from .ranking.scorer import Scorer
     from .rescoring import Rescoring
-    from .scorer import Scorer
     from .store.leveldb import Store
     from .store.meta_rows import Counts
     from .store.page_rows import Page

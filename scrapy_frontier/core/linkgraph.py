@@ -1,61 +1,27 @@
-"""The link graph in the store: written a page at a time, read as a whole from a snapshot, packed behind it.
+"""The link graph in the store: written a page at a time, packed behind a snapshot.
 
-What the rows mean is `graph`'s; here is what needs a store. A page's links go into the same batch as its
-end. A `Snapshot` may be read in a thread while the crawl goes on; what it packs is put in place on the
+A page's links go into the same batch as its end. What is packed from a snapshot is put in place on the
 crawl's side, a few hundred rows at a time: a row and the segment that holds the same say the same.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from . import graph
+from .ranking import graph
+from .ranking.snapshot import Snapshot
 from .store import keys
 from .store.link_rows import collapse, encode_collapsed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-    from .graph import Graph, Repacked, Row
+    from .ranking.graph import Repacked
     from .store.batch import Journal
     from .store.leveldb import Store
     from .store.link_rows import Edge
 
 AT_A_TIME = 100  # rows deleted in one batch, about 0.2 ms
-
-
-class Stopped(Exception):
-    """Somebody asked for an end while a snapshot was read."""
-
-
-class Snapshot:
-    """The graph as it was; `close` it, and soon: LevelDB keeps what is deleted since."""
-
-    def __init__(self, store: Store, pages: int) -> None:
-        self._store = store
-        self._snapshot: Any = store.snapshot()
-        self.pages = pages
-
-    def read(self, stop: Callable[[], bool]) -> Graph:
-        """All links as arrays, see `graph.read_graph`; raises `Stopped` once *stop* says so.
-
-        Raises `ValueError` on rows that cannot be read.
-        """
-        loose, packed = self._scan(keys.LINK_ROW, stop), self._scan(keys.SEGMENT_ROW, stop)
-        return graph.read_graph(loose, packed, self.pages)
-
-    def repack(self, stop: Callable[[], bool]) -> Iterator[Repacked]:
-        """Segments worth writing anew, see `graph.repack`; for `LinkGraph.put_in_place`."""
-        return graph.repack(self._scan(keys.LINK_ROW, stop), self._snapshot.get)
-
-    def _scan(self, prefix: bytes, stop: Callable[[], bool]) -> Iterator[Row]:
-        for row in self._store.scan(prefix, snapshot=self._snapshot):
-            if stop():
-                raise Stopped
-            yield row
-
-    def close(self) -> None:
-        self._snapshot.close()
 
 
 class LinkGraph:

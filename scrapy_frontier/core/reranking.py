@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .graph import ranking_weights
 from .hosts import Hosts
 from .linkgraph import LinkGraph
-from .rescoring import Rescoring, about_ranking
+from .ranking.graph import ranking_weights
+from .ranking.scorer import about_ranking
+from .ranking.snapshot import readable
+from .rescoring import Rescoring
 from .store.batch import Journal
-from .walk import readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .linkgraph import Snapshot
-    from .scorer import Floats, Scorer
+    from .ranking.scorer import Floats, Scorer
+    from .ranking.snapshot import Snapshot
     from .store.leveldb import Store
 
 ROWS = 1000  # queue rows a step

@@ -13,14 +13,13 @@ the queue rows say, which a kill cannot make untrue.
 from __future__ import annotations
 
 import json
-import math
 import struct
 from array import array
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .scorer import bucket, buckets, scores_of
+from .ranking.scorer import bucket, buckets, scores_of
 from .store import keys, queue_rows
 from .store.link_rows import NOFOLLOW
 from .store.meta_rows import last_ranking
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from .hosts import Host, Hosts
-    from .ranking import Ranking
-    from .scorer import Change, Scorer
+    from .ranking.scorer import Change, Scorer
     from .store.batch import Journal
     from .store.leveldb import Store
     from .store.link_rows import Edge
@@ -362,20 +360,6 @@ class Rescoring:
         self._ranked_at = about.get("at")
         self._journal.put(keys.RANKING, json.dumps(about).encode())
         self._journal.is_open = True
-
-
-def about_ranking(ranking: Ranking, scorer: Scorer, pages: int, links: int, now: float) -> dict[str, Any]:
-    """What is kept of a ranking."""
-    return {
-        "at": now,
-        "scorer": type(scorer).__name__,
-        "pages": pages,
-        "links": links,
-        "iterations": ranking.iterations,
-        "error_bound": ranking.error_bound if math.isfinite(ranking.error_bound) else None,
-        "seconds": round(ranking.seconds, 3),
-        "converged": ranking.converged,
-    }
 
 
 class _Steps:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import graph, inspect
+from . import inspect
 from .errors import UnreadableRecord
-from .ranking import hits, pagerank
+from .ranking import graph
+from .ranking.hits import hits
+from .ranking.pagerank import pagerank
+from .ranking.scorer import buckets, scores_of
+from .ranking.scorers import Cash
 from .rescoring import AVERAGE, BLOCK, CONTENT
-from .scorer import Cash, buckets, scores_of
 from .store import keys, meta_rows, queue_rows
 from .store.queue_rows import standing, waiting_places
 from .store.states import State
@@ -22,8 +25,8 @@ from .walk import whole_graph
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .ranking import Ranking
-    from .scorer import Codes, Floats
+    from .ranking.matrix import Ranking
+    from .ranking.scorer import Codes, Floats
     from .store.leveldb import Store
     from .store.page_rows import Page
 

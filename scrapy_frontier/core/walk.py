@@ -1,25 +1,23 @@
 """The link graph of a stopped frontier, some thousand pages at a time: memory does not grow with the links.
 
-Who needs all links at once reads `linkgraph.Snapshot`.
+Who needs all links at once reads `snapshot.Snapshot`.
 """
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import graph
-from .errors import UnreadableRecord
-from .linkgraph import Snapshot
+from .ranking import graph
+from .ranking.snapshot import Snapshot, readable
 from .store import keys, meta_rows
 from .store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .graph import Graph, Links, Stretch
+    from .ranking.graph import Graph, Links, Stretch
     from .store.leveldb import Store
 
 _NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANONICAL: "canonical"}
@@ -77,12 +75,3 @@ def whole_graph(store: Store) -> Graph:
             return snapshot.read(bool)
     finally:
         snapshot.close()
-
-
-@contextlib.contextmanager
-def readable() -> Iterator[None]:
-    """Say `UnreadableRecord` of links that cannot be read."""
-    try:
-        yield
-    except (ValueError, IndexError) as error:
-        raise UnreadableRecord(f"the link graph cannot be read ({error})") from error

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from ..core.graph import Repacked
-    from ..core.linkgraph import Snapshot
-    from ..core.ranking import Ranking
-    from ..core.scorer import Scorer
+    from ..core.ranking.graph import Repacked
+    from ..core.ranking.matrix import Ranking
+    from ..core.ranking.scorer import Scorer
+    from ..core.ranking.snapshot import Snapshot
     from ..runtime import Runtime
 
 logger = logging.getLogger(__name__)
@@ -246,7 +246,7 @@ class _Run:
 
     def about(self, now: float) -> dict[str, Any]:
         """What is kept of the ranking."""
-        from ..core.rescoring import about_ranking
+        from ..core.ranking.scorer import about_ranking
 
         assert self.ranking is not None
         assert self._scorer is not None
@@ -262,7 +262,7 @@ class _Run:
     # -- in the thread
 
     def _go(self) -> None:
-        from ..core.linkgraph import Stopped
+        from ..core.ranking.snapshot import Stopped
 
         try:
             if self._scorer is not None:
@@ -279,8 +279,8 @@ class _Run:
         self.is_ranked.set()
 
     def _rank(self, scorer: Scorer) -> None:
-        from ..core.graph import ranking_weights
-        from ..core.linkgraph import Stopped
+        from ..core.ranking.graph import ranking_weights
+        from ..core.ranking.snapshot import Stopped
 
         stop = self._stopped.is_set
         graph = self._snapshot.read(stop)

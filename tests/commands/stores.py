@@ -24,8 +24,8 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.mixed import make
 from scrapy_frontier.core.parse.urls import host_of
+from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import keys, page_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge

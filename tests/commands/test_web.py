@@ -17,9 +17,11 @@ from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages
 
 from scrapy_frontier.commands import look
 from scrapy_frontier.core import reranking
-from scrapy_frontier.core.mixed import make
-from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
-from scrapy_frontier.core.scorer import bucket
+from scrapy_frontier.core.ranking.hits import hits
+from scrapy_frontier.core.ranking.matrix import from_pairs
+from scrapy_frontier.core.ranking.pagerank import pagerank
+from scrapy_frontier.core.ranking.scorer import bucket
+from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, encode_row

@@ -12,7 +12,7 @@ from scrapy_frontier.core.deferral import AT_A_TIME
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.mixed import make
+from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import host_rows, keys, page_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY

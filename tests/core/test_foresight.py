@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.foresight import LIKE, OWN, foreseen_pagerank
-from scrapy_frontier.core.ranking import from_pairs, pagerank
+from scrapy_frontier.core.ranking.matrix import from_pairs
+from scrapy_frontier.core.ranking.pagerank import pagerank
+from scrapy_frontier.core.ranking.partial_crawl import LIKE, OWN, foreseen_pagerank
 
 
 @st.composite

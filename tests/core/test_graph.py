@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.graph import find_row, in_links, link_weights, read_graph, repack, transpose
+from scrapy_frontier.core.ranking.graph import find_row, in_links, link_weights, read_graph, repack, transpose
 from scrapy_frontier.core.store import segments
 from scrapy_frontier.core.store.keys import key_id, link_key, segment_key
 from scrapy_frontier.core.store.link_rows import (

@@ -26,14 +26,16 @@ from scrapy_frontier.core.listings import (
     heard,
     refuse,
 )
-from scrapy_frontier.core.mixed import Mixed
-from scrapy_frontier.core.scorer import Cash, Scorer
+from scrapy_frontier.core.ranking.mixed import Mixed
+from scrapy_frontier.core.ranking.scorers import Cash
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import Listing, decode_listing, encode_listing
 from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from scrapy_frontier.core.ranking.scorer import Scorer
 
 A, B = "http://a.example", "http://b.example"
 URLS = st.lists(st.sampled_from([f"{A}/{number}.xml" for number in range(6)]), unique=True).map(tuple)

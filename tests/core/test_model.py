@@ -25,8 +25,8 @@ from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts import SENDING, Politeness
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.ranking.scorer import Scorer, bucket
 from scrapy_frontier.core.rescoring import WORTH_MOVING
-from scrapy_frontier.core.scorer import Scorer, bucket
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
 from scrapy_frontier.core.store.host_rows import Cooldown
 from scrapy_frontier.core.store.keys import LINK_ROW, key_id

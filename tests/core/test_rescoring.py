@@ -14,8 +14,8 @@ from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.mixed import make
-from scrapy_frontier.core.ranking import Ranking
+from scrapy_frontier.core.ranking.matrix import Ranking
+from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW
 from scrapy_frontier.core.store.leveldb import Store

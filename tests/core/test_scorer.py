@@ -10,10 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.foresight import foreseen_pagerank
-from scrapy_frontier.core.mixed import CASH, CHANCE, RANK, SCORERS, Mixed, make
-from scrapy_frontier.core.ranking import from_pairs, hits, pagerank
-from scrapy_frontier.core.scorer import NOTICED, Cash, Hits, PageRank, bucket, buckets, scores_of
+from scrapy_frontier.core.ranking.hits import hits
+from scrapy_frontier.core.ranking.matrix import from_pairs
+from scrapy_frontier.core.ranking.mixed import CASH, CHANCE, RANK, Mixed
+from scrapy_frontier.core.ranking.pagerank import pagerank
+from scrapy_frontier.core.ranking.partial_crawl import foreseen_pagerank
+from scrapy_frontier.core.ranking.scorer import NOTICED, bucket, buckets, scores_of
+from scrapy_frontier.core.ranking.scorers import Cash, Hits, PageRank
+from scrapy_frontier.core.ranking.scorers_by_name import SCORERS, make
 
 
 def crawl(scorer, links, order):

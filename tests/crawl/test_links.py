@@ -10,7 +10,7 @@ from scrapy import Item, Request, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.item import Field
 
-from scrapy_frontier.core import graph
+from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT

@@ -17,7 +17,8 @@ from scrapy import Spider
 from server import Answer
 
 from scrapy_frontier.core.check import Check
-from scrapy_frontier.core.scorer import PageRank, Scorer
+from scrapy_frontier.core.ranking.scorer import Scorer
+from scrapy_frontier.core.ranking.scorers import PageRank
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.extensions import ranking

@@ -1,77 +1,33 @@
-"""PageRank and HITS: arrays in, scores and what is known of their error out.
+"""PageRank: arrays in, scores and what is known of their error out.
 
-Links come as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``. Conventions, the same as in
-networkx and igraph: self-links count; parallel links count once, so no target may stand twice in a row
-(`from_pairs` makes such rows); a link of weight 0 is no link; a page without links is *dangling*, and its
-rank goes to all pages as teleports do ("strongly preferential" in Boldi, Posenato, Santini, Vigna 2008).
-
-Only NumPy and SciPy, whose sparse products release the interpreter's lock; nothing here reads a clock of
-its own accord: whoever wants ``seconds`` passes one.
+`matrix` says how links come. A page without links is *dangling*, and its rank goes to all pages as teleports
+do ("strongly preferential" in Boldi, Posenato, Santini, Vigna 2008).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import sparse
+
+from .matrix import _BLOCK, Ranking, checked, distribution, filled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import ArrayLike, NDArray
 
-    Floats = NDArray[np.floating]
-    Ints = NDArray[np.signedinteger]
+    from .matrix import Floats, Ints
 
 DAMPING = 0.85
 _FEW_LINKING = 0.6  # above this share of linking pages, picking them out costs more than it saves
 _CYCLE = 9  # sweeps between extrapolations: 10 and 12 need no fewer sweeps
 _SMOOTHING = 3  # of them only smooth: as few sweeps as with 6 that all count, and fewer extrapolations
 _GAIN = 1e-4  # what a round of float32 sweeps may gain before float64 looks at the rest
-_BLOCK = 10_000  # pages at a time: OpenBLAS then multiplies in its caller's thread, and the cache holds them
-
-
-@dataclass(frozen=True, slots=True)
-class Ranking:
-    """``scores`` (float64, n, sum 1) of PageRank, or the authorities of HITS with its ``hubs``.
-
-    ``iterations`` counts sweeps over the links, ``residual`` is the L1 change another sweep would make,
-    ``error_bound`` bounds the L1 distance to the exact vector. PageRank's is proven; that of HITS is
-    estimated from how fast its sweeps contracted, infinite while they did not.
-    """
-
-    scores: NDArray[np.float64]
-    iterations: int
-    residual: float
-    error_bound: float
-    seconds: float
-    converged: bool
-    hubs: NDArray[np.float64] | None = None
-
-
-def from_pairs(sources: ArrayLike, targets: ArrayLike, pages: int) -> tuple[Ints, Ints]:
-    """``indptr`` and ``indices`` of the links *sources[k]* -> *targets[k]*, parallel links once."""
-    ones = np.ones(len(np.asarray(sources)), np.bool_)
-    matrix = sparse.coo_array((ones, (sources, targets)), shape=(pages, pages)).tocsr()
-    matrix.sum_duplicates()
-    return matrix.indptr, matrix.indices
-
-
-def discount_internal(
-    indptr: Ints, indices: Ints, hosts: Ints, factor: float, weights: Floats | None = None
-) -> Floats:
-    """Link weights in which a link inside a host counts *factor* times as much; 0 leaves it out.
-
-    *hosts* numbers the host of each page.
-    """
-    internal = np.repeat(hosts, np.diff(indptr)) == hosts[indices]
-    counted = np.ones(len(indices), np.float32) if weights is None else weights
-    return np.where(internal, counted * np.float32(factor), counted)
 
 
 def pagerank(
@@ -100,7 +56,7 @@ def pagerank(
     weights.
     """
     began = clock() if clock else 0.0
-    pages = _check(indptr, indices, weights)
+    pages = checked(indptr, indices, weights)
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be at least 0 and below 1, not {damping}")
     if pages == 0:
@@ -305,81 +261,6 @@ def _size(rest: Floats) -> float:
     return float(np.abs(rest).sum()) + abs(float(rest.sum()))
 
 
-def hits(
-    indptr: Ints,
-    indices: Ints,
-    *,
-    weights: Floats | None = None,
-    tolerance: float = 1e-6,
-    max_iterations: int = 200,
-    content: ArrayLike | None = None,
-    start: ArrayLike | None = None,
-    exact: bool = True,
-    stop: Callable[[], bool] | None = None,
-    clock: Callable[[], float] | None = None,
-) -> Ranking:
-    """HITS (Kleinberg 1999): ``a = A'(c h)``, ``h = A(c a)``, both scaled to sum 1, from uniform h.
-
-    Ends when a sweep changes a and h by at most *tolerance* (L1), or after *max_iterations* with the
-    vectors of the least change. *content* weighs what a page passes on. *start* are previous **hubs**.
-    Where the largest singular value is not simple, the start decides; without links the scores are uniform.
-    Converges slowly on page graphs: bound it. Raises as `pagerank` does.
-    """
-    began = clock() if clock else 0.0
-    pages = _check(indptr, indices, weights)
-    if pages == 0:
-        return Ranking(np.zeros(0), 0, 0.0, 0.0, 0.0, converged=True, hubs=np.zeros(0))
-    kind = np.dtype(np.float64 if exact else np.float32)
-    matrix = link_matrix(indptr, indices, weights, pages).astype(kind)
-    turned = matrix.tocsc().T
-    passed = 1 if content is None else (distribution(content, pages, "content") * pages).astype(kind)
-    uniform: Floats = np.full(pages, 1 / pages, kind)
-    hubs: Floats = (
-        uniform if start is None else distribution(filled(start, pages), pages, "start").astype(kind)
-    )
-    authorities = uniform
-    best = (np.inf, uniform, hubs)
-    sweeps, change, ratio = 0, np.inf, 1.0
-    while sweeps < max_iterations and not (stop and stop()):
-        new_authorities = _scaled(turned @ (passed * hubs), uniform)
-        new_hubs = _scaled(matrix @ (passed * new_authorities), uniform)
-        before, change = change, _distance(new_authorities, authorities) + _distance(new_hubs, hubs)
-        authorities, hubs = new_authorities, new_hubs
-        sweeps += 1
-        ratio = max(change / before, 0.5 * ratio) if 0 < before < np.inf else ratio
-        if change <= best[0]:
-            best = (change, authorities, hubs)
-        if change <= tolerance:
-            break
-    change, authorities, hubs = best
-    error = 0.0 if change == 0 else change * ratio / (1 - ratio) if ratio < 1 else np.inf
-    return Ranking(
-        authorities.astype(np.float64),
-        sweeps,
-        float(change),
-        float(error),
-        clock() - began if clock else 0.0,
-        converged=bool(change <= tolerance),
-        hubs=hubs.astype(np.float64),
-    )
-
-
-def _check(indptr: Ints, indices: Ints, weights: Floats | None) -> int:
-    pages = len(indptr) - 1
-    if pages < 0 or indptr[-1] != len(indices) or (weights is not None and len(weights) != len(indices)):
-        raise ValueError(f"no CSR arrays: indptr of {len(indptr)}, {len(indices)} indices")
-    if len(indices) and not (indices.min() >= 0 and indices.max() < pages):
-        raise ValueError(f"links lead outside the {pages} pages")
-    if weights is not None and len(weights) and not (weights.min() >= 0 and np.isfinite(weights.max())):
-        raise ValueError("link weights must be finite and not negative")
-    return pages
-
-
-def link_matrix(indptr: Ints, indices: Ints, weights: Floats | None, pages: int) -> Any:
-    data = np.ones(len(indices), np.float32) if weights is None else np.asarray(weights, np.float32)
-    return sparse.csr_array((data, indices, indptr), shape=(pages, pages))
-
-
 def _out_weights(indptr: Ints, weights: Floats | None) -> NDArray[np.float64]:
     if weights is None:
         return np.diff(indptr).astype(np.float64)
@@ -389,29 +270,3 @@ def _out_weights(indptr: Ints, weights: Floats | None) -> NDArray[np.float64]:
         # as they stand in the float32 matrix: or a page would hand out a little more than it has
         out[rows] = np.add.reduceat(np.asarray(weights, np.float32).astype(np.float64), indptr[rows])
     return out
-
-
-def distribution(values: ArrayLike | None, pages: int, name: str) -> NDArray[np.float64]:
-    """*values* scaled to sum 1; uniform if there are none or all are 0."""
-    if values is None:
-        return np.full(pages, 1 / pages)
-    array = np.asarray(values, np.float64)
-    if array.shape != (pages,) or not np.isfinite(array).all() or array.min() < 0:
-        raise ValueError(f"{name} must be {pages} finite numbers of at least 0")
-    total = array.sum()
-    return array / total if total > 0 else np.full(pages, 1 / pages)
-
-
-def filled(start: ArrayLike, pages: int) -> NDArray[np.float64]:
-    """A vector of an earlier, smaller graph for *pages* pages."""
-    known = np.asarray(start, np.float64)[:pages]
-    return np.concatenate((known, np.full(pages - len(known), known.mean() if len(known) else 1.0)))
-
-
-def _scaled(values: Floats, otherwise: Floats) -> Floats:
-    total = values.sum()
-    return values / total if total > 0 else otherwise
-
-
-def _distance(one: Floats, other: Floats) -> float:
-    return float(np.abs(one - other).sum())

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from .store import segments
-from .store.keys import ID_BYTES, LINK_ROW, SEGMENT, SEGMENT_ROW, key_id, link_key, segment_key
-from .store.link_rows import FLAGS, INTERNAL, NOFOLLOW, WEIGHTS, Edge, decode_row
+from ..store import segments
+from ..store.keys import ID_BYTES, LINK_ROW, SEGMENT, SEGMENT_ROW, key_id, link_key, segment_key
+from ..store.link_rows import FLAGS, INTERNAL, NOFOLLOW, WEIGHTS, Edge, decode_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from .store.segments import Part
+    from ..store.segments import Part
 
     Row = tuple[bytes, bytes]
 

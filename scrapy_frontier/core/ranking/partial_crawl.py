@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .ranking import Ranking, distribution, filled, link_matrix
+from .matrix import Ranking, distribution, filled, link_matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike, NDArray
 
-    from .ranking import Floats, Ints
+    from .matrix import Floats, Ints
 
 LIKE = 0.9  # of the rank of an unread page, what it is thought to pass on
 OWN = 2.0  # read pages that the page which links to it counts for, among those linked beside it
@@ -44,7 +44,7 @@ def foreseen_pagerank(
     one three times too good, and on along any endless chain. The rest goes where teleports go.
 
     A sweep brings two vectors of sum 1 closer by at least *damping* (L1), from which the error bound follows.
-    It is three float32 products. Arguments as for `ranking.pagerank`, with 0 < *damping* < 1.
+    It is three float32 products. Arguments as for `pagerank.pagerank`, with 0 < *damping* < 1.
     """
     began = clock() if clock else 0.0
     pages = len(indptr) - 1

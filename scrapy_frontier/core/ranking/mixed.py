@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .foresight import foreseen_pagerank
-from .scorer import Cash, Fifo, Hits, Lifo, LinkScore, PageRank, Scorer, room
+from .partial_crawl import foreseen_pagerank
+from .scorer import room
+from .scorers import PageRank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from .ranking import Ranking
+    from .matrix import Ranking
     from .scorer import Bools, Change, Codes, Floats, Ints
 
 RANK, CASH, CHANCE = 0, 1, 2
@@ -294,24 +295,3 @@ def _largest(values: Floats, count: int) -> tuple[Ints, Floats]:
     """Places and values of the *count* largest, in no order."""
     places: Ints = np.argpartition(values, len(values) - count)[len(values) - count :]
     return places, values[places]
-
-
-SCORERS: dict[str, type[Scorer]] = {
-    "mixed": Mixed,
-    "pagerank": PageRank,
-    "hits": Hits,
-    "cash": Cash,
-    "link": LinkScore,
-    "fifo": Fifo,
-    "lifo": Lifo,
-}
-
-
-def make(name: str) -> Scorer:
-    """A new scorer; raises `ValueError` for a name that is none."""
-    try:
-        return SCORERS[name]()
-    except KeyError:
-        raise ValueError(
-            f"no scorer {name!r}: use one of {', '.join(SCORERS)}, or the path of a class"
-        ) from None

@@ -1,0 +1,105 @@
+"""The links of a crawl as arrays and matrices, and what a ranking answers.
+
+Links come as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``. Conventions, the same as in
+networkx and igraph: self-links count; parallel links count once, so no target may stand twice in a row
+(`from_pairs` makes such rows); a link of weight 0 is no link.
+
+Only NumPy and SciPy, whose sparse products release the interpreter's lock; nothing in this room reads a
+clock of its own accord: whoever wants ``seconds`` passes one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    Floats = NDArray[np.floating]
+    Ints = NDArray[np.signedinteger]
+
+_BLOCK = 10_000  # pages at a time: OpenBLAS then multiplies in its caller's thread, and the cache holds them
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """``scores`` (float64, n, sum 1) of PageRank, or the authorities of HITS with its ``hubs``.
+
+    ``iterations`` counts sweeps over the links, ``residual`` is the L1 change another sweep would make,
+    ``error_bound`` bounds the L1 distance to the exact vector. PageRank's is proven; that of HITS is
+    estimated from how fast its sweeps contracted, infinite while they did not.
+    """
+
+    scores: NDArray[np.float64]
+    iterations: int
+    residual: float
+    error_bound: float
+    seconds: float
+    converged: bool
+    hubs: NDArray[np.float64] | None = None
+
+
+def from_pairs(sources: ArrayLike, targets: ArrayLike, pages: int) -> tuple[Ints, Ints]:
+    """``indptr`` and ``indices`` of the links *sources[k]* -> *targets[k]*, parallel links once."""
+    ones = np.ones(len(np.asarray(sources)), np.bool_)
+    matrix = sparse.coo_array((ones, (sources, targets)), shape=(pages, pages)).tocsr()
+    matrix.sum_duplicates()
+    return matrix.indptr, matrix.indices
+
+
+def discount_internal(
+    indptr: Ints, indices: Ints, hosts: Ints, factor: float, weights: Floats | None = None
+) -> Floats:
+    """Link weights in which a link inside a host counts *factor* times as much; 0 leaves it out.
+
+    *hosts* numbers the host of each page.
+    """
+    internal = np.repeat(hosts, np.diff(indptr)) == hosts[indices]
+    counted = np.ones(len(indices), np.float32) if weights is None else weights
+    return np.where(internal, counted * np.float32(factor), counted)
+
+
+def checked(indptr: Ints, indices: Ints, weights: Floats | None) -> int:
+    pages = len(indptr) - 1
+    if pages < 0 or indptr[-1] != len(indices) or (weights is not None and len(weights) != len(indices)):
+        raise ValueError(f"no CSR arrays: indptr of {len(indptr)}, {len(indices)} indices")
+    if len(indices) and not (indices.min() >= 0 and indices.max() < pages):
+        raise ValueError(f"links lead outside the {pages} pages")
+    if weights is not None and len(weights) and not (weights.min() >= 0 and np.isfinite(weights.max())):
+        raise ValueError("link weights must be finite and not negative")
+    return pages
+
+
+def link_matrix(indptr: Ints, indices: Ints, weights: Floats | None, pages: int) -> Any:
+    data = np.ones(len(indices), np.float32) if weights is None else np.asarray(weights, np.float32)
+    return sparse.csr_array((data, indices, indptr), shape=(pages, pages))
+
+
+def distribution(values: ArrayLike | None, pages: int, name: str) -> NDArray[np.float64]:
+    """*values* scaled to sum 1; uniform if there are none or all are 0."""
+    if values is None:
+        return np.full(pages, 1 / pages)
+    array = np.asarray(values, np.float64)
+    if array.shape != (pages,) or not np.isfinite(array).all() or array.min() < 0:
+        raise ValueError(f"{name} must be {pages} finite numbers of at least 0")
+    total = array.sum()
+    return array / total if total > 0 else np.full(pages, 1 / pages)
+
+
+def filled(start: ArrayLike, pages: int) -> NDArray[np.float64]:
+    """A vector of an earlier, smaller graph for *pages* pages."""
+    known = np.asarray(start, np.float64)[:pages]
+    return np.concatenate((known, np.full(pages - len(known), known.mean() if len(known) else 1.0)))
+
+
+def scaled(values: Floats, otherwise: Floats) -> Floats:
+    total = values.sum()
+    return values / total if total > 0 else otherwise
+
+
+def distance(one: Floats, other: Floats) -> float:
+    return float(np.abs(one - other).sum())

@@ -1,0 +1,168 @@
+"""Which page is worth visiting first: scores, kept a page at a time and set right by rankings.
+
+A `Scorer` sees every page when it is `discovered` and every page's links when it is `parsed`, and gives
+out scores: about 1 for an average page, larger is better. When the crawl has grown, somebody calls `rank`
+and `prepare` (which may take seconds, and may run in a thread) and hands the result to `adopt`. `bucket`
+makes a score sortable in 16 bits. Nothing here touches disk or clock; what a scorer must remember beyond a
+restart it gives out and takes back as columns of buckets.
+
+The default is `Mixed`, in a file of its own, with all scorers by name. ``docs/order.md`` has what they are
+worth.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from .matrix import Ranking
+
+    Change = tuple[int, float]
+    Floats = NDArray[np.floating]
+    Ints = NDArray[np.signedinteger]
+    Bools = NDArray[np.bool_]
+    Codes = NDArray[np.uint16]
+
+# Pages there is room for at first: 24 bytes and more each of addresses, of memory only for those there are.
+# To make room for as many again takes the loop 50 ms and more at two million pages.
+ROOM = 1 << 24
+_STEPS = 1024  # score buckets from a score to its double: 0.07 % a step, 64 doublings in 16 bits
+_SMALLEST = -40  # binary logarithm of the least score that has a bucket of its own
+# Buckets, 19 %: smaller changes between rankings are not worth writing a queue row anew. 96 costs a page of
+# cnr-2000 twice as many rows of pages found long ago (of wikispeedia six times), and collects no more.
+NOTICED = 256
+
+
+def bucket(score: float) -> int:
+    """The place of a score in a queue key, 0 to 65535; a doubling is 1024 steps, from 2**-40 to 2**24."""
+    if not score > 0:
+        return 0
+    return min(max(round((math.log2(score) - _SMALLEST) * _STEPS), 0), 0xFFFF)
+
+
+def buckets(scores: Floats) -> Codes:
+    """`bucket` of many scores."""
+    with np.errstate(divide="ignore"):
+        places = np.rint((np.log2(np.maximum(scores, 0).astype(np.float64)) - _SMALLEST) * _STEPS)
+    clipped: Codes = np.clip(places, 0, 0xFFFF).astype(np.uint16)
+    return clipped
+
+
+def scores_of(codes: Codes) -> NDArray[np.float32]:
+    """The scores in the middle of buckets; 0 for bucket 0."""
+    scores: NDArray[np.float32] = np.exp2(codes.astype(np.float64) / _STEPS + _SMALLEST).astype(np.float32)
+    scores[codes == 0] = 0
+    return scores
+
+
+def room(kind: DTypeLike, pages: int = ROOM) -> NDArray[Any]:
+    """Zeros that take no memory before they are written to; NumPy would take 2 MB at a time."""
+    size = pages * np.dtype(kind).itemsize
+    return np.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), kind)
+
+
+class Scorer:
+    """Equal scores: first in, first out. Base of the others, which keep arrays of a few bytes a page.
+
+    Node ids must be consecutive. All verbs are O(links of the page) but those of a ranking.
+    """
+
+    needs_ranking = False
+    growth = 1.25  # a ranking is due when this many times as many pages have been read
+    columns: tuple[str, ...] = ()  # what must outlive a restart, a number of 16 bits a page each
+
+    def discovered(
+        self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
+    ) -> float:
+        """The score of a page found on *parent* (None: a seed) and queued for *host*."""
+        return 1.0
+
+    def closed(self, node: int) -> None:
+        """A page is not queued (any more) and its links are not known: out of scope, or failed.
+
+        It may be one nobody has discovered yet.
+        """
+
+    def opened(self, node: int) -> float:
+        """The score of a page that is queued after it was `closed` or `parsed`."""
+        return 1.0
+
+    def parsed(
+        self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
+    ) -> list[Change]:
+        """Queued pages whose score this page's links changed by more than `NOTICED` buckets.
+
+        *outlinks* are discovered already, each once; *weights* are aligned with them.
+        """
+        return []
+
+    def judged(self, node: int, content_score: float) -> None:
+        """The callback's opinion of a page, at least 0; 1 if it has none."""
+
+    def told(self, nodes: Ints) -> Floats | None:
+        """The scores that queue rows should have; None for a scorer whose scores never change."""
+        return None
+
+    # -- rankings
+
+    def rank(
+        self,
+        indptr: Ints,
+        indices: Ints,
+        weights: Floats | None = None,
+        *,
+        stop: Callable[[], bool] | None = None,
+        clock: Callable[[], float] | None = None,
+    ) -> Ranking | None:
+        """Rank the graph of a snapshot; None for scorers that need none. Changes nothing."""
+        return None
+
+    def prepare(self, ranking: Ranking) -> Any:
+        """All of a ranking's consequences that take time, for `adopt`. Changes nothing.
+
+        Like `rank` it may run in a thread while the crawl goes on: what it reads may be a moment old.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs no ranking")
+
+    def adopt(self, prepared: Any) -> None:
+        """Take over what `prepare` made; about 2 ms for a million pages.
+
+        What pages parsed since the snapshot gave to pages in it is forgotten until the next ranking.
+        """
+
+    # -- restarts
+
+    def column(self, name: str, first: int, stop: int) -> Codes:
+        """The pages from *first* to before *stop* in one of `columns`."""
+        raise KeyError(name)
+
+    def restore(self, name: str, first: int, codes: Codes) -> None:
+        """Take back a piece of a column."""
+
+    def requeued(self, nodes: Ints, scores: Floats) -> None:
+        """What the rows of a queue that outlived a kill say of pages; never less than what is known."""
+
+    def reopened(self, is_queued: Bools) -> None:
+        """Which of the pages known at the start are queued; the last of what comes back."""
+
+
+def about_ranking(ranking: Ranking, scorer: Scorer, pages: int, links: int, now: float) -> dict[str, Any]:
+    """What is kept of a ranking."""
+    return {
+        "at": now,
+        "scorer": type(scorer).__name__,
+        "pages": pages,
+        "links": links,
+        "iterations": ranking.iterations,
+        "error_bound": ranking.error_bound if math.isfinite(ranking.error_bound) else None,
+        "seconds": round(ranking.seconds, 3),
+        "converged": ranking.converged,
+    }
