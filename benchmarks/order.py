@@ -28,7 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import Politeness
+from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.ranking.matrix import Ranking

@@ -13,11 +13,11 @@ from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
 from . import compat
-from .core.hosts import FOREVER
+from .core.hosts.host import FOREVER
+from .core.hosts.robots_cache import MAX_REDIRECTS
 from .core.parse.headers import location, retry_after
 from .core.parse.robots_txt import BODY_LIMIT
 from .core.parse.urls import host_of
-from .core.robots_answers import MAX_REDIRECTS
 from .core.store.site_rows import Verdict
 from .downloadermiddlewares.private import comes_from_inside
 from .requests import ERRAND, FROM_PUBLIC

@@ -18,12 +18,12 @@ from twisted.internet.defer import Deferred
 
 from . import compat
 from .core.errors import FrontierUnwritable
+from .core.hosts.robots_cache import Standing, is_current, learnt, standing
+from .core.hosts.troubles import Trouble
 from .core.parse.headers import TOO_BUSY
 from .core.parse.urls import host_of, origin
-from .core.robots_copy import Standing, is_current, learnt, standing
 from .core.store.site_rows import Copy, Verdict
 from .core.times import span
-from .core.troubles import Trouble
 from .downloadermiddlewares.private import is_led_to, leads_inside, refusal_of
 from .errands import Answer, RobotsFetcher
 from .grouping import ADDRESS

@@ -15,9 +15,9 @@ from scrapy.utils.request import RequestFingerprinter
 
 from . import compat, jobdirs, requests
 from .core.frontier import Frontier
+from .core.hosts.domain_rates import Rates
 from .core.parse.urls import host_of
 from .core.store.leveldb import Store
-from .core.temperature import Rates
 from .core.times import span
 from .grouping import ADDRESS, Addresses, read_suffixes, registered_domain, unit_function
 from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness

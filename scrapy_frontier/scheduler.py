@@ -17,7 +17,7 @@ from scrapy.core.scheduler import BaseScheduler
 
 from . import compat
 from .core.errors import FrontierError, FrontierUnwritable
-from .core.hosts import FOREVER
+from .core.hosts.host import FOREVER
 from .core.leases import Lease, Outcome
 from .core.lifecycle import Event
 from .core.store.meta_rows import IN_MEMORY
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from .core.ending import Left
     from .core.frontier import Frontier
+    from .core.hosts.finish import Left
 
 logger = logging.getLogger(__name__)
 

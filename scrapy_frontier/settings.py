@@ -14,11 +14,11 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from .core.budgets import Limits
-from .core.cooldown import Rule
-from .core.delays import Pace
 from .core.errors import FrontierError
-from .core.hosts import Politeness
-from .core.lastcall import Haste
+from .core.hosts.cooldown import Rule
+from .core.hosts.delays import Pace
+from .core.hosts.host import Politeness
+from .core.hosts.last_call import Haste
 from .core.parse.redirects import ChainLimits
 from .core.traps import TrapLimits
 from .grouping import ADDRESS, DOMAIN, HOST

@@ -13,9 +13,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from . import inspect
-from .cooldown import Rule, at_start
 from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
+from .hosts.cooldown import Rule, at_start
 from .ledger import DEFERRED, INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
 from .link import NEUTRAL
 from .ranking import graph

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .budgets import Budgets, Over
-    from .hosts import Host
+    from .hosts.host import Host
     from .store.batch import Journal
     from .store.host_rows import HostRow
     from .store.leveldb import Store

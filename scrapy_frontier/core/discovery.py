@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import UnreadableRecord
-from .hosts import Host, Place
+from .hosts.host import Host, Place
 from .known import Known
 from .lifecycle import TABLE, Event
 from .link import NEUTRAL, Link, Refusal, encode_link, page_of_link

@@ -9,9 +9,9 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect
-from .delays import OPERATOR
+from .hosts.delays import OPERATOR
+from .hosts.robots_cache import standing
 from .parse.urls import origin
-from .robots_copy import standing
 from .store.meta_rows import IN_MEMORY
 from .store.queue_rows import Place, find_place
 from .store.site_rows import Verdict

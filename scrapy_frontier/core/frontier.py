@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import delays
 from .deferral import AT_A_TIME
 from .errors import UnreadableRecord
-from .hosts import SENDING, Host
-from .lastcall import trouble_of
+from .hosts import delays
+from .hosts.host import SENDING, Host
+from .hosts.last_call import trouble_of
 from .leases import Lease, Outcome
 from .lifecycle import UNCOUNTED, Event, after
 from .link import NEUTRAL, Link, Refusal

@@ -10,10 +10,10 @@ from heapq import merge
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .delays import OPERATOR, ROBOTS_TXT, deciding
 from .errors import UnreadableRecord
+from .hosts.delays import OPERATOR, ROBOTS_TXT, deciding
+from .hosts.robots_cache import standing
 from .parse.urls import host_of, origin
-from .robots_copy import standing
 from .store import host_rows, keys, page_rows
 from .store.host_rows import Cooldown, HostRow, read_cooldown, read_orders
 from .store.keys import ORDERS, robots_key

@@ -10,25 +10,27 @@ from collections import Counter, deque
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from . import delays
 from .budgets import NO_LIMITS, Budgets, Limits
-from .cooldown import Rule, Trouble
 from .deferral import Deferral
-from .ending import Left, left_behind
 from .errors import UnreadableRecord
-from .hosts import FOREVER, HEADS, Host, Hosts, Place, Politeness, itself
+from .hosts import delays
+from .hosts.cooldown import Rule, Trouble
+from .hosts.finish import Left, left_behind
+from .hosts.host import FOREVER, HEADS, Host, Place, Politeness
+from .hosts.hosts import Hosts, itself
+from .hosts.troubles import Troubles
 from .leases import Leases
 from .link import NEUTRAL
 from .store import host_rows, keys, page_rows, queue_rows
 from .store.batch import Journal
 from .store.host_rows import HostRow, all_orders
 from .store.states import State
-from .troubles import Troubles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .lastcall import Haste
+    from .hosts.domain_rates import Rates
+    from .hosts.last_call import Haste
     from .link import Refusal
     from .linkgraph import LinkGraph
     from .ranking.scorer import Scorer
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from .store.leveldb import Store
     from .store.meta_rows import Counts
     from .store.page_rows import Page
-    from .temperature import Rates
     from .traps import TrapLimits
 
 UNLIMITED = Politeness(0.0, 8)

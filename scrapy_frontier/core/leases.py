@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .cooldown import Trouble
+    from .hosts.cooldown import Trouble
     from .lifecycle import Event
     from .store.page_rows import Page
 

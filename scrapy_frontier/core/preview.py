@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect
 from .errors import UnreadableRecord
-from .hosts import HEADS, Host, Hosts, Politeness, itself
+from .hosts.host import HEADS, Host, Politeness
+from .hosts.hosts import Hosts, itself
 from .store import keys, queue_rows
 from .store.host_rows import all_orders
 from .store.queue_rows import waiting_places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .hosts import Hosts
+from .hosts.hosts import Hosts
 from .linkgraph import LinkGraph
 from .ranking.graph import ranking_weights
 from .ranking.scorer import about_ranking

@@ -28,7 +28,8 @@ from .store.states import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .hosts import Host, Hosts
+    from .hosts.host import Host
+    from .hosts.hosts import Hosts
     from .ranking.scorer import Change, Scorer
     from .store.batch import Journal
     from .store.leveldb import Store

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import delays, lastcall
-from .cooldown import PATIENCE
 from .discovery import Discovery
-from .ending import first_to_open
 from .errors import UnreadableRecord
-from .hosts import FOREVER
+from .hosts import delays, last_call
+from .hosts.cooldown import PATIENCE
+from .hosts.finish import first_to_open
+from .hosts.host import FOREVER
 from .store.keys import robots_key
 from .store.site_rows import decode_copy, encode_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .hosts import Host
+    from .hosts.host import Host
+    from .hosts.troubles import Rest, Trouble
     from .store.site_rows import Copy
-    from .troubles import Rest, Trouble
 
 _BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
 
@@ -55,7 +55,7 @@ class Sites(Discovery):
         host = self._host(name)
         rest = self._troubles.meet(host, trouble, now)
         if rest.cooldown.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
-            lastcall.give_up(host, trouble, rest.cooldown.until, now)
+            last_call.give_up(host, trouble, rest.cooldown.until, now)
             self.given_up.append((host, trouble))
         self._put_anew(host, now)
         self._forget_if_idle(host, now)
@@ -80,7 +80,7 @@ class Sites(Discovery):
             return
         host.held_for = trouble
         if trouble is not None and trouble.attempts > PATIENCE and trouble.failure is not None:
-            lastcall.give_up(host, trouble, until, now)
+            last_call.give_up(host, trouble, until, now)
             self.given_up.append((host, trouble))
             until = now
         self._hosts.hold(host, until, now)
@@ -172,7 +172,7 @@ class Sites(Discovery):
         hosts = self._hosts.by_name.values()
         first = first_to_open(hosts, now)
         if first is not None and self._haste is not None:
-            self._opened(lastcall.hasten(hosts, self._haste, now), now)
+            self._opened(last_call.hasten(hosts, self._haste, now), now)
             first = first_to_open(hosts, now)
         if first is None or (first := min(first, self._first_waiting())) <= now or first == FOREVER:
             return None
@@ -181,7 +181,7 @@ class Sites(Discovery):
         end = self._alone_since + patience
         if first <= end or self._haste is None:
             return end if first <= end else now
-        self._opened(lastcall.abandon(hosts, now), now)
+        self._opened(last_call.abandon(hosts, now), now)
         self._is_over = True
         return None
 

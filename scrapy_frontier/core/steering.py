@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect
-from .hosts import Host, Politeness
+from .hosts.host import Host, Politeness
 from .lifecycle import TABLE, Event
 from .link import NEUTRAL
 from .store import keys, page_rows, queue_rows

@@ -15,11 +15,11 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core.errors import FrontierError
+from ..core.hosts.troubles import Trouble
 from ..core.parse.headers import TOO_BUSY, retry_after
 from ..core.parse.urls import origin
 from ..core.store.host_rows import LONGEST_ASKED
 from ..core.times import span
-from ..core.troubles import Trouble
 from ..requests import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
 from ..runtime import runtime_of
 from ..settings import FrontierSettings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from .. import compat
-from ..core.listings import Errand
+from ..core.hosts.sitemap_sites import Errand
 from ..core.parse.hostnames import is_private
 from ..core.parse.redirects import PRIVATE
 from ..core.parse.urls import host_of

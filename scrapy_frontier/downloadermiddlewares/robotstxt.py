@@ -12,9 +12,9 @@ from scrapy.robotstxt import RobotParser
 from scrapy.settings import SETTINGS_PRIORITIES
 
 from .. import compat
+from ..core.hosts.troubles import Trouble
 from ..core.parse.robots_txt import parse
 from ..core.parse.urls import origin
-from ..core.troubles import Trouble
 from ..flights import REASON
 from ..gate import Gate, trouble_with
 from ..requests import POSTPONED, POSTPONED_FOR

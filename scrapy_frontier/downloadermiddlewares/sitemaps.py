@@ -21,11 +21,11 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import DeferredLock
 
 from .. import compat
-from ..core import listings
 from ..core.errors import FrontierUnwritable
+from ..core.hosts import sitemap_sites
+from ..core.hosts.sitemap_sites import Contact, Errand, Judge
 from ..core.leases import Outcome
 from ..core.lifecycle import Event
-from ..core.listings import Contact, Errand, Judge
 from ..core.parse.sitemaps import MAX_BYTES, Kind, Slice, read
 from ..core.parse.urls import absolute, host_of, origin
 from ..flights import Consumed, describe
@@ -98,14 +98,14 @@ class SitemapsMiddleware:
         if runtime is not None and authority is not None:
             listing = runtime.frontier.listing(authority)
             if not listing.is_contacted:
-                self._follow(runtime, authority, listings.contact(listing, authority))
+                self._follow(runtime, authority, sitemap_sites.contact(listing, authority))
 
     def _listed(self, authority: str, urls: tuple[str, ...]) -> None:
         """The robots.txt of *authority* came into memory."""
         runtime = runtime_of(self.crawler)
         if runtime is not None:
             listing = runtime.frontier.listing(authority)
-            found = listings.heard(listing, urls)
+            found = sitemap_sites.heard(listing, urls)
             if found.listing != listing:
                 self._follow(runtime, authority, found)
 
@@ -121,7 +121,7 @@ class SitemapsMiddleware:
     ) -> None:
         scope = Scope(self.crawler)
         files = (
-            Listed(url, {SITEMAP: errand.to_meta()}, listings.FILE_BUCKET)
+            Listed(url, {SITEMAP: errand.to_meta()}, sitemap_sites.FILE_BUCKET)
             for url, errand in wanted
             if absolute(url) is not None and scope.holds(url)  # a row may hold anything
         )
@@ -216,9 +216,9 @@ class Reading:
 
     def _is_full(self, piece: Slice) -> bool:
         if piece.kind is Kind.INDEX and self._errand.child() is None:
-            self._problem = f"nested more than {listings.MAX_LEVELS} levels deep"
-        elif self._children >= listings.MAX_CHILDREN:
-            self._problem = f"more than {listings.MAX_CHILDREN} sitemaps"
+            self._problem = f"nested more than {sitemap_sites.MAX_LEVELS} levels deep"
+        elif self._children >= sitemap_sites.MAX_CHILDREN:
+            self._problem = f"more than {sitemap_sites.MAX_CHILDREN} sitemaps"
         else:
             return False
         return True
@@ -236,15 +236,15 @@ class Reading:
     def _pages(self, entries: list[Entry]) -> Iterator[Listed]:
         for entry in entries:
             meta = {} if entry.lastmod is None else {LASTMOD: int(entry.lastmod)}
-            yield Listed(entry.url, meta, listings.bucket_of(entry.priority, self._highest))
+            yield Listed(entry.url, meta, sitemap_sites.bucket_of(entry.priority, self._highest))
 
     def _sitemaps(self, entries: list[Entry]) -> Iterator[Listed]:
         errand = self._errand.child()
         if errand is not None:
             meta = {SITEMAP: errand.to_meta()}
-            for entry in entries[: listings.MAX_CHILDREN - self._children]:
+            for entry in entries[: sitemap_sites.MAX_CHILDREN - self._children]:
                 self._children += 1
-                yield Listed(entry.url, meta, listings.FILE_BUCKET)
+                yield Listed(entry.url, meta, sitemap_sites.FILE_BUCKET)
 
     def _report(self) -> None:
         self._stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
@@ -256,7 +256,7 @@ class Reading:
         frontier = self._runtime.frontier
         for authority in self._judge.refused:
             listing = frontier.listing(authority)
-            noted = listings.refuse(listing, self._response.url)
+            noted = sitemap_sites.refuse(listing, self._response.url)
             if noted != listing and self._scope.holds(authority):
                 frontier.note_listing(authority, noted)
 
@@ -289,7 +289,7 @@ class Scope:
         if verdict is None:
             assert self._crawler.spider is not None
             verdict = bool(self._offsite.should_follow(Request(url), self._crawler.spider))
-            if len(self._verdicts) < listings.MAX_CHILDREN:
+            if len(self._verdicts) < sitemap_sites.MAX_CHILDREN:
                 self._verdicts[host] = verdict
         self._dropped += not verdict
         return verdict

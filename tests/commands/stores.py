@@ -21,7 +21,7 @@ from scrapy_frontier import requests
 from scrapy_frontier.commands import Command
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import Politeness
+from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.parse.urls import host_of

@@ -16,6 +16,7 @@ from stores import NOW, Frontiers, change, crawl, fetch, link, order, pages, row
 
 from scrapy_frontier.commands import output
 from scrapy_frontier.core import explain
+from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows
@@ -23,7 +24,6 @@ from scrapy_frontier.core.store.host_rows import Orders, encode_orders
 from scrapy_frontier.core.store.keys import orders_key
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.troubles import Trouble
 
 if TYPE_CHECKING:
     from pathlib import Path

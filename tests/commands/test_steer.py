@@ -27,7 +27,7 @@ from stores import (
 
 from scrapy_frontier.core import steering
 from scrapy_frontier.core.errors import UnreadableRecord
-from scrapy_frontier.core.hosts import Politeness
+from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.store import keys, meta_rows
 from scrapy_frontier.core.store.host_rows import Orders, decode_orders, encode_orders
 from scrapy_frontier.core.store.keys import orders_key

@@ -14,17 +14,17 @@ from stores import NOW, Frontiers, change, crawl, fetch, link, start
 import scrapy_frontier
 from scrapy_frontier.core import explain
 from scrapy_frontier.core.findings import DAMAGED
-from scrapy_frontier.core.hosts import Politeness
+from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.hosts.robots_cache import learnt
+from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.parse.redirects import REFUSALS
-from scrapy_frontier.core.robots_copy import learnt
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.times import moment, span
-from scrapy_frontier.core.troubles import Trouble
 from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
 from scrapy_frontier.downloadermiddlewares.private import REFUSED
 from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED

@@ -8,10 +8,10 @@ import pytest
 from test_frontier import FETCHED, NOW, opened, page, start, take
 
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts import FOREVER, Politeness
+from scrapy_frontier.core.hosts.host import FOREVER, Politeness
+from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.troubles import Trouble
 
 A, B = "a.example", "b.example"
 WAIT = 300.0

@@ -11,16 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.fairness import WITHIN
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import FOREVER, WAITED_TURN, Host, Hosts, Politeness
+from scrapy_frontier.core.hosts.domain_rates import Rates
+from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, Host, Politeness
+from scrapy_frontier.core.hosts.hosts import Hosts
+from scrapy_frontier.core.hosts.rounds import FIRST, MOST
+from scrapy_frontier.core.hosts.turns import WITHIN
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.rounds import FIRST, MOST
 from scrapy_frontier.core.store import queue_rows
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.temperature import Rates
 from scrapy_frontier.grouping import registered_domain
 
 if TYPE_CHECKING:

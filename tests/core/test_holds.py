@@ -17,10 +17,10 @@ from test_frontier import (
 )
 
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts import FOREVER, Politeness
+from scrapy_frontier.core.hosts.host import FOREVER, Politeness
+from scrapy_frontier.core.hosts.robots_cache import learnt
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.robots_copy import learnt
 from scrapy_frontier.core.store.keys import robots_key
 from scrapy_frontier.core.store.site_rows import Copy
 

@@ -10,7 +10,7 @@ import pytest
 
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts import Politeness
+from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store

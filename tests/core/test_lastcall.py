@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_frontier import FETCHED, NOW, opened, page, start, take
 
-from scrapy_frontier.core.cooldown import PATIENCE
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts import FOREVER, Politeness
-from scrapy_frontier.core.lastcall import Haste
+from scrapy_frontier.core.hosts.cooldown import PATIENCE
+from scrapy_frontier.core.hosts.host import FOREVER, Politeness
+from scrapy_frontier.core.hosts.last_call import Haste
+from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.parse.urls import origin
 from scrapy_frontier.core.store.host_rows import read_cooldown
-from scrapy_frontier.core.troubles import Trouble
 
 WAIT = 300.0
 HASTE = Haste(3, lambda attempts: float(2 ** (attempts - 1)))

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
-from scrapy_frontier.core.listings import (
+from scrapy_frontier.core.hosts.sitemap_sites import (
     FILE_BUCKET,
     GUESSES,
     MAX_CHILDREN,
@@ -26,6 +24,8 @@ from scrapy_frontier.core.listings import (
     heard,
     refuse,
 )
+from scrapy_frontier.core.leases import Outcome
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.ranking.mixed import Mixed
 from scrapy_frontier.core.ranking.scorers import Cash
 from scrapy_frontier.core.store.leveldb import Store

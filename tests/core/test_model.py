@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scrapy_frontier.core.budgets import KEPT, Limits
-from scrapy_frontier.core.cooldown import Rule, after_trouble
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
-from scrapy_frontier.core.hosts import SENDING, Politeness
+from scrapy_frontier.core.hosts.cooldown import Rule, after_trouble
+from scrapy_frontier.core.hosts.host import SENDING, Politeness
+from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.ranking.scorer import Scorer, bucket
@@ -34,7 +35,6 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, decode_row
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.states import FINISHED, State
-from scrapy_frontier.core.troubles import Trouble
 
 NOW = 1_700_000_000.0
 MAX_ATTEMPTS = 3

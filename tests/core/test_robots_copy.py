@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
-from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, decode
-from scrapy_frontier.core.robots_answers import FRESH_FLOOR, FRESH_LIMIT
-from scrapy_frontier.core.robots_copy import (
+from scrapy_frontier.core.hosts.robots_cache import (
     FIRST_PAUSE,
+    FRESH_FLOOR,
+    FRESH_LIMIT,
     LONGEST_PAUSE,
     is_current,
     learnt,
     standing,
     whole_lines,
 )
+from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, decode
 from scrapy_frontier.core.store.keys import robots_key
 from scrapy_frontier.core.store.site_rows import Copy, Verdict, decode_copy, encode_copy
 

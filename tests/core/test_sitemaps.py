@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.listings import is_under
+from scrapy_frontier.core.hosts.sitemap_sites import is_under
 from scrapy_frontier.core.parse.dates import timestamp
 from scrapy_frontier.core.parse.robots_txt import parse
 from scrapy_frontier.core.parse.sitemap_entries import Entry

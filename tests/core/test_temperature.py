@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import Host, Hosts, Politeness
+from scrapy_frontier.core.hosts.domain_rates import BURST, Heat, Rates
+from scrapy_frontier.core.hosts.host import Host, Politeness
+from scrapy_frontier.core.hosts.hosts import Hosts
 from scrapy_frontier.core.leases import Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.store import queue_rows
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.temperature import BURST, Heat, Rates
 
 NOW = 1_700_000_000.0
 FETCHED = Outcome(Event.FETCHED, 200)

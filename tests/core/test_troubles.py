@@ -9,11 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core import delays
-from scrapy_frontier.core.cooldown import JITTER, PATIENCE, Rule, after_trouble, at_start
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import Politeness
+from scrapy_frontier.core.hosts import delays
+from scrapy_frontier.core.hosts.cooldown import JITTER, PATIENCE, Rule, after_trouble, at_start
+from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.leases import Lease, Outcome
 from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.store import keys
@@ -26,7 +27,6 @@ from scrapy_frontier.core.store.host_rows import (
 )
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.troubles import Trouble
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0

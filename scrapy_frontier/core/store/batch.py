@@ -15,7 +15,7 @@ from .meta_rows import Counts
 from .states import State
 
 if TYPE_CHECKING:
-    from ..hosts import Host
+    from ..hosts.host import Host
     from .leveldb import Store
 
 

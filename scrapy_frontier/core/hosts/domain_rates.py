@@ -4,7 +4,7 @@ A host that spawns sub-domains without end gets a queue and a clock for each of 
 many hosts should share. Every hand-out heats the registered domain by one; the heat decays with a time
 constant of `BURST` / rate, so that at exactly that rate it stays at `BURST`. Above the soft rate the
 domain's pages come after those of all cooler ones, above the hard rate nothing of it is leased until it
-has cooled. `fairness.Turns` has the order; here is the clock that says which domain has which level.
+has cooled. `turns.Turns` has the order; here is the clock that says which domain has which level.
 
 Heat is counted at hand-out, in double precision, and in memory only. Of earlier runs it is known when each
 host was visited last: then its domain is taken to have been as hot as it is at exactly the rate. So a crawl
@@ -17,7 +17,7 @@ import heapq
 from math import exp, log
 from typing import NamedTuple
 
-from .fairness import CLOSED, COOL, HOT
+from .turns import CLOSED, COOL, HOT
 
 BURST = 10  # pages that may come at once before the rate holds
 # Between two hand-outs at exactly the rate the heat swings half a page around BURST: what waits until it is

@@ -20,8 +20,8 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
+from ..store import queue_rows
 from .rounds import Rounds
-from .store import queue_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable

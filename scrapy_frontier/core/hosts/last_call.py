@@ -14,17 +14,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..parse.urls import origin
+from ..times import span
 from .cooldown import GivenUp, Trouble
 from .delays import deciding
-from .hosts import FOREVER
-from .parse.urls import origin
-from .times import span
+from .host import FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .hosts import Host
-    from .store.page_rows import Page
+    from ..store.page_rows import Page
+    from .host import Host
 
 
 class Haste(NamedTuple):

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import cooldown
-from .cooldown import Trouble
-from .store import host_rows, keys
+from ..store import host_rows, keys
+from .cooldown import PATIENCE, Trouble, after_trouble, at_start
 
 if TYPE_CHECKING:
     import random
 
+    from ..store.batch import Journal
+    from ..store.host_rows import Cooldown
+    from ..store.leveldb import Store
     from .cooldown import Rule
-    from .hosts import Host
-    from .store.batch import Journal
-    from .store.host_rows import Cooldown
-    from .store.leveldb import Store
+    from .host import Host
 
 __all__ = ["Rest", "Trouble", "Troubles"]
 
@@ -50,7 +49,7 @@ class Troubles:
         if stored is None:
             return
         latest = max(opened_at, self._latest)
-        found = cooldown.at_start(stored, latest, self._rule)
+        found = at_start(stored, latest, self._rule)
         if found.is_forgiven(latest):
             self._forgive(host)
         else:
@@ -68,7 +67,7 @@ class Troubles:
         if was_doubted and trouble.may_be_page and is_known:
             # Nobody else was asked in between; but it failed on its own before, or others got answers.
             was_doubted = not trouble.attempts and trouble.origin not in host.origins
-        found = cooldown.after_trouble(
+        found = after_trouble(
             before,
             self._rule,
             now,
@@ -83,10 +82,7 @@ class Troubles:
             self._latest = max(self._latest, found.since)
             self._keep(host, found)
         is_new = before is None or found.since != before.since
-        if was_doubted:
-            keeps = not is_new or found.strikes <= cooldown.PATIENCE
-        else:
-            keeps = not is_new or not is_known
+        keeps = not is_new or (found.strikes <= PATIENCE if was_doubted else not is_known)
         if trouble.page_id is not None:
             host.suspect(trouble.page_id)
         host.cooldown, host.is_doubted = found, host.is_doubted or is_new

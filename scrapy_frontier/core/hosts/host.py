@@ -1,31 +1,24 @@
-"""Which host may be visited now, and which of its pages comes first.
+"""A host: the best of its queue, its requests under way, and the clock that says when it may be visited.
 
-`Hosts` owns the clock of each host. A host with queued pages and room for another request is either ready,
-and then `Turns` knows when it comes, or in the heap of ``cooling`` ones, soonest first. Entries that have
-become wrong are left in the heap and skipped when they surface. Nothing here touches the disk or a clock;
-`Frontier` passes *now* and fills the heads.
+Nothing here touches the disk or a clock; `Frontier` passes *now* and fills the heads.
 """
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left, insort
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..store import queue_rows
+from ..store.host_rows import HostRow
 from .delays import UNASKED, by_settings, deciding
-from .fairness import Turns
-from .store import queue_rows
-from .store.host_rows import HostRow
-from .temperature import Temperature
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
+    from ..store.host_rows import Cooldown
     from .cooldown import GivenUp, Trouble
-    from .fairness import Domain
-    from .store.host_rows import Cooldown
-    from .temperature import Rates
+    from .turns import Domain
 
 HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
@@ -52,10 +45,6 @@ class Place(Enum):
     HELD = "held"  # until it is known what the site asks for, or for as long as it asks to be left alone
     BUSY = "busy"  # as many requests under way as allowed
     RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
-
-
-def _is_ready(host: Host) -> bool:
-    return host.place is Place.READY
 
 
 class Politeness(NamedTuple):
@@ -322,128 +311,3 @@ class Host:
             self.cursor = ranks[-1]
             self.heads.extend(rank for rank in ranks if rank not in self.leased)
             self.heads.sort()
-
-
-def itself(name: str) -> str:
-    """The registered domain of a host, where nobody knows more."""
-    return name
-
-
-class Hosts:
-    """The hosts in memory, by name, and the heaps over them.
-
-    *domain_of* gives a host's registered domain, for which the *rates* hold.
-    """
-
-    def __init__(self, domain_of: Callable[[str], str] = itself, rates: Rates | None = None) -> None:
-        self.by_name: dict[str, Host] = {}
-        self._domain_of = domain_of
-        self._temperature = None if rates is None else Temperature(rates)
-        level_of = None if self._temperature is None else self._temperature.level
-        self._turns = Turns(self.by_name, _is_ready, domain_of, level_of)
-        self._cooling: list[tuple[float, str]] = []
-
-    def __repr__(self) -> str:
-        places = [host.place for host in self.by_name.values()]
-        return f"<Hosts {places.count(Place.READY)} ready, {places.count(Place.COOLING)} cooling>"
-
-    def __len__(self) -> int:
-        return len(self.by_name)
-
-    def put(self, host: Host, now: float) -> None:
-        """Give *host* the place it deserves at *now*; to be called after every change of it."""
-        if not host.heads:
-            if host.place is not Place.RESTING:
-                host.place = Place.IDLE
-        elif host.is_blocked:
-            host.place = Place.BLOCKED
-        elif host.abandoned is not None:  # nothing is asked of it
-            host.place = Place.READY
-        elif host.held_until > now:
-            if host.place is not Place.HELD:
-                host.place = Place.HELD
-                if host.held_until < FOREVER:
-                    heapq.heappush(self._cooling, (host.held_until, host.name))
-        elif not host.has_room:
-            host.place = Place.BUSY
-        elif host.ready_at > now:
-            if host.place is not Place.COOLING:
-                host.place = Place.COOLING
-                heapq.heappush(self._cooling, (host.ready_at, host.name))
-        else:
-            host.place = Place.READY
-        self._turns.update(host)
-
-    def leased(self, host: Host, now: float) -> None:
-        """A page of *host* is handed out."""
-        if self._temperature is not None:
-            domain = self._domain_of(host.name)
-            self._turns.set_level(domain, self._temperature.hand_out(domain, now))
-
-    def taken_back(self, host: Host, now: float) -> None:
-        """The page just handed out is none after all; `put` has to follow."""
-        self._turns.take_back(host)
-        if self._temperature is not None:
-            domain = self._domain_of(host.name)
-            self._turns.set_level(domain, self._temperature.take_back(domain, now))
-
-    def was_visited(self, name: str, when: float, now: float) -> None:
-        """A host, in memory or not, was visited last by an earlier run, at *when*."""
-        if self._temperature is not None:
-            domain = self._domain_of(name)
-            self._turns.set_level(domain, self._temperature.assume(domain, when, now))
-
-    def best(self, now: float) -> Host | None:
-        """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
-        if self._cooling and self._cooling[0][0] <= now:
-            self._warm_up(now)
-        if self._temperature is not None:
-            for domain, level in self._temperature.cooled(now):
-                self._turns.set_level(domain, level)
-        return self._turns.best()
-
-    def _warm_up(self, now: float) -> None:
-        cooling = self._cooling
-        while cooling and cooling[0][0] <= now:
-            _, name = heapq.heappop(cooling)
-            host = self.by_name.get(name)
-            if host is None:
-                continue
-            if host.place is Place.COOLING or (host.place is Place.HELD and host.held_until <= now):
-                host.place = Place.IDLE
-                self.put(host, now)
-            elif host.place is Place.RESTING:
-                self.forget(host, now)
-
-    def next_ready(self) -> float | None:
-        """When the first cooling host, or one of a domain that is too hot, may be visited again."""
-        cooling = self._cooling
-        while cooling and not self._waits(cooling[0][1]):
-            heapq.heappop(cooling)
-        first = cooling[0][0] if cooling else None
-        change = None if self._temperature is None else self._temperature.next_change()
-        return first if change is None else change if first is None else min(first, change)
-
-    def _waits(self, name: str) -> bool:
-        host = self.by_name.get(name)
-        return host is not None and host.place in (Place.COOLING, Place.RESTING, Place.HELD)
-
-    def hold(self, host: Host, until: float, now: float) -> None:
-        """Give no page of *host* away before *until*; a time that has passed lets go."""
-        host.held_until = until
-        if host.place in (Place.HELD, Place.READY, Place.COOLING, Place.BUSY):
-            host.place = Place.IDLE
-            self.put(host, now)
-
-    def forget(self, host: Host, now: float) -> None:
-        """Drop a host that has nothing queued and nothing under way, as soon as its delay has passed.
-
-        Its row on disk then says all there is to know; call it when that is written.
-        """
-        if host.ready_at > now:
-            host.place = Place.RESTING
-            heapq.heappush(self._cooling, (host.ready_at, host.name))
-        else:
-            host.place = Place.IDLE
-            self._turns.leave(host)
-            del self.by_name[host.name]

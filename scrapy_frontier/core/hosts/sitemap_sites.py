@@ -14,8 +14,8 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from .parse.urls import origin
-from .store.site_rows import Listing
+from ..parse.urls import origin
+from ..store.site_rows import Listing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

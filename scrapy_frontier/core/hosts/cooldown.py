@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .errors import UnreadableRecord
-from .store.host_rows import LONGEST_ASKED, Cooldown, decode_cooldown
+from ..errors import UnreadableRecord
+from ..store.host_rows import LONGEST_ASKED, Cooldown, decode_cooldown
 
 JITTER = 0.1  # a rest is up to this much longer, never shorter
 # Strikes in a row without one answer, over all runs. After these the host is given up, so that its pages end

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from .delays import UNASKED, deciding
-from .hosts import FOREVER
+from .host import FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .hosts import Host
+    from .host import Host
 
 
 class Left(NamedTuple):
