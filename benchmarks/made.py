@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from scrapy_frontier import requests
-from scrapy_frontier.core.link import NEUTRAL
+from scrapy_frontier.core.pages.links import NEUTRAL
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.keys import SEGMENT

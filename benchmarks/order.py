@@ -29,8 +29,8 @@ from scipy import sparse
 
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.matrix import Ranking
 from scrapy_frontier.core.ranking.mixed import Mixed
 from scrapy_frontier.core.ranking.pagerank import pagerank

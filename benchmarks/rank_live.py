@@ -34,8 +34,8 @@ import numpy as np
 
 from scrapy_frontier import compat
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge

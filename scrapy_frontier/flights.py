@@ -15,8 +15,8 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from twisted.python.failure import Failure
 
 from . import compat
-from .core.leases import Lease, Outcome
-from .core.lifecycle import Event
+from .core.pages.leases import Lease, Outcome
+from .core.pages.lifecycle import Event
 from .requests import DUPLICATE, POSTPONED, POSTPONED_FOR
 
 if TYPE_CHECKING:

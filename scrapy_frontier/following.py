@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
-from .core.leases import Outcome
-from .core.lifecycle import Event
+from .core.pages.leases import Outcome
+from .core.pages.lifecycle import Event
 from .requests import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
 
 if TYPE_CHECKING:

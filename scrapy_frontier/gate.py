@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.robotstxt import RobotParser
 
-    from .core.leases import Lease
+    from .core.pages.leases import Lease
     from .runtime import Runtime
     from .settings import FrontierSettings
 

@@ -20,7 +20,7 @@ from w3lib.url import safe_url_string
 
 from . import requests
 from .core.frontier import Link
-from .core.lifecycle import Event
+from .core.pages.lifecycle import Event
 from .core.parse.urls import host_of
 from .core.store import keys
 from .core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-    from .core.leases import Outcome
+    from .core.pages.leases import Outcome
     from .flights import Flight, Flights
     from .intake import Intake
     from .notes import Notes

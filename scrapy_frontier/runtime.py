@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
-    from .core.leases import Lease
+    from .core.pages.leases import Lease
     from .core.ranking.scorer import Scorer
     from .flights import Flight, Flights
     from .gate import Gate

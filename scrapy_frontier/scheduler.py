@@ -18,8 +18,8 @@ from scrapy.core.scheduler import BaseScheduler
 from . import compat
 from .core.errors import FrontierError, FrontierUnwritable
 from .core.hosts.host import FOREVER
-from .core.leases import Lease, Outcome
-from .core.lifecycle import Event
+from .core.pages.leases import Lease, Outcome
+from .core.pages.lifecycle import Event
 from .core.store.meta_rows import IN_MEMORY
 from .core.store.states import FINISHED, State
 from .core.times import moment

@@ -13,14 +13,14 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from .core.budgets import Limits
 from .core.errors import FrontierError
 from .core.hosts.cooldown import Rule
 from .core.hosts.delays import Pace
 from .core.hosts.host import Politeness
 from .core.hosts.last_call import Haste
+from .core.pages.budgets import Limits
+from .core.pages.traps import TrapLimits
 from .core.parse.redirects import ChainLimits
-from .core.traps import TrapLimits
 from .grouping import ADDRESS, DOMAIN, HOST
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from scrapy.exceptions import UsageError
 
 from ..core import explain, inspect, preview
 from ..core.errors import UnreadableRecord
+from ..core.pages.traps import trap
 from ..core.parse.urls import without_session
 from ..core.store import keys, meta_rows, queue_rows
 from ..core.store.page_rows import Page
 from ..core.store.queue_rows import queued_places, standing, waiting_places
 from ..core.times import moment, span
-from ..core.traps import trap
 from ..grouping import registered_domain
 from ..requests import SITEMAP
 from .output import Column, progress

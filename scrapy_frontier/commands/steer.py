@@ -16,7 +16,7 @@ from scrapy.exceptions import UsageError
 from ..core import inspect
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Frontier, Link
-from ..core.lifecycle import TABLE, Event
+from ..core.pages.lifecycle import TABLE, Event
 from ..core.parse.urls import host_of
 from ..core.steering import Steering
 from ..core.store import meta_rows

@@ -17,7 +17,7 @@ from .errors import UnreadableRecord
 from .findings import Finding, differences, salvage
 from .hosts.cooldown import Rule, at_start
 from .ledger import DEFERRED, INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
-from .link import NEUTRAL
+from .pages.links import NEUTRAL
 from .ranking import graph
 from .store import host_rows, keys, meta_rows, page_rows, queue_rows
 from .store.host_rows import UNREADABLE as LEFT_ALONE

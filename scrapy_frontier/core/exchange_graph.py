@@ -11,8 +11,8 @@ from base64 import b64decode, b64encode
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from .pages.rescoring import CONTENT
 from .ranking import graph
-from .rescoring import CONTENT
 from .store import keys, meta_rows, segments
 from .store.keys import SEGMENT
 from .store.link_rows import Edge, collapse, encode_collapsed

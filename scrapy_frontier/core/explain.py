@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .inspect import DelayOf, HostView, Step
+    from .pages.traps import TrapLimits
     from .store.leveldb import Store
     from .store.page_rows import Page
     from .store.site_rows import Copy
-    from .traps import TrapLimits
 
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
 

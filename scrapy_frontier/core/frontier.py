@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .deferral import AT_A_TIME
 from .errors import UnreadableRecord
 from .hosts import delays
 from .hosts.host import SENDING, Host
 from .hosts.last_call import trouble_of
-from .leases import Lease, Outcome
-from .lifecycle import UNCOUNTED, Event, after
-from .link import NEUTRAL, Link, Refusal
+from .pages.deferred import AT_A_TIME
+from .pages.leases import Lease, Outcome
+from .pages.lifecycle import UNCOUNTED, Event, after
+from .pages.links import NEUTRAL, Link, Refusal
 from .parse.urls import host_of, origin
 from .sites import Sites
 from .store import keys, page_rows, queue_rows

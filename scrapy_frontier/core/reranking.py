@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .hosts.hosts import Hosts
-from .linkgraph import LinkGraph
+from .pages.link_graph import LinkGraph
+from .pages.rescoring import Rescoring
 from .ranking.graph import ranking_weights
 from .ranking.scorer import about_ranking
 from .ranking.snapshot import readable
-from .rescoring import Rescoring
 from .store.batch import Journal
 
 if TYPE_CHECKING:

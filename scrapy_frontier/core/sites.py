@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .discovery import Discovery
 from .errors import UnreadableRecord
 from .hosts import delays, last_call
 from .hosts.cooldown import PATIENCE
 from .hosts.finish import first_to_open
 from .hosts.host import FOREVER
+from .pages.discovery import Discovery
 from .store.keys import robots_key
 from .store.site_rows import decode_copy, encode_copy
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from . import inspect
 from .hosts.host import Host, Politeness
-from .lifecycle import TABLE, Event
-from .link import NEUTRAL
+from .pages.lifecycle import TABLE, Event
+from .pages.links import NEUTRAL
 from .store import keys, page_rows, queue_rows
 from .store.batch import Journal
 from .store.host_rows import HostRow

@@ -11,12 +11,12 @@ import numpy as np
 
 from . import inspect
 from .errors import UnreadableRecord
+from .pages.rescoring import AVERAGE, BLOCK, CONTENT
 from .ranking import graph
 from .ranking.hits import hits
 from .ranking.pagerank import pagerank
 from .ranking.scorer import buckets, scores_of
 from .ranking.scorers import Cash
-from .rescoring import AVERAGE, BLOCK, CONTENT
 from .store import keys, meta_rows, queue_rows
 from .store.queue_rows import standing, waiting_places
 from .store.states import State

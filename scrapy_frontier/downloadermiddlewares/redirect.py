@@ -15,8 +15,8 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_meta_refresh
 
 from .. import compat
-from ..core.leases import Outcome
-from ..core.lifecycle import Event
+from ..core.pages.leases import Outcome
+from ..core.pages.lifecycle import Event
 from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh, retry_after
 from ..core.parse.hostnames import is_private
 from ..core.parse.html_head import Head

@@ -24,8 +24,8 @@ from .. import compat
 from ..core.errors import FrontierUnwritable
 from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import Contact, Errand, Judge
-from ..core.leases import Outcome
-from ..core.lifecycle import Event
+from ..core.pages.leases import Outcome
+from ..core.pages.lifecycle import Event
 from ..core.parse.sitemaps import MAX_BYTES, Kind, Slice, read
 from ..core.parse.urls import absolute, host_of, origin
 from ..flights import Consumed, describe

@@ -17,8 +17,8 @@ from scrapy_frontier.core.findings import DAMAGED
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_cache import learnt
 from scrapy_frontier.core.hosts.troubles import Trouble
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.parse.redirects import REFUSALS
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_frontier.core.budgets import Limits
 from scrapy_frontier.core.check import Check
-from scrapy_frontier.core.deferral import AT_A_TIME
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.budgets import Limits
+from scrapy_frontier.core.pages.deferred import AT_A_TIME
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.pages.traps import TrapLimits
 from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import host_rows, keys, page_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.traps import TrapLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

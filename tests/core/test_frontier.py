@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
-from scrapy_frontier.core.leases import Lease, Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Lease, Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import host_rows, keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY

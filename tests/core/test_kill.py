@@ -11,8 +11,8 @@ import pytest
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
 
@@ -27,8 +27,8 @@ CRAWL = """
 import sys
 from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 
 def link(number):

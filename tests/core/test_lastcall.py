@@ -15,8 +15,8 @@ from scrapy_frontier.core.hosts.cooldown import PATIENCE
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
 from scrapy_frontier.core.hosts.last_call import Haste
 from scrapy_frontier.core.hosts.troubles import Trouble
-from scrapy_frontier.core.leases import Lease, Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Lease, Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.parse.urls import origin
 from scrapy_frontier.core.store.host_rows import read_cooldown
 

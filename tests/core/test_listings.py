@@ -24,8 +24,8 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
     heard,
     refuse,
 )
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.mixed import Mixed
 from scrapy_frontier.core.ranking.scorers import Cash
 from scrapy_frontier.core.store.leveldb import Store

@@ -19,15 +19,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from scrapy_frontier.core.budgets import KEPT, Limits
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts.cooldown import Rule, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
 from scrapy_frontier.core.hosts.troubles import Trouble
-from scrapy_frontier.core.leases import Lease, Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.budgets import KEPT, Limits
+from scrapy_frontier.core.pages.leases import Lease, Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.pages.rescoring import WORTH_MOVING
 from scrapy_frontier.core.ranking.scorer import Scorer, bucket
-from scrapy_frontier.core.rescoring import WORTH_MOVING
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
 from scrapy_frontier.core.store.host_rows import Cooldown
 from scrapy_frontier.core.store.keys import LINK_ROW, key_id

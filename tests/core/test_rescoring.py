@@ -12,8 +12,8 @@ import pytest
 
 from scrapy_frontier.core.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.matrix import Ranking
 from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import keys, queue_rows
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from scrapy_frontier.core.leases import Lease
+    from scrapy_frontier.core.pages.leases import Lease
 
 NOW = 1_700_000_000.0
 FETCHED = Outcome(Event.FETCHED, 200)

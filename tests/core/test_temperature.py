@@ -13,8 +13,8 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.domain_rates import BURST, Heat, Rates
 from scrapy_frontier.core.hosts.host import Host, Politeness
 from scrapy_frontier.core.hosts.hosts import Hosts
-from scrapy_frontier.core.leases import Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import queue_rows
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_frontier.core.pages.traps import TrapLimits, path_segments, repeats, trap
 from scrapy_frontier.core.parse.redirects import grows
 from scrapy_frontier.core.parse.urls import without_session
-from scrapy_frontier.core.traps import TrapLimits, path_segments, repeats, trap
 
 
 def test_ordinary_urls_are_no_traps() -> None:

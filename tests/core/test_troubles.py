@@ -15,8 +15,8 @@ from scrapy_frontier.core.hosts import delays
 from scrapy_frontier.core.hosts.cooldown import JITTER, PATIENCE, Rule, after_trouble, at_start
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.troubles import Trouble
-from scrapy_frontier.core.leases import Lease, Outcome
-from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.pages.leases import Lease, Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.host_rows import (
     FORGIVEN,

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .hosts.host import Tally
-from .store import keys
+from ..hosts.host import Tally
+from ..store import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .hosts.host import Host
-    from .store.host_rows import HostRow
+    from ..hosts.host import Host
+    from ..store.host_rows import HostRow
 
 KEPT = 10  # a unit keeps so many times its budget for later; what is linked beyond that is only counted
 

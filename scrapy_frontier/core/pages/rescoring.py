@@ -19,21 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .ranking.scorer import bucket, buckets, scores_of
-from .store import keys, queue_rows
-from .store.link_rows import NOFOLLOW
-from .store.meta_rows import last_ranking
-from .store.states import State
+from ..ranking.scorer import bucket, buckets, scores_of
+from ..store import keys, queue_rows
+from ..store.link_rows import NOFOLLOW
+from ..store.meta_rows import last_ranking
+from ..store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .hosts.host import Host
-    from .hosts.hosts import Hosts
-    from .ranking.scorer import Change, Scorer
-    from .store.batch import Journal
-    from .store.leveldb import Store
-    from .store.link_rows import Edge
+    from ..hosts.host import Host
+    from ..hosts.hosts import Hosts
+    from ..ranking.scorer import Change, Scorer
+    from ..store.batch import Journal
+    from ..store.leveldb import Store
+    from ..store.link_rows import Edge
 
 # Buckets, 6.7 %: rows that a ranking changes by less stay. With 256 PageRank alone collects .37 where it
 # collects .43 with 0 or 96 (asu, 20 % of the pages); the default order does not care.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .parse.urls import path_and_query
+from ..parse.urls import path_and_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

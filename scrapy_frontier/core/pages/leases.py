@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .hosts.cooldown import Trouble
+    from ..hosts.cooldown import Trouble
+    from ..store.page_rows import Page
     from .lifecycle import Event
-    from .store.page_rows import Page
 
 
 class Lease(NamedTuple):

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .ranking import graph
-from .ranking.snapshot import Snapshot
-from .store import keys
-from .store.link_rows import collapse, encode_collapsed
+from ..ranking import graph
+from ..ranking.snapshot import Snapshot
+from ..store import keys
+from ..store.link_rows import collapse, encode_collapsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .ranking.graph import Repacked
-    from .store.batch import Journal
-    from .store.leveldb import Store
-    from .store.link_rows import Edge
+    from ..ranking.graph import Repacked
+    from ..store.batch import Journal
+    from ..store.leveldb import Store
+    from ..store.link_rows import Edge
 
 AT_A_TIME = 100  # rows deleted in one batch, about 0.2 ms
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .errors import UnreadableRecord
-from .hosts.host import Host, Place
+from ..errors import UnreadableRecord
+from ..hosts.host import Host, Place
+from ..parse.urls import host_of
+from ..store import keys, page_rows, queue_rows, site_rows
+from ..store.page_rows import Page
+from ..store.site_rows import Listing
+from ..store.states import State
 from .known import Known
 from .lifecycle import TABLE, Event
-from .link import NEUTRAL, Link, Refusal, encode_link, page_of_link
-from .parse.urls import host_of
-from .store import keys, page_rows, queue_rows, site_rows
-from .store.page_rows import Page
-from .store.site_rows import Listing
-from .store.states import State
+from .links import NEUTRAL, Link, Refusal, encode_link, page_of_link
 from .traps import trap
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .store import meta_rows, page_rows
-from .store.page_rows import Page
-from .store.states import State
+from ..store import meta_rows, page_rows
+from ..store.page_rows import Page
+from ..store.states import State
 
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 

@@ -10,34 +10,34 @@ from collections import Counter, deque
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ..errors import UnreadableRecord
+from ..hosts import delays
+from ..hosts.cooldown import Rule, Trouble
+from ..hosts.finish import Left, left_behind
+from ..hosts.host import FOREVER, HEADS, Host, Place, Politeness
+from ..hosts.hosts import Hosts, itself
+from ..hosts.troubles import Troubles
+from ..store import host_rows, keys, page_rows, queue_rows
+from ..store.batch import Journal
+from ..store.host_rows import HostRow, all_orders
+from ..store.states import State
 from .budgets import NO_LIMITS, Budgets, Limits
-from .deferral import Deferral
-from .errors import UnreadableRecord
-from .hosts import delays
-from .hosts.cooldown import Rule, Trouble
-from .hosts.finish import Left, left_behind
-from .hosts.host import FOREVER, HEADS, Host, Place, Politeness
-from .hosts.hosts import Hosts, itself
-from .hosts.troubles import Troubles
+from .deferred import Deferral
 from .leases import Leases
-from .link import NEUTRAL
-from .store import host_rows, keys, page_rows, queue_rows
-from .store.batch import Journal
-from .store.host_rows import HostRow, all_orders
-from .store.states import State
+from .links import NEUTRAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .hosts.domain_rates import Rates
-    from .hosts.last_call import Haste
-    from .link import Refusal
-    from .linkgraph import LinkGraph
-    from .ranking.scorer import Scorer
+    from ..hosts.domain_rates import Rates
+    from ..hosts.last_call import Haste
+    from ..ranking.scorer import Scorer
+    from ..store.leveldb import Store
+    from ..store.meta_rows import Counts
+    from ..store.page_rows import Page
+    from .link_graph import LinkGraph
+    from .links import Refusal
     from .rescoring import Rescoring
-    from .store.leveldb import Store
-    from .store.meta_rows import Counts
-    from .store.page_rows import Page
     from .traps import TrapLimits
 
 UNLIMITED = Politeness(0.0, 8)
@@ -161,7 +161,7 @@ class Known:
     @cached_property
     def graph(self) -> LinkGraph:
         """The links of the pages."""
-        from .linkgraph import LinkGraph  # loads NumPy and SciPy: for those who use it
+        from .link_graph import LinkGraph  # loads NumPy and SciPy: for those who use it
 
         return LinkGraph(self._store, self._journal)
 

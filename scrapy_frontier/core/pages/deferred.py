@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .errors import UnreadableRecord
-from .parse.urls import host_of
-from .store import keys, page_rows, queue_rows
-from .store.states import State
+from ..errors import UnreadableRecord
+from ..parse.urls import host_of
+from ..store import keys, page_rows, queue_rows
+from ..store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..hosts.host import Host
+    from ..store.batch import Journal
+    from ..store.host_rows import HostRow
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
     from .budgets import Budgets, Over
-    from .hosts.host import Host
-    from .store.batch import Journal
-    from .store.host_rows import HostRow
-    from .store.leveldb import Store
-    from .store.page_rows import Page
 
 AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
