@@ -30,11 +30,11 @@ from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
 from scrapy_frontier import requests
+from scrapy_frontier.core.admin.rank import Reranking
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.scorers_by_name import make
-from scrapy_frontier.core.reranking import Reranking
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
 

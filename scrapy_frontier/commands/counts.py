@@ -6,7 +6,7 @@ import heapq
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ..core import inspect
+from ..core.admin import facts
 from ..core.store.host_rows import FORGIVEN
 from ..core.times import moment, span
 from .look import LINES, limit_of, size
@@ -15,7 +15,7 @@ from .output import Column, progress
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ..core.inspect import HostView
+    from ..core.admin.facts import HostView
     from .call import Call
 
 _WIDE = 110  # columns of a terminal that has room for the delays, too
@@ -33,7 +33,7 @@ _CLOCK_COLUMNS = [Column("VISIT", 7), Column("STRIKES", 7, True), Column("TROUBL
 
 def stats(call: Call) -> int:
     with call.project.open() as store:
-        found = inspect.summary(store)
+        found = facts.summary(store)
     if call.output.as_json:
         call.output.document({"directory": str(call.project.directory), **found._asdict()})
         return 0
@@ -53,12 +53,12 @@ def stats(call: Call) -> int:
     return 0
 
 
-def _states(found: inspect.Summary) -> Iterator[tuple[str, str]]:
+def _states(found: facts.Summary) -> Iterator[tuple[str, str]]:
     """How many pages there are, as `hosts` counts them, and of what states these are."""
     states = found.states
     for name in ("queued", "seen", "excluded"):
         yield name, f"{states[name]:,}"
-    for name, count, group in (("ok", found.ok, inspect.OK), ("errors", found.errors, inspect.ERRORS)):
+    for name, count, group in (("ok", found.ok, facts.OK), ("errors", found.errors, facts.ERRORS)):
         parts = (f"{states[state.name.lower()]:,} {state.name.lower()}" for state in group)
         yield name, f"{count:,} ({', '.join(parts)})"
 
@@ -83,7 +83,7 @@ def hosts(call: Call) -> int:
     limit, out, now = limit_of(call, LINES), call.output, call.project.now
     totals: Counter[str] = Counter()
     with call.project.open() as store:
-        found: Iterable[HostView] = _summed(inspect.hosts(store, call.project.delays(store)), totals)
+        found: Iterable[HostView] = _summed(facts.hosts(store, call.project.delays(store)), totals)
         if limit is not None:
             found = heapq.nlargest(limit, found, key=lambda view: (view.queued, view.ok))
         if out.as_json:

@@ -14,10 +14,10 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from ..core import inspect
+from ..core.admin import facts
+from ..core.admin.links import every_link, flag_names
 from ..core.store import keys, meta_rows
 from ..core.store.keys import SEGMENT
-from ..core.walk import every_link, flag_names
 from .output import printable, progress
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _nodes(store: Store) -> Iterator[tuple[str, str]]:
     """URL and state of every id, in order; empty for an id without a page."""
     total = meta_rows.read_counts(store).next_page
     done = 0
-    for page_id, page in progress(inspect.pages(store), "pages written", total):
+    for page_id, page in progress(facts.pages(store), "pages written", total):
         if page_id >= keys.FIRST_VISIT:
             break
         for _ in range(done, page_id):

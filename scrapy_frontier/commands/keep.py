@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.exchange import BadExport, Importer, export_records
+from ..core.admin.export import export_records
+from ..core.admin.importer import BadExport, Importer
 from ..core.store.directory import DATABASE
 from ..core.store.leveldb import Store
 from .look import size
@@ -20,7 +21,7 @@ from .output import printable, progress, replacing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..core.exchange import Record
+    from ..core.admin.export import Record
     from .call import Call
 
 _LEVEL = 6  # of gzip

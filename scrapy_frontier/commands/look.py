@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from scrapy.exceptions import UsageError
 
-from ..core import explain, inspect, preview
+from ..core.admin import explain, facts, upcoming
 from ..core.errors import UnreadableRecord
 from ..core.pages.traps import trap
 from ..core.parse.urls import without_session
@@ -27,7 +27,7 @@ from .project import host_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..core.preview import Turn
+    from ..core.admin.upcoming import Turn
     from ..core.store.leveldb import Store
     from .call import Call
     from .project import Project
@@ -38,7 +38,7 @@ _MISSING = 1  # exit code for a page that is not known
 
 _QUEUE_COLUMNS = [Column("WHEN", 9), Column("PRIORITY", 8, True), Column("URL", 0)]
 _FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
-_PAGE_NAMES = tuple(inspect.describe(0, Page("")))
+_PAGE_NAMES = tuple(facts.describe(0, Page("")))
 _PLACE_NAMES = ("id", "url", "host", "priority", "bucket", "turn", "due")
 
 
@@ -74,13 +74,11 @@ def queue(call: Call) -> int:
     host = None if call.options.host is None else host_name(call.options.host)
     with project.open() as store:
         delays = project.delays(store)
-        turns = islice(preview.upcoming(store, project.now, delays, host, registered_domain), limit)
+        turns = islice(upcoming.upcoming(store, project.now, delays, host, registered_domain), limit)
         if call.output.as_json:
             for turn in turns:
                 place = {"at": turn.when, "in": turn.when - project.now}
-                call.output.document(
-                    {**place, **inspect.describe(turn.page_id, turn.page), "host": turn.host}
-                )
+                call.output.document({**place, **facts.describe(turn.page_id, turn.page), "host": turn.host})
         else:
             call.output.table(_QUEUE_COLUMNS, (_queue_row(turn, project.now) for turn in turns))
     return 0
@@ -100,7 +98,7 @@ def find(call: Call) -> int:
         if call.output.as_json:
             count = 0
             for count, (page_id, page) in enumerate(found, 1):  # noqa: B007 - the last one is their number
-                call.output.document(inspect.describe(page_id, page))
+                call.output.document(facts.describe(page_id, page))
         else:
             rows = ((page.state.name.lower(), page.status or "", page.url) for _, page in found)
             count = call.output.table(_FIND_COLUMNS, rows)
@@ -109,7 +107,7 @@ def find(call: Call) -> int:
 
 def _matches(store: Store, pattern: re.Pattern[str] | None) -> Iterator[tuple[int, Page]]:
     total = meta_rows.read_counts(store).next_page
-    for page_id, page in progress(inspect.pages(store), "pages searched", total):
+    for page_id, page in progress(facts.pages(store), "pages searched", total):
         if pattern is None or pattern.search(page.url):
             yield page_id, page
 
@@ -132,13 +130,13 @@ def dump(call: Call) -> int:
 
 
 def _described(store: Store) -> Iterator[dict[str, object]]:
-    for page_id, page in inspect.pages(store):
-        yield inspect.describe(page_id, page)
+    for page_id, page in facts.pages(store):
+        yield facts.describe(page_id, page)
 
 
 def _linked(store: Store) -> Iterator[dict[str, object]]:
     """Every link, pages as ids; 3 us each."""
-    from ..core.walk import every_link, flag_names  # loads NumPy and SciPy
+    from ..core.admin.links import every_link, flag_names  # loads NumPy and SciPy
 
     for links in every_link(store):
         for source, target, flags, weight in zip(*(part.tolist() for part in links), strict=True):
@@ -162,7 +160,7 @@ def _queued(store: Store) -> Iterator[dict[str, object]]:
         for place in places:
             page_id = queue_rows.rank_id(place.rank)
             try:
-                page = inspect.read_page(store, page_id)
+                page = facts.read_page(store, page_id)
             except UnreadableRecord:
                 page = None
             url = page.url if page is not None else None
@@ -190,14 +188,14 @@ def page(call: Call) -> int:
         if known is None:
             return _MISSING
         page_id, found = known
-        path = inspect.path_to(store, found)
-        redirects = inspect.redirects_of(store, found)
-        facts = _facts(project, store, page_id, found)
-        answer = {**inspect.describe(page_id, found), **_weight(store, page_id)}
+        path = facts.path_to(store, found)
+        redirects = facts.redirects_of(store, found)
+        gathered = _facts(project, store, page_id, found)
+        answer = {**facts.describe(page_id, found), **_weight(store, page_id)}
     answer["request"] = found.payload.decode(errors="backslashreplace") or None
     answer["path"] = [step.page.url if step.page else None for step in path]
     answer["redirects"] = [step.page.url if step.page else None for step in redirects]
-    if (place := facts.place) is not None:
+    if (place := gathered.place) is not None:
         bucket = None if place.is_far else standing(place.rank).bucket
         answer["queue"] = {
             "ahead": place.ahead,
@@ -205,7 +203,7 @@ def page(call: Call) -> int:
             "due": place.due,
             "bucket": bucket,
         }
-    answer["why"] = _why(facts, path[-1].page if path else None)
+    answer["why"] = _why(gathered, path[-1].page if path else None)
     if output.as_json:
         output.document(answer)
     else:
@@ -216,8 +214,8 @@ def page(call: Call) -> int:
 def find_or_say(call: Call, store: Store) -> tuple[int, Page] | None:
     """The page that the first argument names; None after having said that it is not known."""
     request = call.project.request(call.arguments[0])
-    page_id = inspect.find_page(store, call.project.fingerprint(request))
-    found = None if page_id is None else inspect.read_page(store, page_id)
+    page_id = facts.find_page(store, call.project.fingerprint(request))
+    found = None if page_id is None else facts.read_page(store, page_id)
     if page_id is None or found is None:
         _unknown(call, store, request.url)
         return None
@@ -255,8 +253,8 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
 def _weight(store: Store, page_id: int) -> dict[str, object]:
     """The score that is kept of a page, and how many links are on it and to it: None where these cannot be
     read, or there are too many links in all to look at each."""
-    from ..core.top import kept_score  # loads NumPy and SciPy
-    from ..core.walk import count_links_to, links_out
+    from ..core.admin.links import count_links_to, links_out
+    from ..core.admin.scores import kept_score  # loads NumPy and SciPy
 
     links: int | None = None
     links_in: int | None = None
@@ -268,13 +266,13 @@ def _weight(store: Store, page_id: int) -> dict[str, object]:
 
 def _parent(store: Store, page: Page) -> Page | None:
     try:
-        return inspect.read_page(store, page.parent) if page.parent is not None else None
+        return facts.read_page(store, page.parent) if page.parent is not None else None
     except UnreadableRecord:
         return None
 
 
-def _why(facts: explain.Facts, parent: Page | None) -> str:
-    sentence = explain.why(facts)
+def _why(gathered: explain.Facts, parent: Page | None) -> str:
+    sentence = explain.why(gathered)
     if parent is not None and SITEMAP.encode() in parent.payload:
         return f"{sentence} {explain.why_listed(parent.url)}"
     return sentence
@@ -284,17 +282,17 @@ def why(call: Call) -> int:
     project = call.project
     request = project.request(call.arguments[0])
     with project.open(identified=True) as store:
-        page_id = inspect.find_page(store, project.fingerprint(request))
+        page_id = facts.find_page(store, project.fingerprint(request))
         about = ""
         clean = without_session(request.url)
         if page_id is None and clean != request.url:
-            page_id = inspect.find_page(store, project.fingerprint(project.request(clean)))
+            page_id = facts.find_page(store, project.fingerprint(project.request(clean)))
             about = f"Without its session identifier it is {clean}. "
         if page_id is None:
             return _unknown(call, store, request.url)
         state = "unreadable"
         try:
-            found = inspect.read_page(store, page_id)
+            found = facts.read_page(store, page_id)
             if found is None:
                 return _unknown(call, store, request.url)
             state = found.state.name.lower()
@@ -331,7 +329,7 @@ def _unknown(call: Call, store: Store, url: str) -> int:
 
 
 def _is_known(project: Project, store: Store, url: str) -> bool:
-    return inspect.find_page(store, project.fingerprint(project.request(url))) is not None
+    return facts.find_page(store, project.fingerprint(project.request(url))) is not None
 
 
 def _similar(url: str) -> Iterator[str]:

@@ -8,10 +8,10 @@ from contextlib import closing
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..core.check import Check
+from ..core.admin.check import Check
+from ..core.admin.check_notes import KINDS
+from ..core.admin.salvage import copied, discard, finish, mend, put_in_place
 from ..core.errors import FrontierDamaged, FrontierUnreadable, UnreadableRecord
-from ..core.findings import KINDS
-from ..core.salvaging import copied, discard, finish, mend, put_in_place
 from ..core.store import keys, meta_rows
 from ..core.store.directory import REPAIRED, REPAIRING, Lock
 from ..core.store.leveldb import Store, repair_files
@@ -20,8 +20,8 @@ from .output import Column, progress
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..core.findings import Finding
-    from ..core.salvaging import Damage
+    from ..core.admin.check_notes import Finding
+    from ..core.admin.salvage import Damage
     from ..core.store.meta_rows import Counts
     from .call import Call
     from .project import Project

@@ -19,7 +19,7 @@ from scrapy.utils.request import RequestFingerprinter
 from w3lib.url import safe_url_string
 
 from .. import addon, jobdirs, requests
-from ..core import inspect
+from ..core.admin import facts
 from ..core.errors import FrontierError
 from ..core.parse.urls import host_of
 from ..core.store.directory import has_database
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from ..core.inspect import DelayOf
+    from ..core.admin.facts import DelayOf
     from ..core.ranking.scorer import Scorer
     from ..core.store.page_rows import Page
 
@@ -219,7 +219,7 @@ class Project:
         if not self.agent:
             return self.delay_of
         most = self.frontier_settings.crawl_delay_max
-        return inspect.with_robots(store, self.delay_of, self.agent, most, self.now)
+        return facts.with_robots(store, self.delay_of, self.agent, most, self.now)
 
     @cached_property
     def _default(self) -> Any:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
-from ..core import inspect
+from ..core.admin import facts
+from ..core.admin.edit import Steering
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Frontier, Link
 from ..core.pages.lifecycle import TABLE, Event
 from ..core.parse.urls import host_of
-from ..core.steering import Steering
 from ..core.store import meta_rows
 from ..core.store.directory import DATABASE, REPAIRED, REPAIRING, Lock
 from ..core.store.host_rows import Orders, encode_orders, read_orders
@@ -125,7 +125,7 @@ def requeue(call: Call) -> int:
     count = 0
     with call.project.open() as store:
         steering = Steering(store, call.project.fingerprint_of)
-        for page_id, page in progress(inspect.matching(store, pattern, host, states), "pages that match"):
+        for page_id, page in progress(facts.matching(store, pattern, host, states), "pages that match"):
             count += steering.requeue(page_id, page)
         steering.commit()
     return _say(call, {"requeued": count}, f"Queued {count:,} pages again.")
@@ -157,8 +157,8 @@ def forget(call: Call) -> int:
 
 
 def _forget_page(project: Project, store: Store, steering: Steering, url: str) -> int:
-    page_id = inspect.find_page(store, project.fingerprint(project.request(url)))
-    page = None if page_id is None else inspect.read_page(store, page_id)
+    page_id = facts.find_page(store, project.fingerprint(project.request(url)))
+    page = None if page_id is None else facts.read_page(store, page_id)
     if page_id is None or page is None:
         return 0
     steering.forget(page_id, page)
@@ -192,7 +192,7 @@ def block(call: Call) -> int:
     with call.project.open() as store:
         _refuse_unknown(call, store, name)
         _order(store, name, read_orders(store, name)._replace(blocked=int(call.project.now)))
-        queued = inspect.find_host(store, name, call.project.delay_of).queued
+        queued = facts.find_host(store, name, call.project.delay_of).queued
     text = f"{name} is blocked; {queued:,} pages of it stay queued."
     return _say(call, {"host": name, "blocked": int(call.project.now), "queued": queued}, text)
 
@@ -204,7 +204,7 @@ def unblock(call: Call) -> int:
         _refuse_unknown(call, store, name)
         orders = read_orders(store, name)
         _order(store, name, orders._replace(blocked=None))
-        rested = inspect.find_host(store, name, call.project.delay_of).rests_until > call.project.now
+        rested = facts.find_host(store, name, call.project.delay_of).rests_until > call.project.now
         if rested:
             batch = store.batch()
             batch.delete(cooldown_key(name))

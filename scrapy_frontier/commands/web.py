@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import UsageError
 
-from ..core import inspect
-from ..core import top as tops
+from ..core.admin import facts
+from ..core.admin import scores as tops
+from ..core.admin.links import flag_names, links_out, links_to
+from ..core.admin.rank import Reranking
 from ..core.errors import UnreadableRecord
-from ..core.reranking import Reranking
 from ..core.store import meta_rows
-from ..core.walk import flag_names, links_out, links_to
 from .graphfiles import WRITERS, write_graphml, write_urls
 from .look import LINES, find_or_say, limit_of, size
 from .output import Column, progress, replacing
@@ -23,11 +23,11 @@ from .project import host_name
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ..core.admin.scores import Leader
     from ..core.ranking.scorer import Floats
     from ..core.store.leveldb import Store
     from ..core.store.link_rows import Edge
     from ..core.store.page_rows import Page
-    from ..core.top import Leader
     from .call import Call
 
 _MISSING = 1  # exit code for a page that is not known
@@ -90,7 +90,7 @@ def _link_row(store: Store, edge: Edge) -> tuple[object, ...]:
 def _end(store: Store, page_id: int) -> tuple[str | None, str]:
     """URL and state of the page at the other end of a link."""
     try:
-        page = inspect.read_page(store, page_id)
+        page = facts.read_page(store, page_id)
     except UnreadableRecord:
         return None, "unreadable"
     return (None, "forgotten") if page is None else (page.url, page.state.name.lower())
@@ -121,7 +121,7 @@ def top(call: Call) -> int:
         leaders = islice(tops.leaders(store, found.values, host), limit_of(call, LINES))
         if call.output.as_json:
             for leader in leaders:
-                about = inspect.describe(leader.page_id, leader.page)
+                about = facts.describe(leader.page_id, leader.page)
                 call.output.document({"score": leader.score, **about})
         else:
             call.output.table(_TOP_COLUMNS, map(_top_row, leaders))
@@ -156,7 +156,7 @@ def rank(call: Call) -> int:
             pass
         best = list(islice(tops.leaders(store, _scores_of(reranking), None), 10))
     if call.output.as_json:
-        leaders = [{"score": each.score, **inspect.describe(each.page_id, each.page)} for each in best]
+        leaders = [{"score": each.score, **facts.describe(each.page_id, each.page)} for each in best]
         call.output.document({**reranking.about, "top": leaders})
         return 0
     call.output.record(_about_lines(reranking.about))

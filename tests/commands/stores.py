@@ -19,7 +19,7 @@ from scrapy.utils.request import RequestFingerprinter
 import scrapy_frontier
 from scrapy_frontier import requests
 from scrapy_frontier.commands import Command
-from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
@@ -33,7 +33,7 @@ from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, E
 if TYPE_CHECKING:
     import pytest
 
-    from scrapy_frontier.core.findings import Finding
+    from scrapy_frontier.core.admin.check_notes import Finding
     from scrapy_frontier.core.store.page_rows import Page
     from scrapy_frontier.core.store.states import State
 

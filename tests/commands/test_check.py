@@ -23,11 +23,10 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.admin.check_notes import DAMAGED, KINDS, KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.errors import FrontierUnreadable
-from scrapy_frontier.core.findings import DAMAGED, KINDS
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.ledger import KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows, segments
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import cooldown_key, listing_key, orders_key, robots_key

@@ -17,7 +17,7 @@ from scrapy.exceptions import UsageError
 from stores import Frontiers, crawl, environment, link, rows, run_scrapy, scrapy_command, start
 
 from scrapy_frontier.commands import COMMANDS, OPTIONS, overview, usage
-from scrapy_frontier.core.findings import KINDS
+from scrapy_frontier.core.admin.check_notes import KINDS
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.jobdirs import claim
 

@@ -15,7 +15,7 @@ from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, crawl, fetch, link, order, pages, rows, start
 
 from scrapy_frontier.commands import output
-from scrapy_frontier.core import explain
+from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event

@@ -25,7 +25,7 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.core import steering
+from scrapy_frontier.core.admin import edit
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.store import keys, meta_rows
@@ -196,10 +196,10 @@ def test_a_page_whose_record_makes_another_request_now(frontier: Frontiers) -> N
 
 def test_a_host_half_forgotten_is_sound(frontier: Frontiers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C or a kill: what was not written yet is still there."""
-    monkeypatch.setattr(steering, "_AT_A_TIME", 3)
+    monkeypatch.setattr(edit, "_AT_A_TIME", 3)
     before = len(pages(frontier.directory))
     store = Store(frontier.directory)
-    next(steering.Steering(store, fingerprint_of).forget_host("h2.example"))
+    next(edit.Steering(store, fingerprint_of).forget_host("h2.example"))
     store.close()
     assert 0 < before - len(pages(frontier.directory)) < 12
     assert check(frontier.directory) == []

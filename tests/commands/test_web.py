@@ -16,7 +16,8 @@ from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
 from scrapy_frontier.commands import look
-from scrapy_frontier.core import reranking
+from scrapy_frontier.core.admin import rank as rank_module
+from scrapy_frontier.core.admin.links import flag_names
 from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.matrix import from_pairs
 from scrapy_frontier.core.ranking.pagerank import pagerank
@@ -28,7 +29,6 @@ from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, encode_row
 from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
 from scrapy_frontier.core.store.page_rows import encode_page
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.walk import flag_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -309,11 +309,11 @@ def test_rank_leaves_the_clean_mark_as_it_was(frontier: Frontiers) -> None:
 def test_a_ranking_that_is_interrupted_leaves_a_sound_frontier(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
-    monkeypatch.setattr(reranking, "ROWS", 10)
+    monkeypatch.setattr(rank_module, "ROWS", 10)
     crawl_web(tmp_path, scorer=None)
     before = queue_by_id(tmp_path)
     store = Store(tmp_path)
-    interrupted = reranking.Reranking(store, make("pagerank"))
+    interrupted = rank_module.Reranking(store, make("pagerank"))
     ranking = interrupted.run(NOW, lambda: 0.0)
     while not interrupted._rescoring.rows_moved:
         next(ranking)
@@ -324,7 +324,7 @@ def test_a_ranking_that_is_interrupted_leaves_a_sound_frontier(
     assert set(halfway) == set(before)
     assert check(tmp_path) == []
     store = Store(tmp_path)
-    for _ in reranking.Reranking(store, make("pagerank")).run(NOW, lambda: 0.0):
+    for _ in rank_module.Reranking(store, make("pagerank")).run(NOW, lambda: 0.0):
         pass
     store.close()
     after = queue_by_id(tmp_path)

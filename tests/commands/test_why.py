@@ -12,8 +12,8 @@ from scrapy.exceptions import IgnoreRequest
 from stores import NOW, Frontiers, change, crawl, fetch, link, start
 
 import scrapy_frontier
-from scrapy_frontier.core import explain
-from scrapy_frontier.core.findings import DAMAGED
+from scrapy_frontier.core.admin import explain
+from scrapy_frontier.core.admin.check_notes import DAMAGED
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_cache import learnt
 from scrapy_frontier.core.hosts.troubles import Trouble

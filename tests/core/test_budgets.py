@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.budgets import Limits
 from scrapy_frontier.core.pages.deferred import AT_A_TIME

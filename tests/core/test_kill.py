@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome

@@ -16,7 +16,7 @@ from conftest import assert_closed
 from scrapy import Spider
 from server import Answer
 
-from scrapy_frontier.core.check import Check
+from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.ranking.scorers import PageRank
 from scrapy_frontier.core.store import keys

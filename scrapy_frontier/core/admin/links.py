@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .ranking import graph
-from .ranking.snapshot import Snapshot, readable
-from .store import keys, meta_rows
-from .store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
+from ..ranking import graph
+from ..ranking.snapshot import Snapshot, readable
+from ..store import keys, meta_rows
+from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .ranking.graph import Graph, Links, Stretch
-    from .store.leveldb import Store
+    from ..ranking.graph import Graph, Links, Stretch
+    from ..store.leveldb import Store
 
 _NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANONICAL: "canonical"}
 

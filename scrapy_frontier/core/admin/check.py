@@ -12,28 +12,40 @@ import contextlib
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from . import inspect
-from .errors import UnreadableRecord
-from .findings import Finding, differences, salvage
-from .hosts.cooldown import Rule, at_start
-from .ledger import DEFERRED, INDEXED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, Ledger, Tally
-from .pages.links import NEUTRAL
-from .ranking import graph
-from .store import host_rows, keys, meta_rows, page_rows, queue_rows
-from .store.host_rows import UNREADABLE as LEFT_ALONE
-from .store.host_rows import HostRow, decode_cooldown, decode_orders, encode_cooldown, encode_orders
-from .store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS
-from .store.meta_rows import Counts
-from .store.page_rows import Page
-from .store.queue_rows import find_place, split_queue_key, split_waiting_row
-from .store.site_rows import decode_copy, decode_listing
-from .store.states import State
+from ..errors import UnreadableRecord
+from ..hosts.cooldown import Rule, at_start
+from ..pages.links import NEUTRAL
+from ..ranking import graph
+from ..store import host_rows, keys, meta_rows, page_rows, queue_rows
+from ..store.host_rows import UNREADABLE as LEFT_ALONE
+from ..store.host_rows import HostRow, decode_cooldown, decode_orders, encode_cooldown, encode_orders
+from ..store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS
+from ..store.meta_rows import Counts
+from ..store.page_rows import Page
+from ..store.queue_rows import find_place, split_queue_key, split_waiting_row
+from ..store.site_rows import decode_copy, decode_listing
+from ..store.states import State
+from . import facts
+from .check_notes import (
+    DEFERRED,
+    INDEXED,
+    KNOWN,
+    MISPLACED,
+    PLACED,
+    QUEUED,
+    UNREADABLE,
+    Finding,
+    Ledger,
+    Tally,
+    differences,
+    salvage,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .steering import FingerprintOf
-    from .store.leveldb import Store
+    from ..store.leveldb import Store
+    from .edit import FingerprintOf
 
     _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded, answered
 
@@ -137,7 +149,7 @@ class Check:
             self._enter(page_id, page)
 
     def _enter(self, page_id: int, page: Page) -> None:
-        host = inspect.host_of_page(page)
+        host = facts.host_of_page(page)
         self._attempts += page.attempts
         flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
         self._ledger.enter(page_id, flags, host)
@@ -201,8 +213,8 @@ class Check:
     def _is_unit_of(self, unit: str, page_id: int) -> bool:
         if self._ledger.is_of(page_id, unit):
             return True
-        page = inspect.read_page(self._store, page_id)
-        return page is not None and unit in keys.deferred_units(inspect.host_of_page(page))
+        page = facts.read_page(self._store, page_id)
+        return page is not None and unit in keys.deferred_units(facts.host_of_page(page))
 
     def _damaged_pages(self) -> Iterator[Finding]:
         for page_id, host in self._damaged.items():
@@ -233,18 +245,18 @@ class Check:
 
     def _not_placed(self) -> Iterator[Finding]:
         for page_id in self._ledger.having(KNOWN | QUEUED, PLACED):
-            page = inspect.read_page(self._store, page_id)
+            page = facts.read_page(self._store, page_id)
             if page is None:
                 continue
-            host = inspect.host_of_page(page)
+            host = facts.host_of_page(page)
             rank = queue_rows.rank(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
             self._put(queue_rows.queue_prefix(host) + rank, b"")
             if not self._ledger[page_id] & MISPLACED:
                 yield self._found("queued page without a row", _page(page_id, page))
         for page_id in self._ledger.having(KNOWN | DEFERRED, PLACED):
-            page = inspect.read_page(self._store, page_id)
+            page = facts.read_page(self._store, page_id)
             if page is not None:
-                self._put(keys.deferred_key(inspect.host_of_page(page), page_id), b"")
+                self._put(keys.deferred_key(facts.host_of_page(page), page_id), b"")
                 yield self._found("deferred page without a row", _page(page_id, page))
 
     # -- the index -------------------------------------------------------------------------------------
@@ -285,13 +297,13 @@ class Check:
             if page_id >= keys.FIRST_VISIT or (self._ledger[page_id] & UNREADABLE):
                 continue
             fingerprint = self._fingerprint(page_id)
-            page = inspect.read_page(self._store, page_id) or Page("")
+            page = facts.read_page(self._store, page_id) or Page("")
             if fingerprint is None:
                 detail = "its request cannot be rebuilt, or this project identifies pages in another way"
                 yield self._found("page without an index row", _page(page_id, page), detail, can_mend=False)
                 continue
             self._flush()  # so that a page mended a moment ago is found
-            twin = inspect.find_page(self._store, fingerprint)
+            twin = facts.find_page(self._store, fingerprint)
             detail = "" if twin is None else f"the same page as {twin}"
             if twin is None:
                 value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
@@ -301,11 +313,11 @@ class Check:
             yield self._found("page without an index row", _page(page_id, page), detail)
 
     def _fingerprint(self, page_id: int) -> bytes | None:
-        page = inspect.read_page(self._store, page_id)
+        page = facts.read_page(self._store, page_id)
         return self._fingerprint_of(page) if self._fingerprint_of is not None and page is not None else None
 
     def _remove_twin(self, page_id: int, page: Page) -> None:
-        host = inspect.host_of_page(page)
+        host = facts.host_of_page(page)
         place = find_place(self._store, page_id, host) if page.state is State.QUEUED else None
         if place is not None:
             self._delete(place.key)

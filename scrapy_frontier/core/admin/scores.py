@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import inspect
-from .errors import UnreadableRecord
-from .pages.rescoring import AVERAGE, BLOCK, CONTENT
-from .ranking import graph
-from .ranking.hits import hits
-from .ranking.pagerank import pagerank
-from .ranking.scorer import buckets, scores_of
-from .ranking.scorers import Cash
-from .store import keys, meta_rows, queue_rows
-from .store.queue_rows import standing, waiting_places
-from .store.states import State
-from .walk import whole_graph
+from ..errors import UnreadableRecord
+from ..pages.rescoring import AVERAGE, BLOCK, CONTENT
+from ..ranking import graph
+from ..ranking.hits import hits
+from ..ranking.pagerank import pagerank
+from ..ranking.scorer import buckets, scores_of
+from ..ranking.scorers import Cash
+from ..store import keys, meta_rows, queue_rows
+from ..store.queue_rows import standing, waiting_places
+from ..store.states import State
+from . import facts
+from .links import whole_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .ranking.matrix import Ranking
-    from .ranking.scorer import Codes, Floats
-    from .store.leveldb import Store
-    from .store.page_rows import Page
+    from ..ranking.matrix import Ranking
+    from ..ranking.scorer import Codes, Floats
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
 
 TOLERANCE = 1e-6  # L1, of PageRank
 _HITS_TOLERANCE = 1e-4  # float32 sees no smaller change
@@ -72,10 +72,10 @@ def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[L
             if not score > 0:
                 return
             try:
-                page = inspect.read_page(store, page_id)
+                page = facts.read_page(store, page_id)
             except UnreadableRecord:
                 page = None
-            if page is not None and host in (None, inspect.host_of_page(page)):
+            if page is not None and host in (None, facts.host_of_page(page)):
                 yield Leader(score, page_id, page)
 
 
@@ -189,7 +189,7 @@ def _recounted(store: Store, pages: int) -> Scores:
 def _read_pages(store: Store, cash: Cash) -> list[int]:
     """The pages that were read, in their order; *cash* learns of those that nobody linked."""
     read: list[tuple[int, int]] = []
-    for page_id, page in inspect.pages(store):
+    for page_id, page in facts.pages(store):
         if page_id >= keys.FIRST_VISIT:
             break
         if page.parent is None:

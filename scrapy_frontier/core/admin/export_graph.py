@@ -11,18 +11,18 @@ from base64 import b64decode, b64encode
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from .pages.rescoring import CONTENT
-from .ranking import graph
-from .store import keys, meta_rows, segments
-from .store.keys import SEGMENT
-from .store.link_rows import Edge, collapse, encode_collapsed
-from .walk import stretches
+from ..pages.rescoring import CONTENT
+from ..ranking import graph
+from ..store import keys, meta_rows, segments
+from ..store.keys import SEGMENT
+from ..store.link_rows import Edge, collapse, encode_collapsed
+from .links import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .ranking.graph import Links, Stretch
-    from .store.leveldb import Store
+    from ..ranking.graph import Links, Stretch
+    from ..store.leveldb import Store
 
     Record = dict[str, object]
 

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect
-from .errors import UnreadableRecord
-from .hosts.host import HEADS, Host, Politeness
-from .hosts.hosts import Hosts, itself
-from .store import keys, queue_rows
-from .store.host_rows import all_orders
-from .store.queue_rows import waiting_places
+from ..errors import UnreadableRecord
+from ..hosts.host import HEADS, Host, Politeness
+from ..hosts.hosts import Hosts, itself
+from ..store import keys, queue_rows
+from ..store.host_rows import all_orders
+from ..store.queue_rows import waiting_places
+from . import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .inspect import DelayOf
-    from .store.leveldb import Store
-    from .store.page_rows import Page
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
+    from .facts import DelayOf
 
 
 class Turn(NamedTuple):
@@ -55,7 +55,7 @@ class _Preview:
         if only is not None:
             names = iter([only])
         else:
-            names = (view.host for view in inspect.hosts(store, delay_of) if view.queued)
+            names = (view.host for view in facts.hosts(store, delay_of) if view.queued)
         for name in filter(self._is_wanted, names):
             self._hosts.put(self._host(name), now)
 
@@ -65,8 +65,8 @@ class _Preview:
     def _host(self, name: str) -> Host:
         host = self._hosts.by_name.get(name)
         if host is None:
-            view = inspect.find_host(self._store, name, self._delay_of)
-            row = inspect.host_row(self._store.get(keys.host_key(name)))
+            view = facts.find_host(self._store, name, self._delay_of)
+            row = facts.host_row(self._store.get(keys.host_key(name)))
             host = self._hosts.by_name[name] = Host(name, row, Politeness(view.delay, 1))
             # A clock that was set back must not silence a host for longer than its delay.
             visited = view.visited + view.delay if view.visited else 0.0
@@ -133,7 +133,7 @@ def upcoming(
             continue
         page_id, name = taken
         try:
-            page = inspect.read_page(store, page_id)
+            page = facts.read_page(store, page_id)
         except UnreadableRecord:
             page = None
         if page is not None:

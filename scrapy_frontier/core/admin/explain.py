@@ -8,24 +8,24 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect
-from .hosts.delays import OPERATOR
-from .hosts.robots_cache import standing
-from .parse.urls import origin
-from .store.meta_rows import IN_MEMORY
-from .store.queue_rows import Place, find_place
-from .store.site_rows import Verdict
-from .store.states import State
-from .times import moment, span
+from ..hosts.delays import OPERATOR
+from ..hosts.robots_cache import standing
+from ..parse.urls import origin
+from ..store.meta_rows import IN_MEMORY
+from ..store.queue_rows import Place, find_place
+from ..store.site_rows import Verdict
+from ..store.states import State
+from ..times import moment, span
+from .facts import find_host, host_of_page, redirects_of, robots_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .inspect import DelayOf, HostView, Step
-    from .pages.traps import TrapLimits
-    from .store.leveldb import Store
-    from .store.page_rows import Page
-    from .store.site_rows import Copy
+    from ..pages.traps import TrapLimits
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
+    from ..store.site_rows import Copy
+    from .facts import DelayOf, HostView, Step
 
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
 
@@ -61,11 +61,11 @@ def gather(
 ) -> Facts:
     """The facts on a page; for a queued one this walks the queue of its host as far as `FAR`. *agent* is who
     obeys robots.txt, empty for nobody."""
-    name = inspect.host_of_page(page)
+    name = host_of_page(page)
     place = find_place(store, page_id, name, FAR) if page.state is State.QUEUED else None
-    host = inspect.find_host(store, name, delay_of)
-    redirects = inspect.redirects_of(store, page)
-    robots = inspect.robots_copy(store, page.url) if agent else None
+    host = find_host(store, name, delay_of)
+    redirects = redirects_of(store, page)
+    robots = robots_copy(store, page.url) if agent else None
     return Facts(page_id, page, host, place, redirects, max_attempts, now, robots, agent)
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .hosts.hosts import Hosts
-from .pages.link_graph import LinkGraph
-from .pages.rescoring import Rescoring
-from .ranking.graph import ranking_weights
-from .ranking.scorer import about_ranking
-from .ranking.snapshot import readable
-from .store.batch import Journal
+from ..hosts.hosts import Hosts
+from ..pages.link_graph import LinkGraph
+from ..pages.rescoring import Rescoring
+from ..ranking.graph import ranking_weights
+from ..ranking.scorer import about_ranking
+from ..ranking.snapshot import readable
+from ..store.batch import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .ranking.scorer import Floats, Scorer
-    from .ranking.snapshot import Snapshot
-    from .store.leveldb import Store
+    from ..ranking.scorer import Floats, Scorer
+    from ..ranking.snapshot import Snapshot
+    from ..store.leveldb import Store
 
 ROWS = 1000  # queue rows a step
 

@@ -10,25 +10,25 @@ from heapq import merge
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .errors import UnreadableRecord
-from .hosts.delays import OPERATOR, ROBOTS_TXT, deciding
-from .hosts.robots_cache import standing
-from .parse.urls import host_of, origin
-from .store import host_rows, keys, page_rows
-from .store.host_rows import Cooldown, HostRow, read_cooldown, read_orders
-from .store.keys import ORDERS, robots_key
-from .store.meta_rows import last_ranking, read_counts
-from .store.site_rows import decode_copy
-from .store.states import State
+from ..errors import UnreadableRecord
+from ..hosts.delays import OPERATOR, ROBOTS_TXT, deciding
+from ..hosts.robots_cache import standing
+from ..parse.urls import host_of, origin
+from ..store import host_rows, keys, page_rows
+from ..store.host_rows import Cooldown, HostRow, read_cooldown, read_orders
+from ..store.keys import ORDERS, robots_key
+from ..store.meta_rows import last_ranking, read_counts
+from ..store.site_rows import decode_copy
+from ..store.states import State
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterator
 
-    from .store.host_rows import Orders
-    from .store.leveldb import Store
-    from .store.page_rows import Page
-    from .store.site_rows import Copy
+    from ..store.host_rows import Orders
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
+    from ..store.site_rows import Copy
 
     # The delay of a host by the settings, in seconds, and the name of the setting it comes from.
     DelayOf = Callable[[str], tuple[float, str]]

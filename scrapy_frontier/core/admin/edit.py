@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect
-from .hosts.host import Host, Politeness
-from .pages.lifecycle import TABLE, Event
-from .pages.links import NEUTRAL
-from .store import keys, page_rows, queue_rows
-from .store.batch import Journal
-from .store.host_rows import HostRow
-from .store.page_rows import Page
-from .store.queue_rows import find_place, queued_places, waiting_places
-from .store.states import State
+from ..hosts.host import Host, Politeness
+from ..pages.lifecycle import TABLE, Event
+from ..pages.links import NEUTRAL
+from ..store import keys, page_rows, queue_rows
+from ..store.batch import Journal
+from ..store.host_rows import HostRow
+from ..store.page_rows import Page
+from ..store.queue_rows import find_place, queued_places, waiting_places
+from ..store.states import State
+from . import facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .store.leveldb import Store
-    from .store.queue_rows import Place
+    from ..store.leveldb import Store
+    from ..store.queue_rows import Place
 
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
@@ -66,7 +66,7 @@ class Steering:
         host = self._hosts.get(name)
         if host is None:
             stored = self._store.get(keys.host_key(name))
-            host = self._hosts[name] = Host(name, inspect.host_row(stored), _NO_DELAY)
+            host = self._hosts[name] = Host(name, facts.host_row(stored), _NO_DELAY)
             host.is_kept = stored is not None
         return host
 
@@ -76,7 +76,7 @@ class Steering:
         """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
         if (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
             return False
-        journal, host = self._journal, self._host(inspect.host_of_page(page))
+        journal, host = self._journal, self._host(facts.host_of_page(page))
         self._uncount_page(host, page_id, page)
         again = Page(
             page.url,
@@ -96,7 +96,7 @@ class Steering:
 
     def forget(self, page_id: int, page: Page) -> None:
         """Remove all that is known of one page: as if it had never been seen. O(queue of its host)."""
-        place = find_place(self._store, page_id, inspect.host_of_page(page))
+        place = find_place(self._store, page_id, facts.host_of_page(page))
         doomed = _Doomed(page_id, page, place, self._index_of(page_id, page))
         if doomed.fingerprint is None:
             self._forget_by_index([doomed])
@@ -123,7 +123,7 @@ class Steering:
         self._forget_by_index(without_index)
         self.commit()
         stored = self._store.get(keys.host_key(name))
-        if stored is not None and inspect.host_row(stored) == HostRow():  # never visited: not worth keeping
+        if stored is not None and facts.host_row(stored) == HostRow():  # never visited: not worth keeping
             self._journal.delete(keys.host_key(name))
             self._journal.counts.hosts -= 1
             self._journal.is_open = True
@@ -136,18 +136,18 @@ class Steering:
         for places in (queued_places(self._store, name), waiting):
             for place in places:
                 page_id = queue_rows.rank_id(place.rank)
-                page = inspect.read_page(self._store, page_id)
+                page = facts.read_page(self._store, page_id)
                 if page is not None:
                     yield _Doomed(page_id, page, place, self._index_of(page_id, page))
         self.commit()
-        for page_id, page in inspect.matching(self._store, host=name):
+        for page_id, page in facts.matching(self._store, host=name):
             if page.state is not State.QUEUED:
                 yield _Doomed(page_id, page, None, self._index_of(page_id, page))
 
     def _index_of(self, page_id: int, page: Page) -> bytes | None:
         """The fingerprint by which the index knows the page; None where its record tells another."""
         fingerprint = self._fingerprint_of(page)
-        known = fingerprint is not None and inspect.find_page(self._store, fingerprint) == page_id
+        known = fingerprint is not None and facts.find_page(self._store, fingerprint) == page_id
         return fingerprint if known else None
 
     def _forget_by_index(self, doomed: list[_Doomed]) -> None:
@@ -165,7 +165,7 @@ class Steering:
     def _forget(self, doomed: _Doomed) -> None:
         page_id, page, place, fingerprint = doomed
         journal = self._journal
-        host = self._host(inspect.host_of_page(page) if place is None else place.host)
+        host = self._host(facts.host_of_page(page) if place is None else place.host)
         journal.delete(keys.page_key(page_id))
         journal.delete(keys.aside_key(page_id))
         if page_id < keys.FIRST_VISIT:
@@ -181,7 +181,7 @@ class Steering:
 
     def _forget_links(self, page_id: int) -> None:
         """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
-        from .store import keys  # loads NumPy and SciPy
+        from ..store import keys  # loads NumPy and SciPy
 
         segment = keys.segment_key(page_id)
         if segment not in self._packed:

@@ -1,178 +1,43 @@
-"""A whole frontier as a stream of plain records, and back.
+"""A whole frontier from the records of an export.
 
-The records carry requests, not fingerprints, and ranks as numbers, so that another version, or a project with
-another fingerprinter, can read them; ``docs/commands.md`` describes them. Both directions stream: memory does
-not grow with the number of pages (about 300 bytes a host while reading in).
+It streams: memory does not grow with the number of pages (about 300 bytes a host).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from typing import TYPE_CHECKING, NamedTuple
 
-from . import inspect
-from .errors import FrontierError, UnreadableRecord
-from .exchange_graph import GRAPH_KINDS, GraphImporter, graph_records
-from .exchange_sites import SITE_KINDS, site_records, site_row
-from .findings import salvage
-from .ledger import Tally
-from .store import host_rows, keys, meta_rows, page_rows, queue_rows
-from .store.host_rows import (
-    Cooldown,
-    HostRow,
-    Orders,
-    all_orders,
-    encode_cooldown,
-    encode_orders,
-    read_cooldown,
-)
-from .store.keys import COOLDOWN, cooldown_key, orders_key
-from .store.meta_rows import Counts
-from .store.page_rows import Page
-from .store.queue_rows import split_queue_key, standing, waiting_places
-from .store.states import State
+from ..errors import FrontierError
+from ..store import host_rows, keys, meta_rows, page_rows, queue_rows
+from ..store.host_rows import Cooldown, HostRow, Orders, encode_cooldown, encode_orders
+from ..store.keys import cooldown_key, orders_key
+from ..store.meta_rows import Counts
+from ..store.page_rows import Page
+from ..store.states import State
+from . import facts
+from .check_notes import Tally
+from .export import EXPORT_VERSION
+from .export_graph import GRAPH_KINDS, GraphImporter
+from .export_sites import SITE_KINDS, site_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
-    from .steering import FingerprintOf
-    from .store.leveldb import Store
+    from ..store.leveldb import Store
+    from .edit import FingerprintOf
+    from .export import Record
 
-EXPORT_VERSION = 1
 _AT_A_TIME = 1000  # records in one batch
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-
-Record = dict[str, object]
 
 
 class BadExport(FrontierError):
     """What should be an export is none, or is damaged."""
 
     reason = "frontier_export"
-
-
-# -- out -----------------------------------------------------------------------------------------------------
-
-
-def export_records(store: Store, now: float) -> Iterator[Record]:
-    """Every record of the frontier, the header first and the number of records last."""
-    count = 0
-    parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
-    for part in (*parts, site_records(store), _bodies(store), graph_records(store)):
-        for record in part:
-            count += 1
-            yield record
-    yield {"end": count}
-
-
-def _header(store: Store, now: float) -> Iterator[Record]:
-    counts = meta_rows.read_counts(store)
-    yield {
-        "frontier": EXPORT_VERSION,
-        "format": keys.FORMAT_VERSION,
-        "scheme": (store.get(keys.SCHEME) or b"").decode(errors="replace"),
-        "exported": now,
-        "is_clean": store.get(keys.CLEAN) is not None,
-        "next_page": counts.next_page,
-        "next_visit": counts.next_visit,
-        "attempts": counts.attempts,
-        "pages": sum(counts.states),
-    }
-
-
-def _pages(store: Store, now: float) -> Iterator[Record]:
-    for key, value in store.scan(keys.PAGE):
-        page_id = int.from_bytes(key[1:], "big")
-        try:
-            page = page_rows.decode_page(value)
-        except UnreadableRecord:
-            if store.get(keys.aside_key(page_id)) is None:
-                yield {"aside": page_id, "bytes": b64encode(value).decode()}
-            if page_id >= keys.FIRST_VISIT:
-                continue
-            page = salvage(value, "", now)
-        yield _page_record(page_id, page)
-
-
-def _page_record(page_id: int, page: Page) -> Record:
-    record: Record = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
-    defaults = Page("")
-    for name in (
-        "attempts",
-        "priority",
-        "discovered",
-        "parent",
-        "host",
-        "status",
-        "changed",
-        "target",
-        "reason",
-        "is_deferred",
-    ):
-        value = getattr(page, name)
-        if value != getattr(defaults, name):
-            record[name] = value
-    if page.payload:
-        record.update(_request(page.payload))
-    return record
-
-
-def _request(payload: bytes) -> Record:
-    """The frozen request as the JSON object it is, or as bytes where it is none."""
-    try:
-        request = json.loads(payload.decode("utf-8", "surrogatepass"))
-        if isinstance(request, dict):
-            return {"request": request}
-    except ValueError:
-        pass
-    return {"payload": b64encode(payload).decode()}
-
-
-def _queues(store: Store) -> Iterator[Record]:
-    for key, _ in store.scan(keys.QUEUE):
-        found = split_queue_key(key)
-        if found is not None:
-            yield {"queued": queue_rows.rank_id(found[1]), "host": found[0], **standing(found[1])._asdict()}
-    for place in waiting_places(store):
-        head = {"waiting": queue_rows.rank_id(place.rank), "due": place.due, "host": place.host}
-        yield {**head, **standing(place.rank)._asdict()}
-    for key, value in store.scan(keys.DEFERRED):
-        deferred = keys.split_deferred_key(key)
-        if deferred is not None:
-            depth, bucket = page_rows.decode_deferred(value)
-            record: Record = {"deferred": deferred[1], "unit": deferred[0]}
-            record |= {"depth": depth} if depth else {}
-            yield record | ({"bucket": bucket} if bucket else {})
-
-
-def _hosts(store: Store) -> Iterator[Record]:
-    for key, value in store.scan(keys.HOST):
-        row = inspect.host_row(value)
-        name = key[1:].decode(errors="replace")
-        yield {"host": name, "visited": row.visited, "response_time": row.response_time}
-    for host, orders in all_orders(store):
-        yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
-    for key, _ in store.scan(COOLDOWN):
-        host = key[1:].decode(errors="replace")
-        cooldown = read_cooldown(store, host)
-        if cooldown is not None:
-            yield {"cooldown": host, **cooldown._asdict()}
-
-
-def _bodies(store: Store) -> Iterator[Record]:
-    for key, value in store.scan(keys.BODY):
-        host, _, digest = key[1:].partition(b"\0")
-        page_id = int.from_bytes(value, "big")
-        yield {"body": page_id, "host": host.decode(errors="replace"), "digest": digest.hex()}
-
-
-def _aside(store: Store) -> Iterator[Record]:
-    for key, value in store.scan(keys.ASIDE):
-        if len(key) != len(keys.aside_key(0)):
-            continue  # of the link graph, and travels with it
-        yield {"aside": int.from_bytes(key[1:], "big"), "bytes": b64encode(value).decode()}
 
 
 # -- in ------------------------------------------------------------------------------------------------------
@@ -271,9 +136,9 @@ class Importer:
         if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
             return
         self._put(keys.page_key(page_id), page_rows.encode_page(page))
-        self._tally.count(inspect.host_of_page(page), page.state, status=page.status)
+        self._tally.count(facts.host_of_page(page), page.state, status=page.status)
         if page.is_deferred:
-            self._tally.count_deferred(inspect.host_of_page(page))
+            self._tally.count_deferred(facts.host_of_page(page))
         self._to_place += page.state is State.QUEUED or page.is_deferred
 
     def _enter(self, page_id: int, page: Page) -> bool:

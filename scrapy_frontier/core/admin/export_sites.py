@@ -6,14 +6,14 @@ import contextlib
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
-from .errors import UnreadableRecord
-from .store.keys import LISTING, ROBOTS, listing_key, robots_key
-from .store.site_rows import Copy, Listing, Verdict, decode_copy, decode_listing, encode_copy, encode_listing
+from ..errors import UnreadableRecord
+from ..store.keys import LISTING, ROBOTS, listing_key, robots_key
+from ..store.site_rows import Copy, Listing, Verdict, decode_copy, decode_listing, encode_copy, encode_listing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .store.leveldb import Store
+    from ..store.leveldb import Store
 
     Record = dict[str, object]
 

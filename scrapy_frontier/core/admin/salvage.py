@@ -13,9 +13,9 @@ import shutil
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
-from .errors import FrontierUnwritable
-from .store.directory import DATABASE, REPAIRED, REPAIRING
-from .store.leveldb_files import (
+from ..errors import FrontierUnwritable
+from ..store.directory import DATABASE, REPAIRED, REPAIRING
+from ..store.leveldb_files import (
     Listed,
     Loss,
     log_name,

@@ -1,0 +1,1 @@
+"""Facts about a store, and mending it; nothing here prints."""

@@ -1,0 +1,166 @@
+"""What a check finds, what can be read of a damaged page, and what it notes of all others.
+
+Of each page it notes flags and a checksum of its host, five bytes; of each host its pages. Kept in pieces of
+4096 ids, so that ids that are far apart (further visits of pages, damaged keys) cost no more than a piece
+each.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+from ..errors import UnreadableRecord
+from ..store import page_rows
+from ..store.page_rows import Page
+from ..store.states import FINISHED, State
+from . import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# What can be wrong, and what repairing does about it; docs/commands.md shows this table.
+KINDS = {
+    "unreadable page": "its bytes are set aside; what is legible stays as a page that failed",
+    "page kept as leased": "it is queued again",
+    "queued page without a row": "it gets a queue row",
+    "queue row that leads nowhere": "the row is removed",
+    "queue row of a page that is not queued": "the row is removed",
+    "second queue row of a page": "the row is removed",
+    "queue row in another host's queue": "the page moves to the queue of its own host",
+    "deferred row that leads nowhere": "the row is removed",
+    "deferred page without a row": "it gets one, and waits for its host's budget",
+    "unreadable queue row": "the row is removed; its page gets another",
+    "index row that leads nowhere": "the row is removed, so that the page can be discovered again",
+    "second index row of a page": "the one that does not fit the page is removed",
+    "page without an index row": "it gets one; if the same page is there twice, one goes",
+    "wrong host row": "it is counted anew",
+    "missing host row": "it is counted anew",
+    "unreadable host row": "it is counted anew",
+    "wrong counts": "they are counted anew",
+    "lost format": "the rows that say what the database is are written anew",
+    "unreadable orders": "the host counts as blocked",
+    "unreadable links": "the bytes are set aside; the pages have no links until they are read again",
+    "unreadable scores": "the row is removed; the next ranking has them anew",
+    "unreadable robots row": "the row is removed, so that robots.txt is asked for again",
+    "unreadable listing": "the row is removed; the next crawl makes contact again",
+    "unreadable cooldown": "the host rests for a minute from now",
+    "unreadable body row": "the row is removed; the next page with that body is the first",
+}
+DAMAGED = "its record was damaged; what it was is set aside"
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong: what, of which page or host, in detail, and whether it is mended now."""
+
+    kind: str
+    subject: str
+    detail: str
+    is_mended: bool
+
+
+def salvage(stored: bytes, host: str, now: float) -> Page:
+    """What is legible of a damaged page row, as a page that failed (or is finished, if that is legible).
+
+    *host* is where its queue row was found, if it had one.
+    """
+    try:  # without the flags that announce more than the URL
+        legible = page_rows.decode_page(bytes((stored[0] & 0x07,)) + stored[1:])
+    except (UnreadableRecord, IndexError):
+        legible = Page("")
+    state = legible.state if legible.state in FINISHED else State.FAILED
+    own = facts.host_of_page(legible._replace(host=""))
+    return legible._replace(
+        state=state,
+        payload=b"",
+        host="" if host == own else host,
+        changed=max(int(now), 1),
+        reason=DAMAGED,
+    )
+
+
+def differences(counted: tuple[int, ...], expected: tuple[int, ...]) -> str:
+    """What a host row says of its pages where that is not so."""
+    names = ("queued", "done", "failed", "deferred", "excluded", "answered")
+    return "; ".join(
+        f"{name} {was}, in truth {is_now}"
+        for name, was, is_now in zip(names, counted, expected, strict=True)
+        if was != is_now
+    )
+
+
+KNOWN = 1  # has a page row
+QUEUED = 2  # its row says so
+PLACED = 4  # a queue row or waiting row leads to it
+INDEXED = 8  # an index row leads to it
+UNREADABLE = 16  # its row does not decode
+MISPLACED = 32  # a queue row of another host leads to it
+DEFERRED = 64  # its row says it waits for room in a budget
+
+_PIECE = 4096
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self._flags: dict[int, bytearray] = {}
+        self._hosts: dict[int, array[int]] = {}
+
+    def __getitem__(self, page_id: int) -> int:
+        """The flags of a page, 0 for one nothing is known about."""
+        piece = self._flags.get(page_id // _PIECE)
+        return piece[page_id % _PIECE] if piece is not None else 0
+
+    def enter(self, page_id: int, flags: int, host: str) -> None:
+        number, offset = divmod(page_id, _PIECE)
+        if number not in self._flags:
+            self._flags[number] = bytearray(_PIECE)
+            self._hosts[number] = array("I", bytes(4 * _PIECE))
+        self._flags[number][offset] = flags
+        self._hosts[number][offset] = crc32(host.encode())
+
+    def add(self, page_id: int, flag: int) -> None:
+        """Add a flag to a page that was entered."""
+        self._flags[page_id // _PIECE][page_id % _PIECE] |= flag
+
+    def strike(self, page_id: int) -> None:
+        """Take a page out that was entered."""
+        self._flags[page_id // _PIECE][page_id % _PIECE] = 0
+
+    def is_of(self, page_id: int, host: str) -> bool:
+        """Whether a page that was entered belongs to *host*, as far as a checksum can tell."""
+        return self._hosts[page_id // _PIECE][page_id % _PIECE] == crc32(host.encode())
+
+    def having(self, flags: int, but_not: int = 0) -> Iterator[int]:
+        """Ids of the pages that have all of *flags* and none of *but_not*, in order."""
+        for number in sorted(self._flags):
+            for offset, found in enumerate(self._flags[number]):
+                if found & flags == flags and not found & but_not:
+                    yield number * _PIECE + offset
+
+
+_COLUMNS = {State.QUEUED: 0, State.FAILED: 2, State.GONE: 2}  # all others are done
+
+
+class Tally:
+    """Pages counted anew: per state, and per host as [queued, done, failed, deferred, excluded, answered]."""
+
+    def __init__(self) -> None:
+        self.states = [0] * len(State)
+        self.hosts: dict[str, list[int]] = {}
+
+    def count(self, host: str, state: State, change: int = 1, status: int = 0) -> None:
+        """The rule of `Journal.count_ended`, and of `count_queued`."""
+        self.states[state] += change
+        if state is State.SEEN:
+            return
+        of_host = self.hosts.setdefault(host, [0] * 6)
+        of_host[_COLUMNS.get(state, 1)] += change
+        if state is State.EXCLUDED:
+            of_host[4] += change
+            if status:
+                of_host[5] += change
+
+    def count_deferred(self, host: str, change: int = 1) -> None:
+        """Besides, for a page that waits for a budget."""
+        self.hosts.setdefault(host, [0] * 6)[3] += change

@@ -1,0 +1,151 @@
+"""A whole frontier as a stream of plain records; `importer` reads them back.
+
+The records carry requests, not fingerprints, and ranks as numbers, so that another version, or a project with
+another fingerprinter, can read them; ``docs/commands.md`` describes them. Memory does not grow with the
+number of pages.
+"""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from typing import TYPE_CHECKING
+
+from ..errors import UnreadableRecord
+from ..store import keys, meta_rows, page_rows, queue_rows
+from ..store.host_rows import all_orders, read_cooldown
+from ..store.keys import COOLDOWN
+from ..store.page_rows import Page
+from ..store.queue_rows import split_queue_key, standing, waiting_places
+from . import facts
+from .check_notes import salvage
+from .export_graph import graph_records
+from .export_sites import site_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..store.leveldb import Store
+
+EXPORT_VERSION = 1
+
+Record = dict[str, object]
+
+
+def export_records(store: Store, now: float) -> Iterator[Record]:
+    """Every record of the frontier, the header first and the number of records last."""
+    count = 0
+    parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
+    for part in (*parts, site_records(store), _bodies(store), graph_records(store)):
+        for record in part:
+            count += 1
+            yield record
+    yield {"end": count}
+
+
+def _header(store: Store, now: float) -> Iterator[Record]:
+    counts = meta_rows.read_counts(store)
+    yield {
+        "frontier": EXPORT_VERSION,
+        "format": keys.FORMAT_VERSION,
+        "scheme": (store.get(keys.SCHEME) or b"").decode(errors="replace"),
+        "exported": now,
+        "is_clean": store.get(keys.CLEAN) is not None,
+        "next_page": counts.next_page,
+        "next_visit": counts.next_visit,
+        "attempts": counts.attempts,
+        "pages": sum(counts.states),
+    }
+
+
+def _pages(store: Store, now: float) -> Iterator[Record]:
+    for key, value in store.scan(keys.PAGE):
+        page_id = int.from_bytes(key[1:], "big")
+        try:
+            page = page_rows.decode_page(value)
+        except UnreadableRecord:
+            if store.get(keys.aside_key(page_id)) is None:
+                yield {"aside": page_id, "bytes": b64encode(value).decode()}
+            if page_id >= keys.FIRST_VISIT:
+                continue
+            page = salvage(value, "", now)
+        yield _page_record(page_id, page)
+
+
+def _page_record(page_id: int, page: Page) -> Record:
+    record: Record = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
+    defaults = Page("")
+    for name in (
+        "attempts",
+        "priority",
+        "discovered",
+        "parent",
+        "host",
+        "status",
+        "changed",
+        "target",
+        "reason",
+        "is_deferred",
+    ):
+        value = getattr(page, name)
+        if value != getattr(defaults, name):
+            record[name] = value
+    if page.payload:
+        record.update(_request(page.payload))
+    return record
+
+
+def _request(payload: bytes) -> Record:
+    """The frozen request as the JSON object it is, or as bytes where it is none."""
+    try:
+        request = json.loads(payload.decode("utf-8", "surrogatepass"))
+        if isinstance(request, dict):
+            return {"request": request}
+    except ValueError:
+        pass
+    return {"payload": b64encode(payload).decode()}
+
+
+def _queues(store: Store) -> Iterator[Record]:
+    for key, _ in store.scan(keys.QUEUE):
+        found = split_queue_key(key)
+        if found is not None:
+            yield {"queued": queue_rows.rank_id(found[1]), "host": found[0], **standing(found[1])._asdict()}
+    for place in waiting_places(store):
+        head = {"waiting": queue_rows.rank_id(place.rank), "due": place.due, "host": place.host}
+        yield {**head, **standing(place.rank)._asdict()}
+    for key, value in store.scan(keys.DEFERRED):
+        deferred = keys.split_deferred_key(key)
+        if deferred is not None:
+            depth, bucket = page_rows.decode_deferred(value)
+            record: Record = {"deferred": deferred[1], "unit": deferred[0]}
+            record |= {"depth": depth} if depth else {}
+            yield record | ({"bucket": bucket} if bucket else {})
+
+
+def _hosts(store: Store) -> Iterator[Record]:
+    for key, value in store.scan(keys.HOST):
+        row = facts.host_row(value)
+        name = key[1:].decode(errors="replace")
+        yield {"host": name, "visited": row.visited, "response_time": row.response_time}
+    for host, orders in all_orders(store):
+        yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
+    for key, _ in store.scan(COOLDOWN):
+        host = key[1:].decode(errors="replace")
+        cooldown = read_cooldown(store, host)
+        if cooldown is not None:
+            yield {"cooldown": host, **cooldown._asdict()}
+
+
+def _bodies(store: Store) -> Iterator[Record]:
+    for key, value in store.scan(keys.BODY):
+        host, _, digest = key[1:].partition(b"\0")
+        page_id = int.from_bytes(value, "big")
+        yield {"body": page_id, "host": host.decode(errors="replace"), "digest": digest.hex()}
+
+
+def _aside(store: Store) -> Iterator[Record]:
+    for key, value in store.scan(keys.ASIDE):
+        if len(key) != len(keys.aside_key(0)):
+            continue  # of the link graph, and travels with it
+        yield {"aside": int.from_bytes(key[1:], "big"), "bytes": b64encode(value).decode()}
