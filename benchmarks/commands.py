@@ -29,7 +29,6 @@ from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
-from scrapy_frontier import requests
 from scrapy_frontier.core.admin.rank import Reranking
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
@@ -37,6 +36,7 @@ from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
+from scrapy_frontier.crawl import identity
 
 PAGES_OF_A_HOST = 500
 FETCHED = Outcome(Event.FETCHED, 200)
@@ -52,7 +52,7 @@ def url(page):
 
 def scheme():
     kind = RequestFingerprinter
-    return requests.key_scheme(kind().fingerprint, f"{kind.__module__}.{kind.__qualname__}")
+    return identity.key_scheme(kind().fingerprint, f"{kind.__module__}.{kind.__qualname__}")
 
 
 def build(graph, directory, share):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from scrapy_frontier import requests
 from scrapy_frontier.core.pages.links import NEUTRAL
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
 from scrapy_frontier.core.store.host_rows import HostRow
@@ -21,6 +20,7 @@ from scrapy_frontier.core.store.meta_rows import Counts
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.segments import pack
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl import identity
 
 FAN = 10
 PAGES_OF_A_HOST = 500
@@ -96,7 +96,7 @@ def _index(made):
     """Sorted: as they come LevelDB would merge them over and over."""
     found = np.empty(made.pages, "S20")
     for page in range(made.pages):
-        found[page] = requests.plain_fingerprint(made.url(page))
+        found[page] = identity.plain_fingerprint(made.url(page))
     for page in np.argsort(found).tolist():
         yield keys.INDEX + bytes(found[page]).ljust(20, b"\0"), keys.index_value(page)
 

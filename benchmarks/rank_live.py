@@ -32,15 +32,15 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from scrapy_frontier import compat
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
+from scrapy_frontier.crawl import compat
+from scrapy_frontier.crawl.upkeep import Upkeep
 from scrapy_frontier.extensions import ranking
-from scrapy_frontier.upkeep import Upkeep
 
 DEGREE = 50
 LOOK = 0.02  # seconds between two looks at the memory, each 0.1 ms

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .core.ranking.mixed import Mixed
     from .core.ranking.scorer import Scorer
     from .core.ranking.scorers import Cash, Fifo, Hits, Lifo, LinkScore, PageRank
+    from .crawl.scheduler import FrontierScheduler
     from .downloadermiddlewares.address import AddressMiddleware
     from .downloadermiddlewares.cooldown import CooldownMiddleware
     from .downloadermiddlewares.directives import DirectivesMiddleware
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from .downloadermiddlewares.sitemaps import SitemapsMiddleware
     from .duplicates import DuplicatesMiddleware
     from .extensions.ranking import RankingExtension
-    from .scheduler import FrontierScheduler
     from .settings import FrontierSetting
     from .spidermiddleware import FrontierSpiderMiddleware
 
@@ -69,7 +69,7 @@ __all__ = [
 
 _MODULES = {
     "Addon": "addon",
-    "FrontierScheduler": "scheduler",
+    "FrontierScheduler": "crawl.scheduler",
     "FrontierSpiderMiddleware": "spidermiddleware",
     "DuplicatesMiddleware": "duplicates",
     "FrontierRobotsTxtMiddleware": "downloadermiddlewares.robotstxt",

@@ -54,7 +54,7 @@ class Addon:
         A project's own ``SCHEDULER`` is stronger than any add-on: then a warning says so and no more is
         changed.
         """
-        from .scheduler import FrontierScheduler
+        from .crawl.scheduler import FrontierScheduler
 
         settings.set("SCHEDULER", SCHEDULER, "addon")
         chosen = settings["SCHEDULER"]

@@ -18,13 +18,14 @@ from w3lib.url import safe_url_string
 from .core.parse.headers import rel_tokens, shared_rel
 from .core.parse.redirects import is_same_site
 from .core.parse.urls import escaped_fragment, host_of
+from .crawl.identity import page_key, plain_fingerprint
+from .crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
+from .crawl.outlinks import AT_A_TIME
+from .crawl.response_head import is_text
+from .crawl.runtime import flight_of, may_be_called_again, runtime_of
+from .crawl.stats import count
 from .downloadermiddlewares.directives import nofollow_reason
 from .downloadermiddlewares.redirect import is_from_private
-from .heads import is_text
-from .links import AT_A_TIME
-from .notes import count
-from .requests import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED, page_key, plain_fingerprint
-from .runtime import flight_of, may_be_called_again, runtime_of
 from .settings import FrontierSettings
 
 if TYPE_CHECKING:

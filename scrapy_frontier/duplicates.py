@@ -14,8 +14,8 @@ from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
 from .core.errors import FrontierUnwritable
 from .core.parse.urls import host_of
-from .requests import AUTO_SLOT, DUPLICATE, SLOT
-from .runtime import runtime_of
+from .crawl.meta_keys import AUTO_SLOT, DUPLICATE, SLOT
+from .crawl.runtime import runtime_of
 from .settings import FrontierSettings
 
 if TYPE_CHECKING:

@@ -21,7 +21,6 @@ from .core.hosts.last_call import Haste
 from .core.pages.budgets import Limits
 from .core.pages.traps import TrapLimits
 from .core.parse.redirects import ChainLimits
-from .grouping import ADDRESS, DOMAIN, HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -336,3 +335,6 @@ def _jitter(settings: BaseSettings) -> float:
     if new > 0 and new >= old:
         return max(settings.getfloat("DOWNLOAD_DELAY_JITTER"), 0.0)
     return 0.5 if old > 0 and settings.getbool("RANDOMIZE_DOWNLOAD_DELAY") else 0.0
+
+
+HOST, DOMAIN, ADDRESS = "host", "domain", "ip"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from . import compat
 from .consequences import Consequences
-from .runtime import runtime_of
+from .crawl import compat
+from .crawl.runtime import runtime_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-    from .links import Links, Recorder
+    from .crawl.outlinks import Links, Recorder
 
 SEEDS_AT_A_TIME = 25
 SPELL = 0.003  # seconds for the links of a page, then others get their turn

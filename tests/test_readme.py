@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from scrapy_frontier import addon, links, requests
+from scrapy_frontier import addon
 from scrapy_frontier.core.parse.redirects import REFUSALS
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl import meta_keys, outlinks
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -83,10 +84,10 @@ def test_every_stat_is_in_the_table() -> None:
 
 
 def test_every_meta_key_is_in_the_table() -> None:
-    code = SOURCE[ROOT / "scrapy_frontier/requests.py"]
+    code = SOURCE[ROOT / "scrapy_frontier/crawl/meta_keys.py"]
     ours = set(re.findall(r'^[A-Z_]+ = "(frontier_\w+)"', code, re.MULTILINE))
-    assert requests.AUTO_SLOT in ours
-    ours |= {links.LINK_SCORE, links.CONTENT_SCORE, requests.ERRAND}
+    assert meta_keys.AUTO_SLOT in ours
+    ours |= {outlinks.LINK_SCORE, outlinks.CONTENT_SCORE, meta_keys.ERRAND}
     assert first_cells(section("Meta keys")) == ours | {"download_slot"}
 
 

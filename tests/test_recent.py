@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_frontier import recent
-from scrapy_frontier.recent import Recent
+from scrapy_frontier.crawl import request_cache
+from scrapy_frontier.crawl.request_cache import Recent
 
 if TYPE_CHECKING:
     import pytest
@@ -29,7 +29,7 @@ def test_a_page_that_is_only_seen_may_be_queued_later() -> None:
 
 
 def test_what_is_met_again_stays_and_the_rest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "LATELY", 10)
+    monkeypatch.setattr(request_cache, "LATELY", 10)
     pages = Recent()
     pages.put(URL, 1)
     pages.put(f"{URL}/once", 2)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
-from scrapy_frontier import grouping
-from scrapy_frontier.grouping import Addresses, registered_domain, unit_function
+from scrapy_frontier.crawl import politeness_key
+from scrapy_frontier.crawl.politeness_key import Addresses, registered_domain, unit_function
 from scrapy_frontier.settings import FrontierSetting, FrontierSettings, __file__, unknown_names
 
 
@@ -93,7 +93,7 @@ def test_a_function_without_an_answer_loses_no_url(answer: Any) -> None:
 
 
 def test_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grouping, "_MOST_ADDRESSES", 10)
+    monkeypatch.setattr(politeness_key, "_MOST_ADDRESSES", 10)
     addresses = Addresses()
     for number in range(25):
         addresses.learn(f"h{number}.example", "192.0.2.1")

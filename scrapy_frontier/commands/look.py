@@ -19,8 +19,8 @@ from ..core.store import keys, meta_rows, queue_rows
 from ..core.store.page_rows import Page
 from ..core.store.queue_rows import queued_places, standing, waiting_places
 from ..core.times import moment, span
-from ..grouping import registered_domain
-from ..requests import SITEMAP
+from ..crawl.meta_keys import SITEMAP
+from ..crawl.politeness_key import registered_domain
 from .output import Column, progress
 from .project import host_name
 

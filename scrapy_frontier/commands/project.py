@@ -18,14 +18,15 @@ from scrapy.utils.misc import build_from_crawler, load_object
 from scrapy.utils.request import RequestFingerprinter
 from w3lib.url import safe_url_string
 
-from .. import addon, jobdirs, requests
+from .. import addon
 from ..core.admin import facts
 from ..core.errors import FrontierError
 from ..core.parse.urls import host_of
 from ..core.store.directory import has_database
 from ..core.store.leveldb import Store
 from ..core.store.meta_rows import IN_MEMORY
-from ..grouping import Addresses, unit_function
+from ..crawl import codec, identity, jobdirs
+from ..crawl.politeness_key import Addresses, unit_function
 from ..settings import FrontierSettings, default_politeness, load_scorer, slot_politeness
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 # What in a payload makes a request another one than a plain GET of its URL.
 _TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', IN_MEMORY)
 _ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
-_CODEC = requests.Codec(Spider("frontier"), opened=requests.OWN_FILES)  # it only asks who pages are
+_CODEC = codec.Codec(Spider("frontier"), opened=codec.OWN_FILES)  # it only asks who pages are
 
 
 class NoFrontier(FrontierError):
@@ -123,13 +124,13 @@ class Project:
     def scheme(self) -> str:
         kind = type(self._fingerprinter)
         name = f"{kind.__module__}.{kind.__qualname__}"
-        return requests.key_scheme(self._fingerprinter.fingerprint, name)
+        return identity.key_scheme(self._fingerprinter.fingerprint, name)
 
     @cached_property
     def _plain_is_enough(self) -> bool:
         """Whether URL, method and body alone say who a request is, as Scrapy has it."""
         fingerprint = self._fingerprinter.fingerprint
-        return type(self._fingerprinter) is RequestFingerprinter and requests.plain_fingerprints_agree(
+        return type(self._fingerprinter) is RequestFingerprinter and identity.plain_fingerprints_agree(
             fingerprint
         )
 
@@ -141,7 +142,7 @@ class Project:
         """The fingerprint of the request that *page* stands for; None where it cannot be rebuilt."""
         # Rebuilding a request to fingerprint it takes 40 us, its URL alone 2 us.
         if self._plain_is_enough and not any(word in page.payload for word in _TELLING):
-            plain = requests.plain_fingerprint(page.url)
+            plain = identity.plain_fingerprint(page.url)
             if plain is not None:
                 return plain
         if b'"class"' in page.payload:
@@ -232,7 +233,7 @@ class Project:
 
 def request_of(page: Page) -> Request:
     """The request that *page* stands for, without its callbacks: these name methods of the spider, and no
-    fingerprint depends on them. Raises `requests.Unreadable`."""
+    fingerprint depends on them. Raises `codec.Unreadable`."""
     payload = page.payload
     if b'back":' in payload:
         record = json.loads(payload.decode("utf-8", "surrogatepass"))

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import NotConfigured
 
-from .. import compat
 from ..core.parse.urls import host_of
-from ..grouping import ADDRESS
-from ..requests import AUTO_SLOT, MOVED, POSTPONED, SLOT
-from ..runtime import runtime_of
-from ..settings import FrontierSettings
+from ..crawl import compat
+from ..crawl.meta_keys import AUTO_SLOT, MOVED, POSTPONED, SLOT
+from ..crawl.runtime import runtime_of
+from ..settings import ADDRESS, FrontierSettings
 
 if TYPE_CHECKING:
     from scrapy import Request

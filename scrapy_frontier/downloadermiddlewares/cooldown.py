@@ -20,8 +20,8 @@ from ..core.parse.headers import TOO_BUSY, retry_after
 from ..core.parse.urls import origin
 from ..core.store.host_rows import LONGEST_ASKED
 from ..core.times import span
-from ..requests import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
-from ..runtime import runtime_of
+from ..crawl.meta_keys import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
+from ..crawl.runtime import runtime_of
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from ..runtime import Runtime
+    from ..crawl.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 # With Retry-After others say the same (RFC 9110 15.5.14, 15.6; GitHub's 403), not with a page that is gone.

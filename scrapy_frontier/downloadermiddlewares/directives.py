@@ -16,10 +16,11 @@ from ..core.parse.directives import canonical, robots_directives
 from ..core.parse.html_head import Head
 from ..core.parse.redirects import is_same_site
 from ..core.parse.urls import escaped_fragment, without_fragment
-from ..heads import head_of
-from ..notes import count
-from ..requests import DIRECTIVES, is_same_page
-from ..runtime import flight_of, runtime_of
+from ..crawl.identity import is_same_page
+from ..crawl.meta_keys import DIRECTIVES
+from ..crawl.response_head import head_of
+from ..crawl.runtime import flight_of, runtime_of
+from ..crawl.stats import count
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-    from ..flights import Flight
+    from ..crawl.in_flight import Flight
 
 SKIPPED = "noindex: the page asks to be kept nowhere"
 ITEMS = {"drop-items": "noindex: its items were dropped", "flag": "noindex: its items were marked"}

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 
-from .. import compat
 from ..core.hosts.sitemap_sites import Errand
 from ..core.parse.hostnames import is_private
 from ..core.parse.redirects import PRIVATE
 from ..core.parse.urls import host_of
-from ..notes import count
-from ..requests import FROM_PUBLIC, SITEMAP
+from ..crawl import compat
+from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
+from ..crawl.stats import count
 from ..settings import FrontierSettings
 from .redirect import is_from_private
 

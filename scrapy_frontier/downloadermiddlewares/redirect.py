@@ -14,7 +14,6 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_meta_refresh
 
-from .. import compat
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh, retry_after
@@ -30,10 +29,12 @@ from ..core.parse.redirects import (
 )
 from ..core.parse.urls import absolute, host_of
 from ..core.store.host_rows import LONGEST_ASKED
-from ..heads import head_of, is_text
-from ..notes import count
-from ..requests import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START, is_same_page
-from ..runtime import flight_of, may_be_called_again, runtime_of
+from ..crawl import compat
+from ..crawl.identity import is_same_page
+from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
+from ..crawl.response_head import head_of, is_text
+from ..crawl.runtime import flight_of, may_be_called_again, runtime_of
+from ..crawl.stats import count
 from ..settings import FrontierSettings
 from .directives import DirectivesMiddleware, nofollow_reason
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
 
-    from ..flights import Flight
+    from ..crawl.in_flight import Flight
 
 AT_ONCE = 1  # seconds; a page that is left as soon as that is shown to nobody
 LONGEST_URL = 200  # characters of a URL in a reason

@@ -11,14 +11,14 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.robotstxt import RobotParser
 from scrapy.settings import SETTINGS_PRIORITIES
 
-from .. import compat
 from ..core.hosts.troubles import Trouble
 from ..core.parse.robots_txt import parse
 from ..core.parse.urls import origin
-from ..flights import REASON
-from ..gate import Gate, trouble_with
-from ..requests import POSTPONED, POSTPONED_FOR
-from ..runtime import runtime_of
+from ..crawl import compat
+from ..crawl.in_flight import REASON
+from ..crawl.meta_keys import POSTPONED, POSTPONED_FOR
+from ..crawl.robots_gate import Gate, trouble_with
+from ..crawl.runtime import runtime_of
 from ..settings import FrontierSettings
 from .cooldown import error_of
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..core.parse.robots_rules import Rules
     from ..core.store.site_rows import Copy
-    from ..gate import Site
+    from ..crawl.robots_gate import Site
 
 logger = logging.getLogger(__name__)
 _T = TypeVar("_T")

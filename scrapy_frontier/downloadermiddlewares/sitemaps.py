@@ -20,7 +20,6 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import DeferredLock
 
-from .. import compat
 from ..core.errors import FrontierUnwritable
 from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import Contact, Errand, Judge
@@ -28,10 +27,11 @@ from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.parse.sitemaps import MAX_BYTES, Kind, Slice, read
 from ..core.parse.urls import absolute, host_of, origin
-from ..flights import Consumed, describe
-from ..intake import Listed
-from ..requests import LASTMOD, SITEMAP
-from ..runtime import runtime_of
+from ..crawl import compat
+from ..crawl.enqueue import Listed
+from ..crawl.in_flight import Consumed, describe
+from ..crawl.meta_keys import LASTMOD, SITEMAP
+from ..crawl.runtime import runtime_of
 from ..settings import FrontierSetting, FrontierSettings
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..core.parse.sitemap_entries import Entry
-    from ..intake import Intake
-    from ..runtime import Runtime
+    from ..crawl.enqueue import Intake
+    from ..crawl.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
 
-from .. import compat
 from ..core.errors import FrontierError, FrontierUnwritable
-from ..runtime import runtime_of
+from ..crawl import compat
+from ..crawl.runtime import runtime_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..core.ranking.matrix import Ranking
     from ..core.ranking.scorer import Scorer
     from ..core.ranking.snapshot import Snapshot
-    from ..runtime import Runtime
+    from ..crawl.runtime import Runtime
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,6 @@ from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
-from scrapy_frontier import requests
 from scrapy_frontier.commands import Command
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
@@ -29,6 +28,7 @@ from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import keys, page_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
+from scrapy_frontier.crawl import identity
 
 if TYPE_CHECKING:
     import pytest
@@ -43,7 +43,7 @@ CLOCK = {"FRONTIER_CLOCK": lambda: NOW}
 
 _fingerprinter = RequestFingerprinter()
 _kind = RequestFingerprinter
-SCHEME = requests.key_scheme(_fingerprinter.fingerprint, f"{_kind.__module__}.{_kind.__qualname__}")
+SCHEME = identity.key_scheme(_fingerprinter.fingerprint, f"{_kind.__module__}.{_kind.__qualname__}")
 
 
 def fingerprint(url: str) -> bytes:

@@ -25,13 +25,13 @@ from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.times import moment, span
+from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, verdict
+from scrapy_frontier.crawl.meta_keys import DUPLICATE
+from scrapy_frontier.crawl.outlinks import OUT_OF_SCOPE
+from scrapy_frontier.crawl.scheduler import LOST
 from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
 from scrapy_frontier.downloadermiddlewares.private import REFUSED
 from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
-from scrapy_frontier.flights import REASON, Consumed, Flight, verdict
-from scrapy_frontier.links import OUT_OF_SCOPE
-from scrapy_frontier.requests import DUPLICATE
-from scrapy_frontier.scheduler import LOST
 
 if TYPE_CHECKING:
     from scrapy_frontier.core.store.site_rows import Copy
@@ -559,7 +559,12 @@ def reasons_in(file: Path) -> set[str]:
 def test_a_new_reason_needs_a_story_here() -> None:
     """Whoever gives pages a new reason sees here what `why` makes of it."""
     package = Path(scrapy_frontier.__file__).parent
-    files = [*package.glob("*.py"), *package.glob("*middlewares/*.py"), package / "core" / "frontier.py"]
+    files = [
+        *package.glob("*.py"),
+        *package.glob("crawl/*.py"),
+        *package.glob("*middlewares/*.py"),
+        package / "core" / "frontier.py",
+    ]
     given = set().union(*map(reasons_in, files))
     assert {"HTTP ", "ended without a response", "led to a request that was dropped"} <= given
     assert given <= PREFIXES

@@ -13,7 +13,7 @@ import pytest
 from conftest import SETTINGS, environment
 from server import PATIENCE
 
-from scrapy_frontier.scheduler import SWEEP_INTERVAL
+from scrapy_frontier.crawl.scheduler import SWEEP_INTERVAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_frontier import gate
-from scrapy_frontier.gate import _Shelf
+from scrapy_frontier.crawl import robots_gate
+from scrapy_frontier.crawl.robots_gate import _Shelf
 
 
 @pytest.fixture
 def shelf(monkeypatch: pytest.MonkeyPatch) -> _Shelf[str, str]:
-    monkeypatch.setattr(gate, "KNOWN", 3)
-    monkeypatch.setattr(gate, "KNOWN_BYTES", 10)
+    monkeypatch.setattr(robots_gate, "KNOWN", 3)
+    monkeypatch.setattr(robots_gate, "KNOWN_BYTES", 10)
     return _Shelf(len)
 
 

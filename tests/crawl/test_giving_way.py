@@ -12,9 +12,10 @@ from scrapy.crawler import Crawler
 from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
-from scrapy_frontier import FrontierSpiderMiddleware, compat
+from scrapy_frontier import FrontierSpiderMiddleware
 from scrapy_frontier.consequences import Consequences
-from scrapy_frontier.links import AT_A_TIME
+from scrapy_frontier.crawl import compat
+from scrapy_frontier.crawl.outlinks import AT_A_TIME
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

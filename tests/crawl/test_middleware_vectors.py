@@ -16,8 +16,8 @@ from scrapy.statscollectors import MemoryStatsCollector
 
 from scrapy_frontier.core.parse import redirects
 from scrapy_frontier.core.parse.dates import timestamp
+from scrapy_frontier.crawl.identity import is_same_page
 from scrapy_frontier.downloadermiddlewares import directives, redirect
-from scrapy_frontier.requests import is_same_page
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
 

@@ -13,7 +13,7 @@ from scrapy import Field, Item, Request
 from scrapy.http import JsonRequest, Response
 from test_requests import LabelRequest, Size
 
-from scrapy_frontier.objects import LIVE, Objects, mutable_in
+from scrapy_frontier.crawl.request_cache import LIVE, Objects, mutable_in
 
 URL = "http://example.com/a"
 

@@ -21,16 +21,12 @@ from scrapy.http import HtmlResponse, JsonRequest, Response, XmlRpcRequest
 from scrapy.linkextractors import LinkExtractor
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
-from scrapy_frontier import requests
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.plain import Unstorable, from_plain, to_plain
-from scrapy_frontier.requests import (
-    Codec,
-    Unreadable,
-    meta_record,
-    plain_fingerprint,
-)
+from scrapy_frontier.crawl import identity
+from scrapy_frontier.crawl.codec import Codec, Unreadable, meta_record
+from scrapy_frontier.crawl.identity import plain_fingerprint
+from scrapy_frontier.crawl.plain_data import Unstorable, from_plain, to_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -369,7 +365,7 @@ CLASSES = st.sampled_from(["scrapy.FormRequest", "scrapy.Spider", "no.such", "os
 @example(b"[" * 100_000)
 @example(b'{"meta":' * 100_000)
 @example(b"1" * 10_000)
-@example(b'{"class": "scrapy_frontier.requests.Codec"}')
+@example(b'{"class": "scrapy_frontier.crawl.codec.Codec"}')
 @example(b'{"callback": "__init__"}')
 @example(b'{"callback": "."}')
 @settings(max_examples=500, deadline=None)
@@ -515,6 +511,6 @@ def test_page_with_a_callback_costs_less_than_150_bytes_beyond_its_url(tmp_path:
     ],
 )
 def test_the_key_of_a_page_is_its_fingerprint(url: str) -> None:
-    assert requests.page_key(url) == fingerprint(Request(url))
-    assert requests.is_same_page(url, url)
-    assert not requests.is_same_page(url, "http://b.example/")
+    assert identity.page_key(url) == fingerprint(Request(url))
+    assert identity.is_same_page(url, url)
+    assert not identity.is_same_page(url, "http://b.example/")

@@ -16,8 +16,8 @@ from scrapy import Request, Spider, signals
 from scrapy.dupefilters import BaseDupeFilter
 from server import Answer
 
-from scrapy_frontier import compat
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from .core.parse.html_head import SCAN_LIMIT, Head, scan_head
+from ..core.parse.html_head import SCAN_LIMIT, Head, scan_head
 
 if TYPE_CHECKING:
     from scrapy.http import HtmlResponse

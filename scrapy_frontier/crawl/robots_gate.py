@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
+from ..core.errors import FrontierUnwritable
+from ..core.hosts.robots_cache import Standing, is_current, learnt, standing
+from ..core.hosts.troubles import Trouble
+from ..core.parse.headers import TOO_BUSY
+from ..core.parse.urls import host_of, origin
+from ..core.store.site_rows import Copy, Verdict
+from ..core.times import span
+from ..downloadermiddlewares.private import is_led_to, leads_inside, refusal_of
+from ..settings import ADDRESS
 from . import compat
-from .core.errors import FrontierUnwritable
-from .core.hosts.robots_cache import Standing, is_current, learnt, standing
-from .core.hosts.troubles import Trouble
-from .core.parse.headers import TOO_BUSY
-from .core.parse.urls import host_of, origin
-from .core.store.site_rows import Copy, Verdict
-from .core.times import span
-from .downloadermiddlewares.private import is_led_to, leads_inside, refusal_of
-from .errands import Answer, RobotsFetcher
-from .grouping import ADDRESS
-from .notes import count
-from .runtime import steady_clock
+from .clock import steady_clock
+from .robots_fetch import Answer, RobotsFetcher
+from .stats import count
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.robotstxt import RobotParser
 
-    from .core.pages.leases import Lease
+    from ..core.pages.leases import Lease
+    from ..settings import FrontierSettings
     from .runtime import Runtime
-    from .settings import FrontierSettings
 
 logger = logging.getLogger(__name__)
 

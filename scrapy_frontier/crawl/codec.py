@@ -1,7 +1,7 @@
-"""Requests as compact records and back; fingerprints and hosts of requests.
+"""Requests as compact records and back.
 
 A record is JSON text holding what differs from a plain ``Request(url)``: never pickle, nothing that
-could run code. Values are limited to plain data (`plain`). The URL and the priority are kept by the
+could run code. Values are limited to plain data (`plain_data`). The URL and the priority are kept by the
 frontier beside the record.
 
 A record may come from a stranger (an export, a job directory): all that it can do is fetch, and call the
@@ -10,20 +10,29 @@ spider's own callbacks (``docs/format.md``).
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import json
-import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from itemadapter import ItemAdapter
 from scrapy import Request, Spider
 from scrapy.http.headers import Headers
-from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
 from . import compat
-from .plain import (
+from .identity import _plain_parts
+from .meta_keys import (
+    AUTO_SLOT,
+    DIRECTIVES,
+    DUPLICATE,
+    ERRAND,
+    MOVED,
+    POSTPONED,
+    POSTPONED_FOR,
+    REFUSED,
+    SLOT,
+    START,
+)
+from .plain_data import (
     TAGGED,
     Unstorable,
     class_at,
@@ -38,30 +47,6 @@ from .plain import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SLOT = "download_slot"  # meta: Scrapy's own
-AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
-START = "is_start_request"
-EVERY_RUN = "frontier_every_run"  # meta of a seed: fetch it in every run, though it is known
-DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
-POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
-REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
-NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
-DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
-CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
-FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
-NOT_BEFORE = "frontier_not_before"  # meta: POSIX seconds before which the request is not sent
-# What tells of one request alone, and not of another one that is made of it.
-NOT_INHERITED = frozenset(
-    (
-        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, NOFOLLOW, DIRECTIVES, START, "retry_times"),
-        *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
-    )
-)
-POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
-ERRAND = compat.ERRAND
-SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
-LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
-MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
 # Never in a record, neither written nor believed.
 OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE, ERRAND))
 
@@ -374,85 +359,3 @@ def _headers(plain: dict[str, str | list[str]]) -> Headers:
         texts = [values] if isinstance(values, str) else values
         dict.__setitem__(headers, name.encode("latin-1"), [text.encode("latin-1") for text in texts])
     return headers
-
-
-# -- identity ----------------------------------------------------------------------------------------
-
-# URLs that `canonicalize_url` leaves as they are but for the fragment, an absent path and the order of the
-# query: for these the fingerprint is Scrapy's own in a tenth of the time (1.5 us for 13).
-_PLAIN_URL = re.compile(
-    r"(https?://[a-z0-9.:-]+)(/[A-Za-z0-9/._~-]*)?"
-    r"(?:\?([A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*(?:&[A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*)*))?"
-    r"(?:#.*)?"
-).fullmatch
-_PLAIN_ORIGIN = re.compile(
-    r"https?://[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*(?::[1-9][0-9]*)?"
-).fullmatch
-
-
-@lru_cache(maxsize=4096)
-def _plain_host(origin: str) -> str:
-    """The host of a plain *origin*; empty for any other."""
-    return origin.split("/")[2].partition(":")[0] if _PLAIN_ORIGIN(origin) is not None else ""
-
-
-def _plain_parts(url: str) -> tuple[str, str | None, str | None, str] | None:
-    """Origin, path, query and host of a URL that cleaning leaves as it is; None for any other."""
-    match = _PLAIN_URL(url)
-    if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
-        return None
-    origin, path, query = match.groups()
-    host = _plain_host(origin)
-    return (origin, path, query, host) if host else None
-
-
-def plain_fingerprint(url: str) -> bytes | None:
-    """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
-    identity = plain_identity(url)
-    return None if identity is None else identity[0]
-
-
-def plain_identity(url: str) -> tuple[bytes, str] | None:
-    """`plain_fingerprint` of *url*, and its host."""
-    parts = _plain_parts(url)
-    if parts is None:
-        return None
-    origin, path, query, host = parts
-    canonical = origin + (path or "/")
-    if query:
-        if "&" in query:
-            query = "&".join(map("=".join, sorted([pair.split("=") for pair in query.split("&")])))
-        canonical = f"{canonical}?{query}"
-    text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{canonical}"}}'
-    # SHA-1 is the choice of Scrapy; it names pages, and guards nothing
-    return hashlib.sha1(text.encode()).digest(), host  # noqa: S324
-
-
-def page_key(url: str) -> bytes:
-    """Scrapy's default fingerprint of a plain GET for *url*, in 2 to 13 us."""
-    return plain_fingerprint(url) or scrapy_fingerprint(Request(url))
-
-
-def is_same_page(one: str, other: str) -> bool:
-    return one == other or page_key(one) == page_key(other)
-
-
-_PROBES = (
-    "http://example.com",
-    "http://example.com/a/B_c~d.html#x",
-    "https://a-b.example.com:8080/?z=1&a=2&a=1&B=",
-    "http://example.com/%7Ea;p?q=%20&q=+&%C3%A4=ä#!x",
-)
-
-
-def key_scheme(fingerprint: Callable[[Request], bytes], name: str) -> str:
-    """Names how pages are identified: the fingerprinter, and what it makes of some telling URLs."""
-    digest = hashlib.sha256()
-    for url in _PROBES:
-        digest.update(fingerprint(Request(url)))
-    return f"{name} {digest.hexdigest()[:12]}"
-
-
-def plain_fingerprints_agree(fingerprint: Callable[[Request], bytes]) -> bool:
-    """Whether `plain_fingerprint` says the same as *fingerprint* wherever it says anything."""
-    return all(plain_fingerprint(url) in (None, fingerprint(Request(url))) for url in _PROBES)

@@ -12,10 +12,10 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
-from .core.errors import FrontierUnreadable, FrontierUnwritable
-from .core.store import keys
-from .core.store.directory import full_disk, has_database, is_full
-from .core.store.leveldb import Store
+from ..core.errors import FrontierUnreadable, FrontierUnwritable
+from ..core.store import keys
+from ..core.store.directory import full_disk, has_database, is_full
+from ..core.store.leveldb import Store
 
 if TYPE_CHECKING:
     from pathlib import Path

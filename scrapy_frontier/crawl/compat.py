@@ -23,7 +23,7 @@ from scrapy.utils.reactor import is_reactor_installed
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
-from .core.hosts.host import SENDING
+from ..core.hosts.host import SENDING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

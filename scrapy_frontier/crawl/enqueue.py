@@ -8,28 +8,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
-from . import following, requests
-from .core.frontier import NEUTRAL, Link
-from .core.parse import urls
-from .core.parse.urls import host_of, without_session
-from .core.store import keys
-from .core.store.link_rows import Edge
-from .core.store.meta_rows import IN_MEMORY
-from .core.store.states import State
+from ..core.frontier import NEUTRAL, Link
+from ..core.parse import urls
+from ..core.parse.urls import host_of, without_session
+from ..core.store import keys
+from ..core.store.link_rows import Edge
+from ..core.store.meta_rows import IN_MEMORY
+from ..core.store.states import State
+from . import follow_ups
+from .codec import Codec, memory_record, meta_record
 from .dupefilters import DupeFilter, load_class
-from .following import is_answer, is_seed, times
-from .objects import Objects, mutable_in
-from .plain import Unstorable
-from .recent import Recent
-from .requests import (
-    AUTO_SLOT,
-    EVERY_RUN,
-    POSTPONED,
-    REFUSED,
-    SLOT,
-    START,
-    Codec,
-)
+from .follow_ups import is_answer, is_seed, times
+from .identity import plain_fingerprint, plain_identity
+from .meta_keys import AUTO_SLOT, EVERY_RUN, POSTPONED, REFUSED, SLOT, START
+from .plain_data import Unstorable
+from .request_cache import Objects, Recent, mutable_in
 
 if TYPE_CHECKING:
     from collections import deque
@@ -37,10 +30,10 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from .core.frontier import Refusal
-    from .flights import Flight, Flights
-    from .notes import Notes
+    from ..core.frontier import Refusal
+    from .in_flight import Flight, Flights
     from .runtime import Runtime
+    from .stats import Notes
 
 _MOST_SAID = 100  # hosts whose traps are told one by one
 _REFUSALS = {
@@ -182,7 +175,7 @@ class Intake:
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request, source)
             clean = request.url
-        fingerprint, host = requests.plain_identity(clean) or (runtime.fingerprint(request), host_of(clean))
+        fingerprint, host = plain_identity(clean) or (runtime.fingerprint(request), host_of(clean))
         known = runtime.frontier.look_up(fingerprint)
         if known is None:
             is_new = self._enqueue_new(request, clean, fingerprint, host, source)
@@ -238,7 +231,7 @@ class Intake:
         runtime = self._runtime
         links = []
         for url, meta, bucket in wanted:
-            identity = requests.plain_identity(url) if runtime.is_default_fingerprinter else None
+            identity = plain_identity(url) if runtime.is_default_fingerprinter else None
             if identity is None or self._dupefilter is not None:
                 request = Request(url, meta=dict(meta))
                 if self._dupefilter is not None and self._dupefilter.seen(request):
@@ -247,7 +240,7 @@ class Intake:
                 url = request.url
                 identity = runtime.fingerprint(request), host_of(url)
             fingerprint, host = identity
-            payload = requests.meta_record(meta) if meta else b""
+            payload = meta_record(meta) if meta else b""
             link = Link(fingerprint, url, host, 0, payload, parent, bucket, is_placed=True)
             unit = host if runtime.unit_of is host_of else runtime.unit_of(url)
             links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
@@ -277,7 +270,7 @@ class Intake:
 
     def fingerprint(self, request: Request) -> bytes:
         """Who *request* is."""
-        fingerprint = requests.plain_fingerprint(request.url) if self._is_plain(request) else None
+        fingerprint = plain_fingerprint(request.url) if self._is_plain(request) else None
         return fingerprint or self._runtime.fingerprint(request)
 
     def _is_plain(self, request: Request) -> bool:
@@ -426,7 +419,7 @@ class Intake:
         try:
             return self.codec.encode(request), True
         except Unstorable as reason:
-            record = requests.memory_record(request, self.fingerprint(request))
+            record = memory_record(request, self.fingerprint(request))
             if self._runtime.is_temporary:  # nothing survives a restart
                 return record, False
             self._tally["scheduler/unserializable"] += 1
@@ -526,14 +519,14 @@ class Intake:
         """Note what *child* makes of the page it follows from; true where it is for that page again."""
         lease = flight.lease
         if POSTPONED in child.meta:
-            flight.child_outcome = following.postponed(flight, child)
+            flight.child_outcome = follow_ups.postponed(flight, child)
             if self.objects.holds(lease.page_id):
                 self.objects.hold(lease.page_id, child)
             return True
-        if not following.is_retry(child, flight):
+        if not follow_ups.is_retry(child, flight):
             return False
         delay = self._runtime.settings.backoff(lease.page.attempts + 1)
-        flight.child_outcome = following.retried(flight, child, self._instead(flight, child), delay)
+        flight.child_outcome = follow_ups.retried(flight, child, self._instead(flight, child), delay)
         self._tally["frontier/retries"] += 1
         return True
 
@@ -551,8 +544,8 @@ class Intake:
     def _lead(self, flight: Flight, child: Request, known: int | None) -> bool:
         """Note that a flight led to *child*; true when that is the same page once more."""
         if known is None or known != flight.lease.page_id:
-            flight.child_outcome = following.redirected(child, known)
+            flight.child_outcome = follow_ups.redirected(child, known)
             return False
-        is_changed = following.may_answer_otherwise(self._crawler, flight.request, child)
-        flight.child_outcome = following.redirected_to_itself(self._instead(flight, child), is_changed)
+        is_changed = follow_ups.may_answer_otherwise(self._crawler, flight.request, child)
+        flight.child_outcome = follow_ups.redirected_to_itself(self._instead(flight, child), is_changed)
         return True

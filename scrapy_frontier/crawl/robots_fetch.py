@@ -12,16 +12,16 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
+from ..core.hosts.host import FOREVER
+from ..core.hosts.robots_cache import MAX_REDIRECTS
+from ..core.parse.headers import location, retry_after
+from ..core.parse.robots_txt import BODY_LIMIT
+from ..core.parse.urls import host_of
+from ..core.store.site_rows import Verdict
+from ..downloadermiddlewares.private import comes_from_inside
 from . import compat
-from .core.hosts.host import FOREVER
-from .core.hosts.robots_cache import MAX_REDIRECTS
-from .core.parse.headers import location, retry_after
-from .core.parse.robots_txt import BODY_LIMIT
-from .core.parse.urls import host_of
-from .core.store.site_rows import Verdict
-from .downloadermiddlewares.private import comes_from_inside
-from .requests import ERRAND, FROM_PUBLIC
-from .runtime import steady_clock
+from .clock import steady_clock
+from .meta_keys import ERRAND, FROM_PUBLIC
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from .core.frontier import Frontier
-    from .core.store.site_rows import Copy
+    from ..core.frontier import Frontier
+    from ..core.store.site_rows import Copy
 
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line

@@ -8,10 +8,10 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
-from .core.store.held_files import HeldFiles
+from ..core.store.held_files import HeldFiles
 
 if TYPE_CHECKING:
-    from .core.store.leveldb import Store
+    from ..core.store.leveldb import Store
 
 logger = logging.getLogger(__name__)
 

@@ -15,21 +15,22 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 
+from ..core.errors import FrontierError, FrontierUnwritable
+from ..core.hosts.host import FOREVER
+from ..core.pages.leases import Lease, Outcome
+from ..core.pages.lifecycle import Event
+from ..core.store.meta_rows import IN_MEMORY
+from ..core.store.states import FINISHED, State
+from ..core.times import moment
+from ..settings import unknown_names
 from . import compat
-from .core.errors import FrontierError, FrontierUnwritable
-from .core.hosts.host import FOREVER
-from .core.pages.leases import Lease, Outcome
-from .core.pages.lifecycle import Event
-from .core.store.meta_rows import IN_MEMORY
-from .core.store.states import FINISHED, State
-from .core.times import moment
-from .flights import LATENCY, Flight, Flights, describe, verdict
-from .intake import Intake
+from .codec import Codec, Unreadable, use_up_retries
+from .enqueue import Intake
+from .in_flight import LATENCY, Flight, Flights, describe, verdict
 from .jobdirs import JobdirUnusable
-from .notes import Notes, inventory
-from .requests import AUTO_SLOT, SLOT, Codec, Unreadable, use_up_retries
+from .meta_keys import AUTO_SLOT, SLOT
 from .runtime import Runtime
-from .settings import unknown_names
+from .stats import Notes, inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from .core.frontier import Frontier
-    from .core.hosts.finish import Left
+    from ..core.frontier import Frontier
+    from ..core.hosts.finish import Left
 
 logger = logging.getLogger(__name__)
 
@@ -165,7 +166,7 @@ class FrontierScheduler(BaseScheduler):
         self._codec = Codec(spider)
         self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         if runtime.records_links:
-            from .links import Links
+            from .outlinks import Links
 
             everything = runtime.settings.links == "all"
             runtime.links = Links(runtime, self._intake, self._flights, self._notes, everything)

@@ -18,64 +18,31 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
 from w3lib.url import safe_url_string
 
-from . import requests
-from .core.frontier import Link
-from .core.pages.lifecycle import Event
-from .core.parse.urls import host_of
-from .core.store import keys
-from .core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
-from .heads import is_text
+from ..core.frontier import Link
+from ..core.pages.lifecycle import Event
+from ..core.parse.urls import host_of
+from ..core.store import keys
+from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
+from . import codec, identity, meta_keys
+from .in_flight import PageLinks
+from .response_head import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.http import Response
 
-    from .core.pages.leases import Outcome
-    from .flights import Flight, Flights
-    from .intake import Intake
-    from .notes import Notes
+    from ..core.pages.leases import Outcome
+    from .enqueue import Intake
+    from .in_flight import Flight, Flights
     from .runtime import Runtime
+    from .stats import Notes
 
 MOST = 10_000  # links of one page
 AT_A_TIME = 300  # anchors, 3 ms
 LINK_SCORE = "frontier_link_score"  # meta of a request: the weight of the link to it
 CONTENT_SCORE = "frontier_content_score"  # meta of a response, or field of an item
 OUT_OF_SCOPE = "out of scope"
-
-
-class PageLinks:
-    """The links of one page whose callback runs: ``edges``, and those whose page is not known yet.
-
-    ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags. The links of a
-    page that ``is_nofollow`` carry no weight.
-    """
-
-    __slots__ = (
-        "anchors",
-        "canonical",
-        "content_score",
-        "count",
-        "edges",
-        "host",
-        "is_nofollow",
-        "origin",
-        "pending",
-    )
-
-    def __init__(self, url: str, canonical: str | None = None, is_nofollow: bool = False) -> None:
-        self.canonical = canonical
-        self.is_nofollow = is_nofollow
-        self.host = host_of(url)
-        self.origin = "/".join(url.split("/", 3)[:3]) + "/"
-        self.edges: list[Edge] = []
-        self.pending: dict[int, tuple[Request, int, float]] = {}
-        self.anchors: dict[str, int] = {}
-        self.content_score: float | None = None
-        self.count = 0
-
-    def flags(self, url: str) -> int:
-        return INTERNAL if url.startswith(self.origin) or host_of(url) == self.host else 0
 
 
 class Links:
@@ -107,7 +74,7 @@ class Links:
         if flight is None:
             return None
         if flight.links is None:
-            said = response.meta.get(requests.DIRECTIVES) or {}
+            said = response.meta.get(meta_keys.DIRECTIVES) or {}
             is_nofollow = self._obeys_nofollow and bool(said.get("nofollow"))
             flight.links = PageLinks(response.url, said.get("canonical"), is_nofollow)
         return Recorder(self, flight, flight.links)
@@ -131,7 +98,7 @@ class Links:
         if meta:
             if LINK_SCORE in meta:  # about this link: not for the request's children, which may inherit it
                 weight = self._score(meta.pop(LINK_SCORE), LINK_SCORE, 1.0)
-            if meta.get(requests.NOFOLLOW):
+            if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
         known = self._intake.known(request)
         if known is None:
@@ -245,7 +212,7 @@ class Links:
     def _identify(self, url: str) -> tuple[bytes | None, str]:
         """The fingerprint of an anchor's target, and its URL as a request has it."""
         if self._runtime.is_default_fingerprinter:
-            fingerprint = requests.plain_fingerprint(url)
+            fingerprint = identity.plain_fingerprint(url)
             if fingerprint is not None:
                 return fingerprint, url
         try:
@@ -270,7 +237,7 @@ class Recorder:
         if isinstance(yielded, Request):
             self._links.note(self._flight, self._found, yielded)
             return
-        score = requests.item_field(yielded, CONTENT_SCORE)
+        score = codec.item_field(yielded, CONTENT_SCORE)
         if score is not None:
             self._links.judge(self._found, score)
 

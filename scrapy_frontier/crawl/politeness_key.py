@@ -12,8 +12,9 @@ import threading
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from .core.parse import urls
-from .core.parse.urls import host_of
+from ..core.parse import urls
+from ..core.parse.urls import host_of
+from ..settings import ADDRESS, DOMAIN, HOST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
-
 _MOST_ADDRESSES = 100_000  # hosts; about 150 bytes each
-
 
 _reading = threading.Lock()
 

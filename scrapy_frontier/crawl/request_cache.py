@@ -1,4 +1,7 @@
-"""Requests as the objects they were: those that no record stands for, and those that were queued last."""
+"""Requests met lately: the objects of those queued last or in memory only, and pages by the texts of URLs.
+
+Both spare work that was done a moment ago; neither has to know anything.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from typing import Any
 from scrapy import Request
 
 from . import compat
-from .plain import is_mutable
-from .requests import BASE_ATTRIBUTES, OURS, SITEMAP
+from .codec import BASE_ATTRIBUTES, OURS
+from .meta_keys import SITEMAP
+from .plain_data import is_mutable
 
 # Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
 _NOBODYS = OURS.union(
@@ -74,3 +78,39 @@ def _mutable(name: str, values: dict[Any, Any]) -> str:
 
 def _own_attributes(request: Request) -> dict[str, Any]:
     return {name: getattr(request, name) for name in type(request).attributes if name not in BASE_ATTRIBUTES}
+
+
+LATELY = 50_000  # texts in each of two generations; about 160 bytes each
+
+
+class Recent:
+    """Page ids by URL; ``~id`` for a page that is only seen. What is met again stays.
+
+    Fragments tell no pages apart, as in Scrapy's default fingerprint. ``latest`` answers for most at once;
+    what it does not hold `find` may know.
+    """
+
+    __slots__ = ("_before", "latest")
+
+    def __init__(self) -> None:
+        self.latest: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+
+    def find(self, url: str) -> int | None:
+        """The page of *url*, which stays for another generation; None where it was not met lately. .2 us."""
+        if "#" in url:
+            url = url[: url.index("#")]
+        found = self.latest.get(url)
+        if found is None:
+            found = self._before.get(url)
+            if found is not None:
+                self.put(url, found)
+        return found
+
+    def put(self, url: str, page_id: int) -> None:
+        """*url* is page *page_id*, or ``~id``; forgets the older generation when the newer one is full."""
+        if "#" in url:
+            url = url[: url.index("#")]
+        self.latest[url] = page_id
+        if len(self.latest) >= LATELY:
+            self.latest, self._before = {}, self.latest

@@ -6,21 +6,20 @@ import gc
 import logging
 import shutil
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy.utils.request import RequestFingerprinter
 
-from . import compat, jobdirs, requests
-from .core.frontier import Frontier
-from .core.hosts.domain_rates import Rates
-from .core.parse.urls import host_of
-from .core.store.leveldb import Store
-from .core.times import span
-from .grouping import ADDRESS, Addresses, read_suffixes, registered_domain, unit_function
-from .settings import NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
+from ..core.frontier import Frontier
+from ..core.hosts.domain_rates import Rates
+from ..core.parse.urls import host_of
+from ..core.store.leveldb import Store
+from ..settings import ADDRESS, NEED_LINKS, FrontierSettings, default_politeness, load_scorer, slot_politeness
+from . import compat, identity, jobdirs
+from .clock import never_back, steady_clock
+from .politeness_key import Addresses, read_suffixes, registered_domain, unit_function
 from .upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -29,15 +28,14 @@ if TYPE_CHECKING:
     from scrapy import Request, Spider
     from scrapy.crawler import Crawler
 
-    from .core.pages.leases import Lease
-    from .core.ranking.scorer import Scorer
-    from .flights import Flight, Flights
-    from .gate import Gate
-    from .intake import Intake
-    from .links import Links
+    from ..core.pages.leases import Lease
+    from ..core.ranking.scorer import Scorer
+    from .enqueue import Intake
+    from .in_flight import Flight, Flights
+    from .outlinks import Links
+    from .robots_gate import Gate
 
 logger = logging.getLogger(__name__)
-
 
 RECORDER = "FrontierSpiderMiddleware"  # records the links of pages
 
@@ -76,36 +74,11 @@ def _scorer(crawler: Crawler, name: str, has_links: bool) -> Scorer | None:
         if name != "fifo":
             logger.info("FRONTIER_SCORER = %r needs links, and none are recorded: first in, first out", name)
         return None
-    from .core.ranking.scorers_by_name import SCORERS  # loads NumPy and SciPy
+    from ..core.ranking.scorers_by_name import SCORERS  # loads NumPy and SciPy
 
     if name in SCORERS:
         return SCORERS[name]()
     return load_scorer(name, crawler)
-
-
-def steady_clock() -> Callable[[], float]:
-    """POSIX seconds that never jump: the wall clock of now, carried on by the monotonic one."""
-    offset = time.time() - time.monotonic()
-    return lambda: offset + time.monotonic()
-
-
-def never_back(clock: Callable[[], float]) -> Callable[[], float]:
-    """*clock*, carried on where it is set back: else all hosts would wait until it is as late again."""
-    last, ahead = clock(), 0.0
-
-    def steady() -> float:
-        nonlocal last, ahead
-        now = clock() + ahead
-        if last - now >= 1:  # less is a coarse clock
-            if not ahead:
-                said = "FRONTIER_CLOCK went back by %s: the crawl goes on as if it had not (said once)"
-                logger.warning(said, span(last - now))
-            ahead += last - now
-            now = last
-        last = max(last, now)
-        return last
-
-    return steady
 
 
 def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> str | None:
@@ -138,7 +111,7 @@ class Runtime:
         self.fingerprint: Callable[[Request], bytes] = fingerprinter.fingerprint
         self.is_default_fingerprinter = type(
             fingerprinter
-        ) is RequestFingerprinter and requests.plain_fingerprints_agree(self.fingerprint)
+        ) is RequestFingerprinter and identity.plain_fingerprints_agree(self.fingerprint)
         directory = _directory(crawler, settings, spider)
         self.is_temporary = directory is None
         self.directory = directory or tempfile.mkdtemp(prefix="frontier-")
@@ -148,7 +121,7 @@ class Runtime:
         self.before_close: list[Callable[[], None]] = []  # of those who read the store beside the crawl
         politeness = default_politeness(crawler.settings, spider)
         try:
-            self._store = Store(self.directory, requests.key_scheme(self.fingerprint, name))
+            self._store = Store(self.directory, identity.key_scheme(self.fingerprint, name))
             self.frontier = Frontier(
                 self._store,
                 self.clock(),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from .flights import describe
-from .settings import FrontierSetting
+from ..settings import FrontierSetting
+from .in_flight import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from .notes import Notes
+    from .stats import Notes
 
 _NAME = "DUPEFILTER_CLASS"
 

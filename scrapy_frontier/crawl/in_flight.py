@@ -14,17 +14,20 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 from twisted.python.failure import Failure
 
+from ..core.pages.leases import Outcome
+from ..core.pages.lifecycle import Event
+from ..core.parse.urls import host_of
+from ..core.store.link_rows import INTERNAL
 from . import compat
-from .core.pages.leases import Lease, Outcome
-from .core.pages.lifecycle import Event
-from .requests import DUPLICATE, POSTPONED, POSTPONED_FOR
+from .meta_keys import DUPLICATE, POSTPONED, POSTPONED_FOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from scrapy.crawler import Crawler
 
-    from .links import PageLinks
+    from ..core.pages.leases import Lease
+    from ..core.store.link_rows import Edge
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
@@ -272,3 +275,37 @@ def describe(error: BaseException) -> str:
     """Class and message of *error* in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:_LONGEST_REASON] if text else type(error).__name__
+
+
+class PageLinks:
+    """The links of one page whose callback runs: ``edges``, and those whose page is not known yet.
+
+    ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags. The links of a
+    page that ``is_nofollow`` carry no weight.
+    """
+
+    __slots__ = (
+        "anchors",
+        "canonical",
+        "content_score",
+        "count",
+        "edges",
+        "host",
+        "is_nofollow",
+        "origin",
+        "pending",
+    )
+
+    def __init__(self, url: str, canonical: str | None = None, is_nofollow: bool = False) -> None:
+        self.canonical = canonical
+        self.is_nofollow = is_nofollow
+        self.host = host_of(url)
+        self.origin = "/".join(url.split("/", 3)[:3]) + "/"
+        self.edges: list[Edge] = []
+        self.pending: dict[int, tuple[Request, int, float]] = {}
+        self.anchors: dict[str, int] = {}
+        self.content_score: float | None = None
+        self.count = 0
+
+    def flags(self, url: str) -> int:
+        return INTERNAL if url.startswith(self.origin) or host_of(url) == self.host else 0

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
-from .core.pages.leases import Outcome
-from .core.pages.lifecycle import Event
-from .requests import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
+from ..core.pages.leases import Outcome
+from ..core.pages.lifecycle import Event
+from .meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from .flights import Flight
+    from .in_flight import Flight
 
 
 def is_seed(request: Request) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from .core.store.states import State
+from ..core.store.states import State
 
 if TYPE_CHECKING:
     import logging
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.statscollectors import StatsCollector
 
-    from .core.frontier import Frontier
+    from ..core.frontier import Frontier
 
 
 REFUSED = {  # the stat of each kind of refusal

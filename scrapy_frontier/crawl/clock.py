@@ -1,0 +1,39 @@
+"""Clocks for a crawl: POSIX seconds that never go back."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+from ..core.times import span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+logger = logging.getLogger(__name__)
+
+
+def steady_clock() -> Callable[[], float]:
+    """POSIX seconds that never jump: the wall clock of now, carried on by the monotonic one."""
+    offset = time.time() - time.monotonic()
+    return lambda: offset + time.monotonic()
+
+
+def never_back(clock: Callable[[], float]) -> Callable[[], float]:
+    """*clock*, carried on where it is set back: else all hosts would wait until it is as late again."""
+    last, ahead = clock(), 0.0
+
+    def steady() -> float:
+        nonlocal last, ahead
+        now = clock() + ahead
+        if last - now >= 1:  # less is a coarse clock
+            if not ahead:
+                said = "FRONTIER_CLOCK went back by %s: the crawl goes on as if it had not (said once)"
+                logger.warning(said, span(last - now))
+            ahead += last - now
+            now = last
+        last = max(last, now)
+        return last
+
+    return steady

@@ -1,0 +1,93 @@
+"""Which page a request is for: Scrapy's fingerprints, those of plain URLs in a tenth of the time."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+from scrapy.utils.request import fingerprint as scrapy_fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# URLs that `canonicalize_url` leaves as they are but for the fragment, an absent path and the order of the
+# query: for these the fingerprint is Scrapy's own in a tenth of the time (1.5 us for 13).
+_PLAIN_URL = re.compile(
+    r"(https?://[a-z0-9.:-]+)(/[A-Za-z0-9/._~-]*)?"
+    r"(?:\?([A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*(?:&[A-Za-z0-9._~-]+=[A-Za-z0-9._~-]*)*))?"
+    r"(?:#.*)?"
+).fullmatch
+_PLAIN_ORIGIN = re.compile(
+    r"https?://[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*(?::[1-9][0-9]*)?"
+).fullmatch
+
+
+@lru_cache(maxsize=4096)
+def _plain_host(origin: str) -> str:
+    """The host of a plain *origin*; empty for any other."""
+    return origin.split("/")[2].partition(":")[0] if _PLAIN_ORIGIN(origin) is not None else ""
+
+
+def _plain_parts(url: str) -> tuple[str, str | None, str | None, str] | None:
+    """Origin, path, query and host of a URL that cleaning leaves as it is; None for any other."""
+    match = _PLAIN_URL(url)
+    if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
+        return None
+    origin, path, query = match.groups()
+    host = _plain_host(origin)
+    return (origin, path, query, host) if host else None
+
+
+def plain_fingerprint(url: str) -> bytes | None:
+    """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
+    identity = plain_identity(url)
+    return None if identity is None else identity[0]
+
+
+def plain_identity(url: str) -> tuple[bytes, str] | None:
+    """`plain_fingerprint` of *url*, and its host."""
+    parts = _plain_parts(url)
+    if parts is None:
+        return None
+    origin, path, query, host = parts
+    canonical = origin + (path or "/")
+    if query:
+        if "&" in query:
+            query = "&".join(map("=".join, sorted([pair.split("=") for pair in query.split("&")])))
+        canonical = f"{canonical}?{query}"
+    text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{canonical}"}}'
+    # SHA-1 is the choice of Scrapy; it names pages, and guards nothing
+    return hashlib.sha1(text.encode()).digest(), host  # noqa: S324
+
+
+def page_key(url: str) -> bytes:
+    """Scrapy's default fingerprint of a plain GET for *url*, in 2 to 13 us."""
+    return plain_fingerprint(url) or scrapy_fingerprint(Request(url))
+
+
+def is_same_page(one: str, other: str) -> bool:
+    return one == other or page_key(one) == page_key(other)
+
+
+_PROBES = (
+    "http://example.com",
+    "http://example.com/a/B_c~d.html#x",
+    "https://a-b.example.com:8080/?z=1&a=2&a=1&B=",
+    "http://example.com/%7Ea;p?q=%20&q=+&%C3%A4=ä#!x",
+)
+
+
+def key_scheme(fingerprint: Callable[[Request], bytes], name: str) -> str:
+    """Names how pages are identified: the fingerprinter, and what it makes of some telling URLs."""
+    digest = hashlib.sha256()
+    for url in _PROBES:
+        digest.update(fingerprint(Request(url)))
+    return f"{name} {digest.hexdigest()[:12]}"
+
+
+def plain_fingerprints_agree(fingerprint: Callable[[Request], bytes]) -> bool:
+    """Whether `plain_fingerprint` says the same as *fingerprint* wherever it says anything."""
+    return all(plain_fingerprint(url) in (None, fingerprint(Request(url))) for url in _PROBES)

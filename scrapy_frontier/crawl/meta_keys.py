@@ -1,0 +1,30 @@
+"""The keys of ``Request.meta`` that the frontier reads and writes; the README tells which are for users."""
+
+from __future__ import annotations
+
+from . import compat
+
+SLOT = "download_slot"  # meta: Scrapy's own
+AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
+START = "is_start_request"
+EVERY_RUN = "frontier_every_run"  # meta of a seed: fetch it in every run, though it is known
+DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host with the same body
+POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
+REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
+NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
+DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
+CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
+FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
+NOT_BEFORE = "frontier_not_before"  # meta: POSIX seconds before which the request is not sent
+# What tells of one request alone, and not of another one that is made of it.
+NOT_INHERITED = frozenset(
+    (
+        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, NOFOLLOW, DIRECTIVES, START, "retry_times"),
+        *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
+    )
+)
+POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
+ERRAND = compat.ERRAND
+SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
+LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
+MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
