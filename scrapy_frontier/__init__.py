@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from .downloadermiddlewares.address import AddressMiddleware
     from .downloadermiddlewares.cooldown import CooldownMiddleware
     from .downloadermiddlewares.directives import DirectivesMiddleware
-    from .downloadermiddlewares.private import PrivateNetworkMiddleware
+    from .downloadermiddlewares.private_network import PrivateNetworkMiddleware
     from .downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
     from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware
     from .downloadermiddlewares.sitemaps import SitemapsMiddleware
-    from .duplicates import DuplicatesMiddleware
     from .extensions.ranking import RankingExtension
     from .settings import FrontierSetting
-    from .spidermiddleware import FrontierSpiderMiddleware
+    from .spidermiddlewares.duplicates import DuplicatesMiddleware
+    from .spidermiddlewares.page import FrontierSpiderMiddleware
 
 __version__ = "0.1.0"
 __all__ = [
@@ -70,15 +70,15 @@ __all__ = [
 _MODULES = {
     "Addon": "addon",
     "FrontierScheduler": "crawl.scheduler",
-    "FrontierSpiderMiddleware": "spidermiddleware",
-    "DuplicatesMiddleware": "duplicates",
+    "FrontierSpiderMiddleware": "spidermiddlewares.page",
+    "DuplicatesMiddleware": "spidermiddlewares.duplicates",
     "FrontierRobotsTxtMiddleware": "downloadermiddlewares.robotstxt",
     "RedirectMiddleware": "downloadermiddlewares.redirect",
     "MetaRefreshMiddleware": "downloadermiddlewares.redirect",
     "DirectivesMiddleware": "downloadermiddlewares.directives",
     "SitemapsMiddleware": "downloadermiddlewares.sitemaps",
     "CooldownMiddleware": "downloadermiddlewares.cooldown",
-    "PrivateNetworkMiddleware": "downloadermiddlewares.private",
+    "PrivateNetworkMiddleware": "downloadermiddlewares.private_network",
     "AddressMiddleware": "downloadermiddlewares.address",
     "RankingExtension": "extensions.ranking",
     "Scorer": "core.ranking.scorer",

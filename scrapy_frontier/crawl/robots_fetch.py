@@ -18,10 +18,10 @@ from ..core.parse.headers import location, retry_after
 from ..core.parse.robots_txt import BODY_LIMIT
 from ..core.parse.urls import host_of
 from ..core.store.site_rows import Verdict
-from ..downloadermiddlewares.private import comes_from_inside
 from . import compat
 from .clock import steady_clock
 from .meta_keys import ERRAND, FROM_PUBLIC
+from .private_network import comes_from_inside
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -23,10 +23,10 @@ from ..core.parse.headers import TOO_BUSY
 from ..core.parse.urls import host_of, origin
 from ..core.store.site_rows import Copy, Verdict
 from ..core.times import span
-from ..downloadermiddlewares.private import is_led_to, leads_inside, refusal_of
 from ..settings import ADDRESS
 from . import compat
 from .clock import steady_clock
+from .private_network import is_led_to, leads_inside, refusal_of
 from .robots_fetch import Answer, RobotsFetcher
 from .stats import count
 

@@ -17,21 +17,14 @@ from scrapy.utils.response import get_meta_refresh
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh, retry_after
-from ..core.parse.hostnames import is_private
 from ..core.parse.html_head import Head
-from ..core.parse.redirects import (
-    NO_HTTP,
-    TOO_LONG,
-    Refusal,
-    is_private_url,
-    refusal,
-    without_foreign_userinfo,
-)
+from ..core.parse.redirects import NO_HTTP, TOO_LONG, Refusal, refusal, without_foreign_userinfo
 from ..core.parse.urls import absolute, host_of
 from ..core.store.host_rows import LONGEST_ASKED
 from ..crawl import compat
 from ..crawl.identity import is_same_page
 from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
+from ..crawl.private_network import is_from_private
 from ..crawl.response_head import head_of, is_text
 from ..crawl.runtime import flight_of, may_be_called_again, runtime_of
 from ..crawl.stats import count
@@ -242,12 +235,6 @@ def forget_copied_chain(request: Request) -> None:
 def _depth(request: Request) -> int:
     depth = request.meta.get("depth", 0)
     return depth if isinstance(depth, int) else 0
-
-
-def is_from_private(request: Request, response: Response) -> bool:
-    """Whether *response* came from a private network; behind a proxy only the URL can tell."""
-    address = None if request.meta.get("proxy") else response.ip_address
-    return is_private(str(address)) if address is not None else is_private_url(request.url)
 
 
 def _location(response: Response) -> str:

@@ -28,9 +28,9 @@ from scrapy_frontier.core.times import moment, span
 from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, verdict
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
 from scrapy_frontier.crawl.outlinks import OUT_OF_SCOPE
+from scrapy_frontier.crawl.private_network import REFUSED
 from scrapy_frontier.crawl.scheduler import LOST
 from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
-from scrapy_frontier.downloadermiddlewares.private import REFUSED
 from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
 
 if TYPE_CHECKING:

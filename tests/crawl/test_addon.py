@@ -100,7 +100,7 @@ def test_scheduler_of_the_command_line_is_kept() -> None:
         ({FrontierSpiderMiddleware: 123}, 123),
         ({MIDDLEWARE: None}, None),
         (f'{{"{MIDDLEWARE}": 77}}', 77),
-        ('{"scrapy_frontier.spidermiddleware.FrontierSpiderMiddleware": 78}', 78),
+        ('{"scrapy_frontier.spidermiddlewares.page.FrontierSpiderMiddleware": 78}', 78),
     ],
 )
 def test_order_the_user_chose_is_kept(given: Any, order: int | None) -> None:

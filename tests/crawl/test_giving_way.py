@@ -13,9 +13,9 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
 from scrapy_frontier import FrontierSpiderMiddleware
-from scrapy_frontier.consequences import Consequences
 from scrapy_frontier.crawl import compat
 from scrapy_frontier.crawl.outlinks import AT_A_TIME
+from scrapy_frontier.spidermiddlewares.page import Consequences
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

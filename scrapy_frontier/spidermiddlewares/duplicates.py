@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import NotConfigured
 from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
-from .core.errors import FrontierUnwritable
-from .core.parse.urls import host_of
-from .crawl.meta_keys import AUTO_SLOT, DUPLICATE, SLOT
-from .crawl.runtime import runtime_of
-from .settings import FrontierSettings
+from ..core.errors import FrontierUnwritable
+from ..core.parse.urls import host_of
+from ..crawl.meta_keys import AUTO_SLOT, DUPLICATE, SLOT
+from ..crawl.runtime import runtime_of
+from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from scrapy import Request

@@ -1,0 +1,70 @@
+"""Whether a redirect, or a sitemap, leads from a public page into a private network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest
+
+from ..core.hosts.sitemap_sites import Errand
+from ..core.parse.hostnames import is_private
+from ..core.parse.redirects import is_private_url
+from ..core.parse.urls import host_of
+from . import compat
+from .meta_keys import FROM_PUBLIC, SITEMAP
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.http import Response
+
+REFUSED = "a public page led to it, and its address is private"
+
+
+def refusal_of(address: str) -> IgnoreRequest:
+    return IgnoreRequest(f"{REFUSED} ({address})")
+
+
+def is_led_to(request: Request) -> bool:
+    """Whether another host led to *request*, which may be public; 0.3 us for a request that none led to."""
+    meta = request.meta
+    if FROM_PUBLIC not in meta and SITEMAP not in meta:
+        return False
+    host = host_of(request.url)
+    return meta.get(FROM_PUBLIC) == host or _named_by(request) not in ("", host)
+
+
+async def leads_inside(request: Request) -> str | None:
+    """The private address to which somebody public leads by *request* (`is_led_to`); None if it does not.
+
+    Looks up names by the resolver and the cache of the connections.
+    """
+    host = host_of(request.url)
+    address = await _private_address(host)
+    if address is None or request.meta.get(FROM_PUBLIC) == host:
+        return address
+    return None if await _private_address(_named_by(request)) is not None else address
+
+
+async def comes_from_inside(request: Request, response: Response) -> bool:
+    """Whether *response* came from a private network; its host is looked up where nobody kept the address, as
+    Scrapy 2.14 does not for a response without a body."""
+    if response.ip_address is None and not request.meta.get("proxy"):
+        return await _private_address(host_of(request.url)) is not None
+    return is_from_private(request, response)
+
+
+async def _private_address(host: str) -> str | None:
+    return next(filter(is_private, await compat.addresses_of(host)), None)
+
+
+def _named_by(request: Request) -> str:
+    """The host whose robots.txt names a sitemap; empty for other requests."""
+    if SITEMAP not in request.meta:
+        return ""
+    return host_of(Errand.from_meta(request.meta[SITEMAP], request.url).speaks_for)
+
+
+def is_from_private(request: Request, response: Response) -> bool:
+    """Whether *response* came from a private network; behind a proxy only the URL can tell."""
+    address = None if request.meta.get("proxy") else response.ip_address
+    return is_private(str(address)) if address is not None else is_private_url(request.url)
