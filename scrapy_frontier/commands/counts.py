@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..core.admin import facts
 from ..core.store.host_rows import FORGIVEN
 from ..core.times import moment, span
-from .look import LINES, limit_of, size
 from .output import Column, progress
+from .show import LINES, limit_of, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -24,9 +24,9 @@ from ..core.store.directory import DATABASE, REPAIRED, REPAIRING, Lock
 from ..core.store.host_rows import Orders, encode_orders, read_orders
 from ..core.store.keys import HOST, cooldown_key, host_key, orders_key
 from ..core.store.states import State
-from .look import pattern_of
 from .output import progress
 from .project import NoFrontier, host_name
+from .show import pattern_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

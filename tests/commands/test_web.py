@@ -15,7 +15,7 @@ from scipy import sparse
 from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
-from scrapy_frontier.commands import look
+from scrapy_frontier.commands import page as page_module
 from scrapy_frontier.core.admin import rank as rank_module
 from scrapy_frontier.core.admin.links import flag_names
 from scrapy_frontier.core.ranking.hits import hits
@@ -147,7 +147,7 @@ def test_page_counts_the_links_to_it_where_they_are_not_too_many(
     url, count = url_of(frontier, page_id), len(sources_of(written, page_id))
     assert frontier("page", url, "--json").json["links_in"] == count > 5
     assert f"links to it   {count}\n" in frontier("page", url).out
-    monkeypatch.setattr(look, "_MOST_LINKS", sum(map(len, written.values())) - 1)
+    monkeypatch.setattr(page_module, "_MOST_LINKS", sum(map(len, written.values())) - 1)
     assert frontier("page", url, "--json").json["links_in"] is None
     assert "`links URL --in`" in frontier("page", url).out
 

@@ -15,8 +15,8 @@ from ..core.admin.export import export_records
 from ..core.admin.importer import BadExport, Importer
 from ..core.store.directory import DATABASE
 from ..core.store.leveldb import Store
-from .look import size
 from .output import printable, progress, replacing
+from .show import size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

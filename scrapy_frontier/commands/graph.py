@@ -15,10 +15,11 @@ from ..core.admin.links import flag_names, links_out, links_to
 from ..core.admin.rank import Reranking
 from ..core.errors import UnreadableRecord
 from ..core.store import meta_rows
-from .graphfiles import WRITERS, write_graphml, write_urls
-from .look import LINES, find_or_say, limit_of, size
+from .graph_files import WRITERS, write_graphml, write_urls
 from .output import Column, progress, replacing
+from .page import find_or_say
 from .project import host_name
+from .show import LINES, limit_of, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
