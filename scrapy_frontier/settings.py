@@ -65,7 +65,7 @@ class FrontierSettings:
     pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
     domain_rate: float  # pages a second of a registered domain, beyond which others come first; 0: off
     domain_rate_max: float  # the same, beyond which it waits; 0: off
-    politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `grouping`
+    politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `politeness_key`
     scorer: str  # a name of `SCORERS`, or the path of a class
     links: str  # of `LINKS`
     rank_interval: float  # seconds between two rankings at most; 0: never by time

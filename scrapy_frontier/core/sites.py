@@ -162,9 +162,9 @@ class Sites(Discovery):
     def ends_at(self, now: float, patience: float) -> float | None:
         """When the crawl should end although pages are left; None while there is something to do.
 
-        It waits for hosts that do not answer, or want to be asked later (`ending`), *patience* seconds in all
+        It waits for hosts that do not answer, or want to be asked later (`finish`), *patience* seconds in all
         since a page last came to an end; and ends at once where none of them opens by then. In haste it ends
-        with no page left: hosts are asked sooner, or their pages given up (`lastcall`). To be asked when
+        with no page left: hosts are asked sooner, or their pages given up (`last_call`). To be asked when
         nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
         """
         if self._leases or self.is_refilling:

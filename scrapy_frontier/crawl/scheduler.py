@@ -1,7 +1,7 @@
 """Scrapy's scheduler contract over the frontier.
 
 Thin: every decision about a page is the frontier's. Here live what only Scrapy needs: which request
-requests come in (`intake`), what was seen of each on its way (`flights`), the timer that wakes the engine
+requests come in (`enqueue`), what was seen of each on its way (`in_flight`), the timer that wakes the engine
 when a host may be visited again (it would sleep up to 5 s), and the promise that no method ever raises.
 """
 

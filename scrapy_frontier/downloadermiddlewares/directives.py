@@ -1,6 +1,6 @@
 """What a page says to crawlers: meta robots, X-Robots-Tag, rel=canonical; read once, acted on elsewhere.
 
-`consequences` acts on it for items and links, the record of the page tells of it.
+The spider middleware acts on it for items and links, the record of the page tells of it.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ class Known:
     given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Without a
     *scorer* equals of one priority are first in, first out. Links that are *traps* leave no trace; what is
     over one of the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts
-    share a budget, their turns, and the *rates*. With *haste* nobody comes back to the store: see `lastcall`.
+    share a budget, their turns, and the *rates*. With *haste* nobody comes back to the store: see
+    `last_call`.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The link graph in the database, and back as arrays.
 
-The nodes are page ids. The links of a page are first an adjacency *row* of their own (`adjacency`), written
+The nodes are page ids. The links of a page are first an adjacency *row* of their own (`link_rows`), written
 in the same batch as the page's end; later `repack` moves the rows of 4096 consecutive ids into one *segment*
 (`segments`), where a link takes a third of the bytes. Where a page has both, the row is newer and counts.
 
