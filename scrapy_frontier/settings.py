@@ -14,8 +14,8 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from .core.errors import FrontierError
-from .core.hosts.cooldown import Rule
-from .core.hosts.delays import Pace
+from .core.hosts.cooldown import CooldownRule
+from .core.hosts.delays import ResponseDelay
 from .core.hosts.host import Politeness
 from .core.hosts.last_call import Haste
 from .core.pages.budgets import Limits
@@ -60,9 +60,9 @@ class FrontierSettings:
     robots_timeout: float  # seconds
     crawl_delay_max: float  # seconds
     sitemaps: bool  # look for the sitemaps of every host, and queue what they list
-    cooldown: Rule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
+    cooldown: CooldownRule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
     end_wait: float  # seconds a crawl waits where only hosts are left that do not answer
-    pace: Pace  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
+    pace: ResponseDelay  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
     domain_rate: float  # pages a second of a registered domain, beyond which others come first; 0: off
     domain_rate_max: float  # the same, beyond which it waits; 0: off
     politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `politeness_key`
@@ -101,7 +101,7 @@ class FrontierSettings:
             sitemaps=_switch(settings, "FRONTIER_SITEMAPS", default=False),
             cooldown=_cooldown(settings),
             end_wait=_number(settings, "FRONTIER_END_WAIT", 300.0, float),
-            pace=Pace(
+            pace=ResponseDelay(
                 _number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
                 _number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
             ),
@@ -238,14 +238,14 @@ def _words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> froze
     return frozenset(word.lower() for word in words)
 
 
-def _cooldown(settings: BaseSettings) -> Rule:
-    first = _number(settings, "FRONTIER_COOLDOWN", Rule().first, float)
-    longest = _number(settings, "FRONTIER_COOLDOWN_MAX", max(first, Rule().longest), float)
+def _cooldown(settings: BaseSettings) -> CooldownRule:
+    first = _number(settings, "FRONTIER_COOLDOWN", CooldownRule().first, float)
+    longest = _number(settings, "FRONTIER_COOLDOWN_MAX", max(first, CooldownRule().longest), float)
     if longest < first:
         raise FrontierSetting(
             f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
         )
-    return Rule(first, longest)
+    return CooldownRule(first, longest)
 
 
 def _scorer(settings: BaseSettings) -> str:

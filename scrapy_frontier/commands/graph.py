@@ -18,7 +18,7 @@ from ..core.store import meta_rows
 from .graph_files import WRITERS, write_graphml, write_urls
 from .output import Column, progress, replacing
 from .page import find_or_say
-from .project import host_name
+from .project import host_argument
 from .show import LINES, limit_of, size
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _unless_read(page: Page, count: int) -> str:
 
 def top(call: Call) -> int:
     by = call.options.by or "score"
-    host = None if call.options.host is None else host_name(call.options.host)
+    host = None if call.options.host is None else host_argument(call.options.host)
     with call.project.open() as store:
         found = tops.scores(store, by, time.perf_counter)
         leaders = islice(tops.leaders(store, found.values, host), limit_of(call, LINES))

@@ -11,7 +11,7 @@ from ..core.errors import UnreadableRecord
 from ..core.pages.traps import trap
 from ..core.parse.urls import without_session
 from ..core.store import keys
-from ..core.store.queue_rows import standing
+from ..core.store.queue_rows import read_sort_key
 from ..core.times import moment
 from ..crawl.meta_keys import SITEMAP
 
@@ -42,7 +42,7 @@ def page(call: Call) -> int:
     answer["path"] = [step.page.url if step.page else None for step in path]
     answer["redirects"] = [step.page.url if step.page else None for step in redirects]
     if (place := gathered.place) is not None:
-        bucket = None if place.is_far else standing(place.rank).bucket
+        bucket = None if place.is_far else read_sort_key(place.rank).bucket
         answer["queue"] = {
             "ahead": place.ahead,
             "is_far": place.is_far,

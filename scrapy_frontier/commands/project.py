@@ -243,7 +243,7 @@ def request_of(page: Page) -> Request:
     return _CODEC.decode(page.url, page.priority, payload)
 
 
-def host_name(text: str) -> str:
+def host_argument(text: str) -> str:
     """The host that a user means by a host name or a URL, as it stands in URLs that are requested.
 
     Raises `UsageError` where there is none.

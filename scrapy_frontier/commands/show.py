@@ -13,12 +13,12 @@ from ..core.admin import facts, upcoming
 from ..core.errors import UnreadableRecord
 from ..core.store import keys, meta_rows, queue_rows
 from ..core.store.page_rows import Page
-from ..core.store.queue_rows import queued_places, standing, waiting_places
+from ..core.store.queue_rows import queued_places, read_sort_key, waiting_places
 from ..core.times import span
 from ..crawl.politeness_key import registered_domain
 from .output import Column, progress
 from .page import _MISSING
-from .project import host_name
+from .project import host_argument
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +64,7 @@ def size(count: float) -> str:
 
 def queue(call: Call) -> int:
     limit, project = limit_of(call, LINES), call.project
-    host = None if call.options.host is None else host_name(call.options.host)
+    host = None if call.options.host is None else host_argument(call.options.host)
     with project.open() as store:
         delays = project.delays(store)
         turns = islice(upcoming.upcoming(store, project.now, delays, host, registered_domain), limit)
@@ -157,7 +157,7 @@ def _queued(store: Store) -> Iterator[dict[str, object]]:
             except UnreadableRecord:
                 page = None
             url = page.url if page is not None else None
-            rank = standing(place.rank)._asdict()
+            rank = read_sort_key(place.rank)._asdict()
             yield {"id": page_id, "url": url, "host": place.host, **rank, "due": place.due}
 
 

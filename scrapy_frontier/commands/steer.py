@@ -25,7 +25,7 @@ from ..core.store.host_rows import Orders, encode_orders, read_orders
 from ..core.store.keys import HOST, cooldown_key, host_key, orders_key
 from ..core.store.states import State
 from .output import progress
-from .project import NoFrontier, host_name
+from .project import NoFrontier, host_argument
 from .show import pattern_of
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _link(project: Project, url: str, priority: int) -> Link:
 
 def requeue(call: Call) -> int:
     states = _states(call.options.state or "failed")
-    host = None if call.options.host is None else host_name(call.options.host)
+    host = None if call.options.host is None else host_argument(call.options.host)
     pattern = pattern_of(call.options.match)
     count = 0
     with call.project.open() as store:
@@ -147,7 +147,7 @@ def forget(call: Call) -> int:
     with project.open(identified=True) as store:
         steering = Steering(store, project.fingerprint_of)
         if call.options.host is not None:
-            forgotten = steering.forget_host(host_name(call.options.host))
+            forgotten = steering.forget_host(host_argument(call.options.host))
             for count in progress(forgotten, "pages forgotten", reached=int):  # noqa: B007
                 pass
         else:
@@ -169,7 +169,7 @@ def _forget_page(project: Project, store: Store, steering: Steering, url: str) -
 
 
 def delay(call: Call) -> int:
-    name, text = host_name(call.arguments[0]), call.arguments[1]
+    name, text = host_argument(call.arguments[0]), call.arguments[1]
     seconds: float | None = None
     if text != "default":
         try:
@@ -188,7 +188,7 @@ def delay(call: Call) -> int:
 
 
 def block(call: Call) -> int:
-    name = host_name(call.arguments[0])
+    name = host_argument(call.arguments[0])
     with call.project.open() as store:
         _refuse_unknown(call, store, name)
         _order(store, name, read_orders(store, name)._replace(blocked=int(call.project.now)))
@@ -199,7 +199,7 @@ def block(call: Call) -> int:
 
 def unblock(call: Call) -> int:
     """Also ends the rest of a host that met trouble."""
-    name = host_name(call.arguments[0])
+    name = host_argument(call.arguments[0])
     with call.project.open() as store:
         _refuse_unknown(call, store, name)
         orders = read_orders(store, name)

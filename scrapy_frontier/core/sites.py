@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from .hosts.host import Host
     from .hosts.troubles import Rest, Trouble
-    from .store.site_rows import Copy
+    from .store.site_rows import RobotsCopy
 
 _BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
 
@@ -134,7 +134,7 @@ class Sites(Discovery):
         self._hosts.put(host, now)
         self._forget_if_idle(host, now)
 
-    def robots_copy(self, authority: str) -> Copy | None:
+    def robots_copy(self, authority: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
         that cannot be read: the file is asked for again."""
         stored = self._store.get(robots_key(authority))
@@ -143,14 +143,14 @@ class Sites(Discovery):
         except UnreadableRecord:
             return None
 
-    def hastened(self, copy: Copy, now: float) -> Copy:
+    def hastened(self, copy: RobotsCopy, now: float) -> RobotsCopy:
         """*copy*, but in haste a file that could not be read is asked for again as soon as a page would be,
         the first times; not where the site asks for less."""
         if self._haste is None or not 0 < copy.failures < self._haste.attempts or copy.status == 429:
             return copy
         return copy._replace(ask_at=min(copy.ask_at, now + self._haste.pause(copy.failures)))
 
-    def keep_robots_copy(self, authority: str, copy: Copy) -> None:
+    def keep_robots_copy(self, authority: str, copy: RobotsCopy) -> None:
         """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns."""
         self._journal.check()
         self._journal.put(robots_key(authority), encode_copy(copy))

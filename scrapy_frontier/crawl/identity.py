@@ -63,13 +63,13 @@ def plain_identity(url: str) -> tuple[bytes, str] | None:
     return hashlib.sha1(text.encode()).digest(), host  # noqa: S324
 
 
-def page_key(url: str) -> bytes:
+def page_fingerprint(url: str) -> bytes:
     """Scrapy's default fingerprint of a plain GET for *url*, in 2 to 13 us."""
     return plain_fingerprint(url) or scrapy_fingerprint(Request(url))
 
 
 def is_same_page(one: str, other: str) -> bool:
-    return one == other or page_key(one) == page_key(other)
+    return one == other or page_fingerprint(one) == page_fingerprint(other)
 
 
 _PROBES = (

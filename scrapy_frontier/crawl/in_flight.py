@@ -231,7 +231,7 @@ class Flights:
             self.ended(request)
 
 
-def verdict(flight: Flight, is_closing: bool = False) -> Outcome:
+def outcome_of(flight: Flight, is_closing: bool = False) -> Outcome:
     """What becomes of the page.
 
     A request that a middleware put in its place (redirect, retry) decides first, then what the network or a

@@ -45,7 +45,7 @@ CONTENT_SCORE = "frontier_content_score"  # meta of a response, or field of an i
 OUT_OF_SCOPE = "out of scope"
 
 
-class Links:
+class Outlinks:
     """Turns what spiders yield into edges; *everything*: all anchors of a page too."""
 
     def __init__(
@@ -228,7 +228,7 @@ class Links:
 class Recorder:
     """Takes down what one callback yields."""
 
-    def __init__(self, links: Links, flight: Flight, found: PageLinks) -> None:
+    def __init__(self, links: Outlinks, flight: Flight, found: PageLinks) -> None:
         self._links = links
         self._flight = flight
         self._found = found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 
-from ..core.hosts.sitemap_sites import Errand
+from ..core.hosts.sitemap_sites import SitemapTask
 from ..core.parse.hostnames import is_private
 from ..core.parse.redirects import is_private_url
 from ..core.parse.urls import host_of
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-REFUSED = "a public page led to it, and its address is private"
+LEADS_INSIDE = "a public page led to it, and its address is private"
 
 
 def refusal_of(address: str) -> IgnoreRequest:
-    return IgnoreRequest(f"{REFUSED} ({address})")
+    return IgnoreRequest(f"{LEADS_INSIDE} ({address})")
 
 
 def is_led_to(request: Request) -> bool:
@@ -61,7 +61,7 @@ def _named_by(request: Request) -> str:
     """The host whose robots.txt names a sitemap; empty for other requests."""
     if SITEMAP not in request.meta:
         return ""
-    return host_of(Errand.from_meta(request.meta[SITEMAP], request.url).speaks_for)
+    return host_of(SitemapTask.from_meta(request.meta[SITEMAP], request.url).speaks_for)
 
 
 def is_from_private(request: Request, response: Response) -> bool:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.frontier import Frontier
-    from ..core.store.site_rows import Copy
+    from ..core.store.site_rows import RobotsCopy
 
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
@@ -79,7 +79,7 @@ class RobotsFetcher:
             return 0.0
         return self.frontier.errand(host, self.clock(), despite_hold=True)
 
-    async def fetch(self, url: str, host: str, before: Copy | None = None) -> Answer:
+    async def fetch(self, url: str, host: str, before: RobotsCopy | None = None) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
 
         The file kept *before* need not be sent again (RFC 9110 13.1): then the answer is a 304. Only that of
@@ -185,7 +185,7 @@ async def _host_of(url: str) -> str:
     return host_of(url)
 
 
-def _conditions(before: Copy | None) -> dict[str, str]:
+def _conditions(before: RobotsCopy | None) -> dict[str, str]:
     """Headers with which only a file that differs from the one in the copy is sent."""
     if before is None or before.verdict is not Verdict.PARSE:
         return {}

@@ -21,7 +21,7 @@ from ..core.hosts.robots_cache import Standing, is_current, learnt, standing
 from ..core.hosts.troubles import Trouble
 from ..core.parse.headers import TOO_BUSY
 from ..core.parse.urls import host_of, origin
-from ..core.store.site_rows import Copy, Verdict
+from ..core.store.site_rows import RobotsCopy, Verdict
 from ..core.times import span
 from ..settings import ADDRESS
 from . import compat
@@ -60,7 +60,7 @@ class Site(NamedTuple):
     """What holds for the pages of one authority, for one user agent."""
 
     standing: Standing
-    copy: Copy
+    copy: RobotsCopy
     parser: RobotParser | None  # of the user's choice; it then says what is allowed
     agent: str
     size: int  # bytes of the file
@@ -131,7 +131,7 @@ class Gate:
         crawler: Crawler,
         settings: FrontierSettings,
         parser_of: Callable[[bytes], RobotParser | None],
-        told: Callable[[Copy, Request], Awaitable[None]],
+        told: Callable[[RobotsCopy, Request], Awaitable[None]],
     ) -> None:
         self._crawler = crawler
         self._settings = settings
@@ -141,7 +141,7 @@ class Gate:
         self._default_agent = str(crawler.settings["USER_AGENT"] or "")
         self._sites: _Shelf[tuple[str, str], Site] = _Shelf(lambda site: site.size)
         # Where there is no frontier to keep them.
-        self._copies: _Shelf[str, Copy] = _Shelf(lambda copy: len(copy.body))
+        self._copies: _Shelf[str, RobotsCopy] = _Shelf(lambda copy: len(copy.body))
         self._asking: dict[str, _Asking] = {}
         # Sites in a private network that only public pages led to, and their addresses: nobody is asked.
         self._inside: _Shelf[str, str] = _Shelf(len)
@@ -265,11 +265,11 @@ class Gate:
         own = dict.get(request.headers, b"User-Agent") if request.headers else None
         return own[0].decode("latin-1") if own else self._default_agent
 
-    def _read(self, copy: Copy, authority: str, agent: str) -> Standing:
+    def _read(self, copy: RobotsCopy, authority: str, agent: str) -> Standing:
         return standing(copy, self.clock(), agent, f"{authority}/robots.txt")
 
     def _remember(
-        self, key: tuple[str, str], found: Standing, copy: Copy, failure: Exception | None = None
+        self, key: tuple[str, str], found: Standing, copy: RobotsCopy, failure: Exception | None = None
     ) -> Site:
         parser = self._parser_of(copy.body) if copy.body else None
         site = Site(found, copy._replace(body=b""), parser, key[1], len(copy.body), failure)
@@ -278,12 +278,12 @@ class Gate:
             self._runtime.sitemaps_listed(key[0], found.rules.sitemaps)
         return site
 
-    def _copy(self, authority: str) -> Copy | None:
+    def _copy(self, authority: str) -> RobotsCopy | None:
         if self._runtime is not None:
             return self._runtime.frontier.robots_copy(authority)
         return self._copies.get(authority)
 
-    def _keep(self, authority: str, copy: Copy) -> None:
+    def _keep(self, authority: str, copy: RobotsCopy) -> None:
         if self._runtime is not None:
             self._runtime.frontier.keep_robots_copy(authority, copy)
             return
@@ -365,7 +365,7 @@ class Gate:
         finally:
             self._under_way += 1
 
-    async def _learn(self, authority: str, asking: _Asking, copy: Copy | None, is_known: bool) -> None:
+    async def _learn(self, authority: str, asking: _Asking, copy: RobotsCopy | None, is_known: bool) -> None:
         """Fetch, keep, parse; whatever happens, let go who waits for it."""
         agent = self._agent or self._agent_of(asking.request)
         try:
@@ -390,7 +390,7 @@ class Gate:
             self._let_go(self._asking.pop(authority))
             self._begin()
 
-    async def _fetch(self, authority: str, asking: _Asking, before: Copy | None) -> Copy:
+    async def _fetch(self, authority: str, asking: _Asking, before: RobotsCopy | None) -> RobotsCopy:
         answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host, before)
         copy = learnt(before, answer.status, self.clock(), *answer[1:7])
         if self._is_closed:
@@ -414,7 +414,7 @@ class Gate:
             await self._told(copy, asking.request)
         return copy
 
-    def _cool(self, copy: Copy, answer: Answer) -> None:
+    def _cool(self, copy: RobotsCopy, answer: Answer) -> None:
         """Have a host rest that asks for less. Without an old copy its pages wait as it is."""
         is_asked = (
             answer.status in TOO_BUSY and copy.verdict is Verdict.PARSE and self._settings.cooldown.first

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..core.ranking.scorer import Scorer
     from .enqueue import Intake
     from .in_flight import Flight, Flights
-    from .outlinks import Links
+    from .outlinks import Outlinks
     from .robots_gate import Gate
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Runtime:
         self.directory = directory or tempfile.mkdtemp(prefix="frontier-")
         name = f"{type(fingerprinter).__module__}.{type(fingerprinter).__qualname__}"
         self.records_links = settings.links != "none" and compat.has_spider_middleware(crawler, RECORDER)
-        self.links: Links | None = None
+        self.links: Outlinks | None = None
         self.before_close: list[Callable[[], None]] = []  # of those who read the store beside the crawl
         politeness = default_politeness(crawler.settings, spider)
         try:

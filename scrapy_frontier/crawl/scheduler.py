@@ -26,7 +26,7 @@ from ..settings import unknown_names
 from . import compat
 from .codec import Codec, Unreadable, use_up_retries
 from .enqueue import Intake
-from .in_flight import LATENCY, Flight, Flights, describe, verdict
+from .in_flight import LATENCY, Flight, Flights, describe, outcome_of
 from .jobdirs import JobdirUnusable
 from .meta_keys import AUTO_SLOT, SLOT
 from .runtime import Runtime
@@ -166,10 +166,10 @@ class FrontierScheduler(BaseScheduler):
         self._codec = Codec(spider)
         self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
         if runtime.records_links:
-            from .outlinks import Links
+            from .outlinks import Outlinks
 
             everything = runtime.settings.links == "all"
-            runtime.links = Links(runtime, self._intake, self._flights, self._notes, everything)
+            runtime.links = Outlinks(runtime, self._intake, self._flights, self._notes, everything)
         frontier = runtime.frontier
         begin = time.perf_counter()
         while not frontier.load(runtime.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:
@@ -328,7 +328,7 @@ class FrontierScheduler(BaseScheduler):
             return
         try:
             is_closing = flight.error is not None and compat.is_closing(self.crawler)
-            outcome, now = verdict(flight, is_closing), runtime.clock()
+            outcome, now = outcome_of(flight, is_closing), runtime.clock()
             if flight.led_to is not None and outcome.target is None:
                 target = runtime.frontier.find(runtime.fingerprint(flight.led_to))
                 outcome = outcome._replace(target=target)

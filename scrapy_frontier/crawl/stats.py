@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
 
 
-REFUSED = {  # the stat of each kind of refusal
+REFUSAL_STATS = {  # the stat of each kind of refusal
     "length": "frontier/traps/length",
     "depth": "frontier/traps/depth",
     "repeated-segments": "frontier/traps/repeated_segments",
@@ -69,7 +69,7 @@ class Notes:
             if total := self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"]:
                 stats.set_value(name, total)
         for kind, value in frontier.refused.items():
-            stats.set_value(REFUSED[kind], value)
+            stats.set_value(REFUSAL_STATS[kind], value)
         stats.set_value("frontier/pending", frontier.pending)
         stats.set_value("frontier/hosts", frontier.hosts)
         stats.set_value("frontier/attempts", frontier.counts.attempts)

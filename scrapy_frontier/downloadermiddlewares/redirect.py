@@ -18,7 +18,7 @@ from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh, retry_after
 from ..core.parse.html_head import Head
-from ..core.parse.redirects import NO_HTTP, TOO_LONG, Refusal, refusal, without_foreign_userinfo
+from ..core.parse.redirects import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
 from ..core.parse.urls import absolute, host_of
 from ..core.store.host_rows import LONGEST_ASKED
 from ..crawl import compat
@@ -50,7 +50,7 @@ class _Limited(redirect.BaseRedirectMiddleware):
         super().__init__(settings)
         self.limits = FrontierSettings.of_component(settings).redirects
 
-    def limited(self, child: Request, request: Request, response: Response) -> Request | Refusal:
+    def limited(self, child: Request, request: Request, response: Response) -> Request | ChainRefusal:
         """*child*, to which *request* leads, fit to be followed; or why it is not."""
         chain = [*request.meta.get("redirect_urls", ()), request.url]
         from_private = is_from_private(request, response)
@@ -67,7 +67,7 @@ class _Limited(redirect.BaseRedirectMiddleware):
             child.meta[FROM_PUBLIC] = host_of(url)
         return child
 
-    def told(self, refused: Refusal, target: str) -> str:
+    def told(self, refused: ChainRefusal, target: str) -> str:
         """Count a refusal; the reason for the record of the page."""
         count(self.crawler, "frontier/redirects/refused")
         count(self.crawler, f"frontier/redirects/refused/{refused.name}")
@@ -95,7 +95,7 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
             raise IgnoreRequest(self.told(NO_HTTP, _location(response))) from None
         if isinstance(result, Request):
             followed = self.limited(result, request, response)
-            if isinstance(followed, Refusal):
+            if isinstance(followed, ChainRefusal):
                 raise IgnoreRequest(self.told(followed, result.url))
             self._delay(followed, response)
             return followed
@@ -156,7 +156,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         result = super().process_response(request, response)
         if isinstance(result, Request):
             followed = self.limited(result, request, response)
-            if isinstance(followed, Refusal):
+            if isinstance(followed, ChainRefusal):
                 raise IgnoreRequest(self.told(followed, result.url))
             return followed
         return result
@@ -181,7 +181,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         if runtime is None or is_same_page(found.url, request.url):
             return
         target = self._target(found, request, response)
-        if isinstance(target, Refusal):
+        if isinstance(target, ChainRefusal):
             flight.notes += (self.told(target, found.url),)
             return
         if found.seconds > AT_ONCE and self._forbids_links(request, response):
@@ -205,7 +205,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)
         return directives is not None and directives.forbids_links(request, response)
 
-    def _target(self, found: Refresh, request: Request, response: Response) -> Request | Refusal:
+    def _target(self, found: Refresh, request: Request, response: Response) -> Request | ChainRefusal:
         if absolute(found.url) is None:
             return NO_HTTP
         forget_copied_chain(request)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..core.parse.robots_rules import Rules
-    from ..core.store.site_rows import Copy
+    from ..core.store.site_rows import RobotsCopy
     from ..crawl.robots_gate import Site
 
 logger = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware):
     def _parser_of(self, body: bytes) -> RobotParser | None:
         return self._parserimpl.from_crawler(self.crawler, body) if self._has_own_parser else None
 
-    async def _told(self, copy: Copy, request: Request) -> None:
+    async def _told(self, copy: RobotsCopy, request: Request) -> None:
         robots_parsed = getattr(signals, "robots_parsed", None)  # 2.18+
         if robots_parsed is not None:
             parser = self._parser_of(copy.body) or RulesParser.from_crawler(self.crawler, copy.body)

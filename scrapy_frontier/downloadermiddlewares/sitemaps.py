@@ -1,6 +1,6 @@
 """Sitemaps: asked for on first contact with a site, read for the frontier, never shown to the spider.
 
-A sitemap is an ordinary page of the frontier whose request carries an `Errand` in its meta. So it waits
+A sitemap is an ordinary page of the frontier whose request carries an `SitemapTask` in its meta. So it waits
 for its host, is retried, and is still there after a kill. What it lists is queued in small batches, each
 durable before the sitemap itself is done.
 """
@@ -22,7 +22,7 @@ from twisted.internet.defer import DeferredLock
 
 from ..core.errors import FrontierUnwritable
 from ..core.hosts import sitemap_sites
-from ..core.hosts.sitemap_sites import Contact, Errand, Judge
+from ..core.hosts.sitemap_sites import Contact, SitemapScope, SitemapTask
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.parse.sitemaps import MAX_BYTES, Kind, Slice, read
@@ -110,14 +110,14 @@ class SitemapsMiddleware:
                 self._follow(runtime, authority, found)
 
     def _follow(self, runtime: Runtime, authority: str, found: Contact) -> None:
-        errand = Errand(authority, guess=0 if found.is_guess else None)
+        errand = SitemapTask(authority, guess=0 if found.is_guess else None)
         self._queue_sitemaps(runtime, ((url, errand) for url in found.queue), None)
         for url in found.read_again:
             self._read_again(runtime, url)
         runtime.frontier.note_listing(authority, found.listing)  # last: known sitemaps are not queued twice
 
     def _queue_sitemaps(
-        self, runtime: Runtime, wanted: Iterable[tuple[str, Errand]], parent: int | None
+        self, runtime: Runtime, wanted: Iterable[tuple[str, SitemapTask]], parent: int | None
     ) -> None:
         scope = Scope(self.crawler)
         files = (
@@ -147,7 +147,7 @@ class SitemapsMiddleware:
     async def _arrived(self, runtime: Runtime, request: Request, response: Response) -> Response:
         """Read a sitemap. Raises `Consumed` but for a page that is none and that a redirect led to; and
         `FrontierUnwritable`."""
-        errand = Errand.from_meta(request.meta[SITEMAP], request.url)
+        errand = SitemapTask.from_meta(request.meta[SITEMAP], request.url)
         if not 200 <= response.status < 300:
             self._try_next_guess(runtime, errand)
             event = Event.GONE if response.status in _GONE else Event.FAILED
@@ -171,7 +171,7 @@ class SitemapsMiddleware:
                 return
             raise Consumed(Outcome(Event.FAILED, reason=describe(exception))) from exception
 
-    def _try_next_guess(self, runtime: Runtime, errand: Errand) -> None:
+    def _try_next_guess(self, runtime: Runtime, errand: SitemapTask) -> None:
         following = errand.next_guess()
         if following is not None:
             self._queue_sitemaps(runtime, [following], None)
@@ -181,7 +181,7 @@ class Reading:
     """One sitemap, from its first slice to its `outcome`."""
 
     def __init__(
-        self, crawler: Crawler, runtime: Runtime, request: Request, response: Response, errand: Errand
+        self, crawler: Crawler, runtime: Runtime, request: Request, response: Response, errand: SitemapTask
     ) -> None:
         assert crawler.stats is not None
         self._crawler = crawler
@@ -192,7 +192,7 @@ class Reading:
         self._parent = runtime.frontier.find(runtime.fingerprint(request))
         names = (response.url, *request.meta.get("redirect_urls", ()))
         frontier = runtime.frontier
-        self._judge = Judge(names, errand.speaks_for, lambda site: frontier.listing(site).listed)
+        self._judge = SitemapScope(names, errand.speaks_for, lambda site: frontier.listing(site).listed)
         self._scope = Scope(crawler)
         self._highest = 0.0  # priority so far
         self._entries = 0

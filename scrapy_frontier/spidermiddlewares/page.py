@@ -21,7 +21,7 @@ from ..core.parse.headers import rel_tokens, shared_rel
 from ..core.parse.redirects import is_same_site
 from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl import compat
-from ..crawl.identity import page_key, plain_fingerprint
+from ..crawl.identity import page_fingerprint, plain_fingerprint
 from ..crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
 from ..crawl.outlinks import AT_A_TIME
 from ..crawl.private_network import is_from_private
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
     from typing_extensions import Self
 
-    from ..crawl.outlinks import Links, Recorder
+    from ..crawl.outlinks import Outlinks, Recorder
 
 SEEDS_AT_A_TIME = 25
 SPELL = 0.003  # seconds for the links of a page, then others get their turn
@@ -88,7 +88,7 @@ class FrontierSpiderMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
-    def _links(self) -> Links | None:
+    def _links(self) -> Outlinks | None:
         runtime = runtime_of(self._crawler)
         return runtime.links if runtime is not None else None
 
@@ -270,7 +270,7 @@ class PageRules:
         for _ in self._find_nofollow_only():
             pass
         refused = self._nofollow_only
-        if refused and page_key(request.url) in refused:
+        if refused and page_fingerprint(request.url) in refused:
             count(self._rules.crawler, "frontier/nofollow/rel")
             rels = " or ".join(sorted(self._rules.settings.nofollow_rels))
             return self._refused(request, f"linked with rel={rels} by {self._response.url[:200]}")
@@ -316,7 +316,7 @@ def _key_of(href: str | None, base: str, encoding: str) -> bytes | None:
         url = urljoin(base, strip_html5_whitespace(href)) if href is not None else ""
         if not url.startswith(("http:", "https:")):
             return None
-        return plain_fingerprint(url) or page_key(safe_url_string(url, encoding))
+        return plain_fingerprint(url) or page_fingerprint(safe_url_string(url, encoding))
     except ValueError:
         return None
 

@@ -33,7 +33,7 @@ from scrapy_frontier.core.store.keys import cooldown_key, listing_key, orders_ke
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.store.queue_rows import find_place
-from scrapy_frontier.core.store.site_rows import Copy, encode_copy
+from scrapy_frontier.core.store.site_rows import RobotsCopy, encode_copy
 from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def index_key(directory: Path, page_id: int) -> bytes:
 
 
 def torn_robots_row(directory: Path) -> None:
-    change(directory, {robots_key("http://h1.example"): encode_copy(Copy(body=b"User-agent: *"))[:-4]})
+    change(directory, {robots_key("http://h1.example"): encode_copy(RobotsCopy(body=b"User-agent: *"))[:-4]})
 
 
 def missing_queue_row(directory: Path) -> None:

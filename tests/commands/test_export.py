@@ -31,8 +31,8 @@ from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import ROBOTS, cooldown_key, listing_key, robots_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import (
-    Copy,
     Listing,
+    RobotsCopy,
     Verdict,
     decode_copy,
     decode_listing,
@@ -202,8 +202,10 @@ def test_a_kept_robots_txt_is_not_asked_for_again(
     tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copies = {
-        robots_key("http://h1.example"): Copy(Verdict.PARSE, 200, NOW, NOW + 9.5, body=b"User-agent: *\n"),
-        robots_key("https://h2.example:81"): Copy(Verdict.POSTPONE, 503, 0.0, NOW, NOW - 5.25, 3),
+        robots_key("http://h1.example"): RobotsCopy(
+            Verdict.PARSE, 200, NOW, NOW + 9.5, body=b"User-agent: *\n"
+        ),
+        robots_key("https://h2.example:81"): RobotsCopy(Verdict.POSTPONE, 503, 0.0, NOW, NOW - 5.25, 3),
     }
     change(tmp_path / "old", {key: encode_copy(copy) for key, copy in copies.items()})
     moved(tmp_path, capsys)

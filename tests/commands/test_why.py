@@ -25,16 +25,16 @@ from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.times import moment, span
-from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, verdict
+from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
 from scrapy_frontier.crawl.outlinks import OUT_OF_SCOPE
-from scrapy_frontier.crawl.private_network import REFUSED
+from scrapy_frontier.crawl.private_network import LEADS_INSIDE
 from scrapy_frontier.crawl.scheduler import LOST
 from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
 from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
 
 if TYPE_CHECKING:
-    from scrapy_frontier.core.store.site_rows import Copy
+    from scrapy_frontier.core.store.site_rows import RobotsCopy
 
 URL = "http://a.example/page"
 WHEN = "2023-11-14 22:13:20 UTC"
@@ -70,12 +70,12 @@ class Story(NamedTuple):
 
 STORIES = {
     "fetched": Story(
-        verdict(flight(is_fetched=True, status=200)),
+        outcome_of(flight(is_fetched=True, status=200)),
         "",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt.",
     ),
     "duplicate": Story(
-        verdict(
+        outcome_of(
             flight(is_fetched=True, status=200, request=Request(URL, meta={DUPLICATE: "http://a.example/"}))
         ),
         "same content as http://a.example/",
@@ -83,7 +83,7 @@ STORIES = {
         "http://a.example/, so its links were not followed.",
     ),
     "noindex and a duplicate": Story(
-        verdict(
+        outcome_of(
             flight(
                 is_fetched=True,
                 status=200,
@@ -96,47 +96,47 @@ STORIES = {
         "content as http://a.example/, so its links were not followed.",
     ),
     "sitemap": Story(
-        verdict(flight(error=Consumed(Outcome(Event.FETCHED, 200, "sitemap of 2 entries")))),
+        outcome_of(flight(error=Consumed(Outcome(Event.FETCHED, 200, "sitemap of 2 entries")))),
         "sitemap of 2 entries",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; sitemap of 2 entries.",
     ),
     "broken sitemap": Story(
-        verdict(flight(error=Consumed(Outcome(Event.FETCHED, 200, BROKEN)))),
+        outcome_of(flight(error=Consumed(Outcome(Event.FETCHED, 200, BROKEN)))),
         BROKEN,
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {BROKEN}.",
     ),
     "gone": Story(
-        verdict(flight(is_fetched=True, status=404)),
+        outcome_of(flight(is_fetched=True, status=404)),
         "HTTP 404",
         f"The server said on {WHEN} that it does not exist (HTTP 404).",
     ),
     "http error": Story(
-        verdict(flight(is_fetched=True, status=500)),
+        outcome_of(flight(is_fetched=True, status=500)),
         "HTTP 500",
         f"The server answered HTTP 500 on {WHEN}, at the first attempt.",
     ),
     "callback": Story(
-        verdict(flight(is_fetched=True, status=200, spider_error=KeyError("title"))),
+        outcome_of(flight(is_fetched=True, status=200, spider_error=KeyError("title"))),
         "callback raised KeyError: 'title'",
         f"It was fetched on {WHEN} (HTTP 200), but its callback raised KeyError: 'title'.",
     ),
     "network": Story(
-        verdict(flight(error=TimeoutError("took longer than 180 s"))),
+        outcome_of(flight(error=TimeoutError("took longer than 180 s"))),
         "TimeoutError: took longer than 180 s",
         f"It failed on {WHEN}, at the first attempt: TimeoutError: took longer than 180 s.",
     ),
     "nothing seen": Story(
-        verdict(flight()),
+        outcome_of(flight()),
         "ended without a response",
         f"It failed on {WHEN}, at the first attempt: ended without a response.",
     ),
     "robots": Story(
-        verdict(flight(error=IgnoreRequest("Forbidden by robots.txt"))),
+        outcome_of(flight(error=IgnoreRequest("Forbidden by robots.txt"))),
         "Forbidden by robots.txt",
         f"It must not be fetched, as was found on {WHEN}: Forbidden by robots.txt.",
     ),
     "robots rule": Story(
-        verdict(flight(error=forbidden("robots.txt of http://a.example: Disallow: /p (line 2)"))),
+        outcome_of(flight(error=forbidden("robots.txt of http://a.example: Disallow: /p (line 2)"))),
         "robots.txt of http://a.example: Disallow: /p (line 2)",
         f"It must not be fetched, as was found on {WHEN}: "
         "robots.txt of http://a.example: Disallow: /p (line 2).",
@@ -148,12 +148,12 @@ STORIES = {
         "with: robots.txt of http://a.example cannot be read.",
     ),
     "ignored": Story(
-        verdict(flight(error=IgnoreRequest())),
+        outcome_of(flight(error=IgnoreRequest())),
         "IgnoreRequest",
         f"It must not be fetched, as was found on {WHEN}: IgnoreRequest.",
     ),
     "dropped redirect": Story(
-        verdict(flight(child=Request("http://b.example/"))),
+        outcome_of(flight(child=Request("http://b.example/"))),
         "led to a request that was dropped",
         f"It led on {WHEN} to a request that was dropped before it was queued: by the spider's allowed "
         "domains, a depth limit or another middleware.",
@@ -164,33 +164,33 @@ STORIES = {
         f"It led on {WHEN} to http://b.example/, which is not a page of its own here.",
     ),
     "kept nowhere": Story(
-        verdict(flight(error=IgnoreRequest(SKIPPED))),
+        outcome_of(flight(error=IgnoreRequest(SKIPPED))),
         "noindex: the page asks to be kept nowhere",
         f"It was fetched on {WHEN} and not given to the spider: the page asks to be kept nowhere (noindex).",
     ),
     "items dropped and links not followed": Story(
-        verdict(flight(is_fetched=True, status=200, notes=(ITEMS["drop-items"], NOFOLLOW))),
+        outcome_of(flight(is_fetched=True, status=200, notes=(ITEMS["drop-items"], NOFOLLOW))),
         "noindex: its items were dropped; nofollow: its links were not followed",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; noindex: its items were dropped; "
         "nofollow: its links were not followed.",
     ),
     "items marked": Story(
-        verdict(flight(is_fetched=True, status=200, notes=(ITEMS["flag"],))),
+        outcome_of(flight(is_fetched=True, status=200, notes=(ITEMS["flag"],))),
         "noindex: its items were marked",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; noindex: its items were marked.",
     ),
     "alias": Story(
-        verdict(flight(is_fetched=True, status=200, notes=(ALIAS + "http://a.example/",))),
+        outcome_of(flight(is_fetched=True, status=200, notes=(ALIAS + "http://a.example/",))),
         "alias of http://a.example/",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; alias of http://a.example/.",
     ),
     "refresh": Story(
-        verdict(flight(is_fetched=True, status=200, notes=("refreshes to http://a.example/",))),
+        outcome_of(flight(is_fetched=True, status=200, notes=("refreshes to http://a.example/",))),
         "refreshes to http://a.example/",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; refreshes to http://a.example/.",
     ),
     "resolved to a private address": Story(
-        verdict(flight(error=IgnoreRequest(f"{REFUSED} (10.0.0.1)"))),
+        outcome_of(flight(error=IgnoreRequest(f"{LEADS_INSIDE} (10.0.0.1)"))),
         "a public page led to it, and its address is private (10.0.0.1)",
         f"It must not be fetched, as was found on {WHEN}: a public page led to it, and its address is "
         "private (10.0.0.1).",
@@ -202,7 +202,7 @@ STORIES = {
         "(spider 's' has no method 'old').",
     ),
     "cancelled": Story(
-        verdict(flight(error=CancelledError()), is_closing=True),
+        outcome_of(flight(error=CancelledError()), is_closing=True),
         "cancelled",
         "It is queued: it is the next page of a.example, and the host may be visited now.",
     ),
@@ -386,7 +386,7 @@ def test_a_blocked_host(frontier: Frontiers) -> None:
     )
 
 
-def with_robots(tmp_path: Path, capsys: pytest.CaptureFixture[str], copy: Copy) -> Frontiers:
+def with_robots(tmp_path: Path, capsys: pytest.CaptureFixture[str], copy: RobotsCopy) -> Frontiers:
     pages = start(tmp_path)
     pages.discover([link(URL)], NOW)
     pages.keep_robots_copy("http://a.example", copy)

@@ -22,7 +22,7 @@ from scrapy_frontier.core.hosts.robots_cache import learnt
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.keys import robots_key
-from scrapy_frontier.core.store.site_rows import Copy
+from scrapy_frontier.core.store.site_rows import RobotsCopy
 
 A, B = "a.example", "b.example"
 
@@ -291,7 +291,7 @@ def test_a_copy_outlives_a_kill_at_once(frontier: Frontier, tmp_path: Path) -> N
 
 
 def test_a_torn_row_is_as_good_as_none(frontier: Frontier) -> None:
-    frontier.keep_robots_copy("http://a.example", Copy())
+    frontier.keep_robots_copy("http://a.example", RobotsCopy())
     batch = frontier._store.batch()
     batch.put(robots_key("http://a.example"), b"?")
     batch.write()

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
-from scrapy_frontier.core.hosts.cooldown import Rule, after_trouble
+from scrapy_frontier.core.hosts.cooldown import CooldownRule, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
 from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.pages.budgets import KEPT, Limits
@@ -353,7 +353,7 @@ class Model:
         starts_over = trouble.may_be_page and not clock.is_doubted
         found = after_trouble(
             clock.rest,
-            Rule(),
+            CooldownRule(),
             now,
             trouble.reason,
             asked=trouble.asked,

@@ -20,13 +20,13 @@ from scrapy_frontier.core.hosts.robots_cache import (
 )
 from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, decode
 from scrapy_frontier.core.store.keys import robots_key
-from scrapy_frontier.core.store.site_rows import Copy, Verdict, decode_copy, encode_copy
+from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict, decode_copy, encode_copy
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0
 FILE = b"User-agent: *\nDisallow: /private\nCrawl-delay: 2\n"
 COPIES = st.builds(
-    Copy,
+    RobotsCopy,
     st.sampled_from(Verdict),
     st.integers(0, 999),
     st.floats(0, 1e11),
@@ -39,7 +39,9 @@ COPIES = st.builds(
 )
 
 
-def failing(times: int, before: Copy | None = None, status: int | None = 503, every: float = 0.0) -> Copy:
+def failing(
+    times: int, before: RobotsCopy | None = None, status: int | None = 503, every: float = 0.0
+) -> RobotsCopy:
     copy = before
     for turn in range(times):
         copy = learnt(copy, status, NOW + turn * every)
@@ -70,7 +72,7 @@ def test_a_304_renews_the_copy_and_its_age() -> None:
 
 
 @pytest.mark.parametrize("before", [None, learnt(None, 404, NOW), failing(2)])
-def test_a_304_that_nobody_asked_for_is_no_file(before: Copy | None) -> None:
+def test_a_304_that_nobody_asked_for_is_no_file(before: RobotsCopy | None) -> None:
     assert learnt(before, 304, NOW).verdict is Verdict.ALLOW_ALL
 
 
@@ -173,13 +175,13 @@ def test_half_a_line_at_the_end_of_what_was_read_is_no_rule() -> None:
 
 
 @given(COPIES)
-def test_a_row_comes_back_as_it_was(copy: Copy) -> None:
+def test_a_row_comes_back_as_it_was(copy: RobotsCopy) -> None:
     assert decode_copy(encode_copy(copy)) == copy
 
 
 def test_golden_bytes() -> None:
     assert robots_key("https://a.example:8443") == b"rhttps://a.example:8443"
-    copy = Copy(Verdict.POSTPONE, 503, 1.0, NOW, 2.5, 3)
+    copy = RobotsCopy(Verdict.POSTPONE, 503, 1.0, NOW, 2.5, 3)
     golden = "02 01f7 3ff0000000000000 41d954fc40000000 4004000000000000 03"
     assert encode_copy(copy).hex() == golden.replace(" ", "") + "0000"
     assert encode_copy(copy._replace(body=b"x"))[30:] == zlib.compress(b"x")
@@ -195,11 +197,11 @@ def test_golden_bytes() -> None:
 @given(st.binary(max_size=60))
 def test_any_other_bytes_are_unreadable_and_nothing_worse(data: bytes) -> None:
     with contextlib.suppress(UnreadableRecord):
-        assert isinstance(decode_copy(data), Copy)
+        assert isinstance(decode_copy(data), RobotsCopy)
 
 
 def test_a_bomb_is_unreadable() -> None:
-    head = encode_copy(Copy())
+    head = encode_copy(RobotsCopy())
     with pytest.raises(UnreadableRecord):
         decode_copy(head + zlib.compress(bytes(50_000_000)))
     with pytest.raises(UnreadableRecord):

@@ -17,8 +17,8 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
     MAX_LEVELS,
     MAX_REFUSED,
     Contact,
-    Errand,
-    Judge,
+    SitemapScope,
+    SitemapTask,
     bucket_of,
     contact,
     heard,
@@ -113,27 +113,27 @@ def test_refusals_are_noted_once_and_not_without_end() -> None:
 # -- errands -------------------------------------------------------------------------------------------
 
 
-@given(st.builds(Errand, st.just(A), st.integers(0, 5), st.none() | st.integers(0, 5)))
-def test_an_errand_travels_in_meta(errand: Errand) -> None:
-    assert Errand.from_meta(errand.to_meta(), f"{B}/x") == errand
+@given(st.builds(SitemapTask, st.just(A), st.integers(0, 5), st.none() | st.integers(0, 5)))
+def test_an_errand_travels_in_meta(errand: SitemapTask) -> None:
+    assert SitemapTask.from_meta(errand.to_meta(), f"{B}/x") == errand
 
 
 @pytest.mark.parametrize("value", [True, None, {}, {"for": 1, "depth": "x", "guess": []}, "yes"])
 def test_a_request_marked_by_hand_speaks_for_its_own_site(value: object) -> None:
-    assert Errand.from_meta(value, "http://A.example:80/maps/x.xml") == Errand(A)
+    assert SitemapTask.from_meta(value, "http://A.example:80/maps/x.xml") == SitemapTask(A)
 
 
 def test_guesses_are_made_in_turn() -> None:
-    urls, errand = [], Errand(A, guess=0)
+    urls, errand = [], SitemapTask(A, guess=0)
     while (following := errand.next_guess()) is not None:
         url, errand = following
         urls.append(url)
     assert urls == [A + path for path in GUESSES[1:]]
-    assert Errand(A).next_guess() is None
+    assert SitemapTask(A).next_guess() is None
 
 
 def test_children_lie_three_levels_deep_at_most_and_are_no_guesses() -> None:
-    errand: Errand | None = Errand(A, guess=0)
+    errand: SitemapTask | None = SitemapTask(A, guess=0)
     depths = []
     while errand is not None:
         depths.append(errand.depth)
@@ -145,8 +145,8 @@ def test_children_lie_three_levels_deep_at_most_and_are_no_guesses() -> None:
 # -- whose pages ---------------------------------------------------------------------------------------
 
 
-def judge(*names: str, speaks_for: str = A, **listed: tuple[str, ...]) -> Judge:
-    return Judge(names or (f"{A}/s/map.xml",), speaks_for, lambda site: listed.get(site[7], ()))
+def judge(*names: str, speaks_for: str = A, **listed: tuple[str, ...]) -> SitemapScope:
+    return SitemapScope(names or (f"{A}/s/map.xml",), speaks_for, lambda site: listed.get(site[7], ()))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_site_is_asked_once_and_few_are_remembered() -> None:
         asked.append(site)
         return ()
 
-    judged = Judge((f"{A}/map.xml",), A, listed_by)
+    judged = SitemapScope((f"{A}/map.xml",), A, listed_by)
     for number in range(3 * MAX_REFUSED):
         assert not judged.accepts(f"http://{number // 2}.example/{number}")
     assert len(asked) == len(set(asked)) == 1.5 * MAX_REFUSED

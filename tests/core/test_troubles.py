@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import delays
-from scrapy_frontier.core.hosts.cooldown import JITTER, PATIENCE, Rule, after_trouble, at_start
+from scrapy_frontier.core.hosts.cooldown import JITTER, PATIENCE, CooldownRule, after_trouble, at_start
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
@@ -30,7 +30,7 @@ from scrapy_frontier.core.store.states import State
 
 NOW = 1_700_000_000.0
 DAY = 86_400.0
-RULE = Rule()
+RULE = CooldownRule()
 FETCHED = Outcome(Event.FETCHED, 200)
 RETURNED = Outcome(Event.RETURNED)
 
@@ -433,7 +433,7 @@ def test_the_largest_delay_decides_and_the_operator_over_all() -> None:
 
 def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> None:
     """At once where it grows, from the next lease where it shrinks."""
-    pace = delays.Pace(10.0, 30.0)
+    pace = delays.ResponseDelay(10.0, 30.0)
     frontier = start(tmp_path, default_politeness=Politeness(1.0, 1), pace=pace)
     frontier.discover([page(str(number)) for number in range(9)], NOW)
     now = NOW
@@ -450,7 +450,7 @@ def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) -> None:
-    pace = delays.Pace(10.0, 30.0)
+    pace = delays.ResponseDelay(10.0, 30.0)
     frontier = start(tmp_path, pace=pace)
     frontier.discover([page(str(number)) for number in range(3)], NOW)
     lease = take(frontier, NOW)

@@ -119,7 +119,7 @@ def test_a_refresh_that_becomes_a_link_leads_where_scrapys_own_does(case: dict[s
     if case["result"] == "response":
         is_left = found is None or found.seconds >= 100 or request.meta.get("dont_redirect")
         elsewhere = not request.url.startswith("http") or isinstance(
-            middleware._target(found, request, response), redirects.Refusal
+            middleware._target(found, request, response), redirects.ChainRefusal
         )
         assert is_left or elsewhere or request.method == "HEAD"
     else:

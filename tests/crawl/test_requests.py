@@ -511,6 +511,6 @@ def test_page_with_a_callback_costs_less_than_150_bytes_beyond_its_url(tmp_path:
     ],
 )
 def test_the_key_of_a_page_is_its_fingerprint(url: str) -> None:
-    assert identity.page_key(url) == fingerprint(Request(url))
+    assert identity.page_fingerprint(url) == fingerprint(Request(url))
     assert identity.is_same_page(url, url)
     assert not identity.is_same_page(url, "http://b.example/")

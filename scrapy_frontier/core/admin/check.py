@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
-from ..hosts.cooldown import Rule, at_start
+from ..hosts.cooldown import CooldownRule, at_start
 from ..pages.links import NEUTRAL
 from ..ranking import graph
 from ..store import host_rows, keys, meta_rows, page_rows, queue_rows
@@ -35,8 +35,8 @@ from .check_notes import (
     QUEUED,
     UNREADABLE,
     Finding,
+    HostTally,
     Ledger,
-    Tally,
     differences,
     salvage,
 )
@@ -66,7 +66,7 @@ class Check:
         self._batch = store.batch()
         self._open = 0
         self._ledger = Ledger()
-        self._tally = Tally()
+        self._tally = HostTally()
         self._damaged: dict[int, str] = {}  # unreadable pages, and the host whose queue they stand in
         self._set_aside = 0  # of these, how many the crawl has counted as failed already
         self._highest = [-1, keys.FIRST_VISIT - 1]  # page id, id of a further visit
@@ -365,7 +365,7 @@ class Check:
     def _small_rows(self) -> Iterator[Finding]:
         """Rows of hosts and sites that stand for themselves: one that cannot be read goes, or the careful
         value takes its place."""
-        rests = encode_cooldown(at_start(b"", self._now, Rule()))
+        rests = encode_cooldown(at_start(b"", self._now, CooldownRule()))
         for prefix, decode, kind, instead in (
             (ORDERS, decode_orders, "unreadable orders", encode_orders(LEFT_ALONE)),
             (ROBOTS, decode_copy, "unreadable robots row", None),

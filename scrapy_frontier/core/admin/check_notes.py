@@ -142,7 +142,7 @@ class Ledger:
 _COLUMNS = {State.QUEUED: 0, State.FAILED: 2, State.GONE: 2}  # all others are done
 
 
-class Tally:
+class HostTally:
     """Pages counted anew: per state, and per host as [queued, done, failed, deferred, excluded, answered]."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..store.leveldb import Store
-    from ..store.queue_rows import Place
+    from ..store.queue_rows import QueuePlace
 
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
@@ -38,7 +38,7 @@ class _Doomed(NamedTuple):
 
     page_id: int
     page: Page
-    place: Place | None
+    place: QueuePlace | None
     fingerprint: bytes | None
 
 

@@ -12,7 +12,7 @@ from ..hosts.delays import OPERATOR
 from ..hosts.robots_cache import standing
 from ..parse.urls import origin
 from ..store.meta_rows import IN_MEMORY
-from ..store.queue_rows import Place, find_place
+from ..store.queue_rows import QueuePlace, find_place
 from ..store.site_rows import Verdict
 from ..store.states import State
 from ..times import moment, span
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..pages.traps import TrapLimits
     from ..store.leveldb import Store
     from ..store.page_rows import Page
-    from ..store.site_rows import Copy
+    from ..store.site_rows import RobotsCopy
     from .facts import DelayOf, HostView, Step
 
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
@@ -48,11 +48,11 @@ class Facts(NamedTuple):
     page_id: int
     page: Page
     host: HostView
-    place: Place | None
+    place: QueuePlace | None
     redirects: list[Step]
     max_attempts: int
     now: float
-    robots: Copy | None
+    robots: RobotsCopy | None
     agent: str
 
 
@@ -135,7 +135,7 @@ def _queued(facts: Facts) -> str:
     return f"It is queued: {_turn(facts)}, {_clock(facts)}{_attempt(facts)}."
 
 
-def _asked(facts: Facts, copy: Copy) -> str:
+def _asked(facts: Facts, copy: RobotsCopy) -> str:
     """What robots.txt says against a queued page; empty where it says nothing."""
     now = facts.now
     found = standing(copy, now, facts.agent)

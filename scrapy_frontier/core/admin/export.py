@@ -16,7 +16,7 @@ from ..store import keys, meta_rows, page_rows, queue_rows
 from ..store.host_rows import all_orders, read_cooldown
 from ..store.keys import COOLDOWN
 from ..store.page_rows import Page
-from ..store.queue_rows import split_queue_key, standing, waiting_places
+from ..store.queue_rows import read_sort_key, split_queue_key, waiting_places
 from . import facts
 from .check_notes import salvage
 from .export_graph import graph_records
@@ -110,10 +110,14 @@ def _queues(store: Store) -> Iterator[Record]:
     for key, _ in store.scan(keys.QUEUE):
         found = split_queue_key(key)
         if found is not None:
-            yield {"queued": queue_rows.rank_id(found[1]), "host": found[0], **standing(found[1])._asdict()}
+            yield {
+                "queued": queue_rows.rank_id(found[1]),
+                "host": found[0],
+                **read_sort_key(found[1])._asdict(),
+            }
     for place in waiting_places(store):
         head = {"waiting": queue_rows.rank_id(place.rank), "due": place.due, "host": place.host}
-        yield {**head, **standing(place.rank)._asdict()}
+        yield {**head, **read_sort_key(place.rank)._asdict()}
     for key, value in store.scan(keys.DEFERRED):
         deferred = keys.split_deferred_key(key)
         if deferred is not None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UnreadableRecord
 from ..store.keys import LISTING, ROBOTS, listing_key, robots_key
-from ..store.site_rows import Copy, Listing, Verdict, decode_copy, decode_listing, encode_copy, encode_listing
+from ..store.site_rows import (
+    Listing,
+    RobotsCopy,
+    Verdict,
+    decode_copy,
+    decode_listing,
+    encode_copy,
+    encode_listing,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +47,7 @@ def site_row(record: dict[str, Any]) -> tuple[bytes, bytes]:
         listing = Listing(listed, bool(record["is_contacted"]), refused)
         return listing_key(str(record["listing"])), encode_listing(listing)
     fetched, ask_at, since = (float(record[name]) for name in ("fetched", "ask_at", "failing_since"))
-    copy = Copy(
+    copy = RobotsCopy(
         Verdict[record["verdict"].upper()],
         int(record["status"]),
         fetched,

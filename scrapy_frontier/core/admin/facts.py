@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..store.host_rows import Orders
     from ..store.leveldb import Store
     from ..store.page_rows import Page
-    from ..store.site_rows import Copy
+    from ..store.site_rows import RobotsCopy
 
     # The delay of a host by the settings, in seconds, and the name of the setting it comes from.
     DelayOf = Callable[[str], tuple[float, str]]
@@ -177,7 +177,7 @@ def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: f
     return larger
 
 
-def _copies_of(store: Store, host: str) -> Iterator[tuple[Copy, str]]:
+def _copies_of(store: Store, host: str) -> Iterator[tuple[RobotsCopy, str]]:
     for scheme in ("http", "https"):
         for key, value in store.scan(robots_key(f"{scheme}://{host}")):
             authority = key[1:].decode(errors="replace")
@@ -186,7 +186,7 @@ def _copies_of(store: Store, host: str) -> Iterator[tuple[Copy, str]]:
                     yield decode_copy(value), authority
 
 
-def robots_copy(store: Store, url: str) -> Copy | None:
+def robots_copy(store: Store, url: str) -> RobotsCopy | None:
     """What is kept of the robots.txt for *url*; None where nothing is, or nothing that can be read."""
     stored = store.get(robots_key(origin(url) or ""))
     with contextlib.suppress(UnreadableRecord):

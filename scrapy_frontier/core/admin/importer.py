@@ -18,7 +18,7 @@ from ..store.meta_rows import Counts
 from ..store.page_rows import Page
 from ..store.states import State
 from . import facts
-from .check_notes import Tally
+from .check_notes import HostTally
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
 from .export_sites import SITE_KINDS, site_row
@@ -66,7 +66,7 @@ class Importer:
         self._batch = store.batch()
         self._open = 0
         self._fresh: dict[bytes, int] = {}
-        self._tally = Tally()
+        self._tally = HostTally()
         self._visited: dict[str, tuple[float, float]] = {}  # when, and the response time
         self._counts = Counts.none()
         self._merged: dict[int, int] = {}  # pages, and the page each turned out to be

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import FrontierUnwritable
 from ..store.directory import DATABASE, REPAIRED, REPAIRING
 from ..store.leveldb_files import (
-    Listed,
+    ListedTable,
     Loss,
     log_name,
     losses,
@@ -103,7 +103,7 @@ def mend(directory: Path, repair: Callable[[Path], None]) -> Damage:
     return Damage(damage, catalogue is not None)
 
 
-def _missing(work: Path, log: int, tables: dict[str, Listed]) -> Iterator[Loss]:
+def _missing(work: Path, log: int, tables: dict[str, ListedTable]) -> Iterator[Loss]:
     if log and not (work / log_name(log)).exists():
         yield Loss(log_name(log), 0, 0)  # nobody knows how long it was
     for name, table in tables.items():
@@ -119,7 +119,7 @@ def _mend_log(log: Path) -> list[Loss]:
     return [loss]
 
 
-def _mend_table(table: Path, listed: Listed | None) -> list[Loss] | None:
+def _mend_table(table: Path, listed: ListedTable | None) -> list[Loss] | None:
     """None for a table that LevelDB can read."""
     if table.stat().st_size:
         with table.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:

@@ -17,7 +17,7 @@ from ..ranking.pagerank import pagerank
 from ..ranking.scorer import buckets, scores_of
 from ..ranking.scorers import Cash
 from ..store import keys, meta_rows, queue_rows
-from ..store.queue_rows import standing, waiting_places
+from ..store.queue_rows import read_sort_key, waiting_places
 from ..store.states import State
 from . import facts
 from .links import whole_graph
@@ -112,7 +112,7 @@ def kept_scores(store: Store, pages: int) -> Floats:
         for rank in _ranks(store):
             page_id = queue_rows.rank_id(rank)
             if page_id < pages:
-                codes[page_id] = standing(rank).bucket
+                codes[page_id] = read_sort_key(rank).bucket
     return scores_of(codes)
 
 

@@ -1,11 +1,11 @@
 """How long a host is left alone after trouble: the rule; `host_rows` has the row that stays.
 
 Trouble is a 429 or 503, a refused, reset or timed out connection, a name that does not resolve. What the host
-asks for itself (Retry-After, RFC 9110 10.2.3) wins; otherwise the rest begins with `Rule.first` and doubles
-with each strike up to `Rule.longest`. After an answer and `FORGIVEN` seconds without trouble the strikes
-start over: a host that is asked once a day and never answers is one that never answers. The figures are
-StormCrawler's, who learnt them at Common Crawl: without jitter all hosts that were lost together come back
-together.
+asks for itself (Retry-After, RFC 9110 10.2.3) wins; otherwise the rest begins with `CooldownRule.first` and
+doubles with each strike up to `CooldownRule.longest`. After an answer and `FORGIVEN` seconds without trouble
+the strikes start over: a host that is asked once a day and never answers is one that never answers. The
+figures are StormCrawler's, who learnt them at Common Crawl: without jitter all hosts that were lost together
+come back together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ JITTER = 0.1  # a rest is up to this much longer, never shorter
 PATIENCE = 10
 
 
-class Rule(NamedTuple):
+class CooldownRule(NamedTuple):
     """Seconds of the first rest and of the longest."""
 
     first: float = 60.0
@@ -58,7 +58,7 @@ class GivenUp(NamedTuple):
 
 def after_trouble(
     before: Cooldown | None,
-    rule: Rule,
+    rule: CooldownRule,
     now: float,
     reason: str,
     *,
@@ -89,7 +89,7 @@ def after_trouble(
     return Cooldown(now + rest * lengthening, strikes, now, reason)
 
 
-def at_start(stored: bytes, opened_at: float, rule: Rule) -> Cooldown:
+def at_start(stored: bytes, opened_at: float, rule: CooldownRule) -> Cooldown:
     """The cooldown in a row, for a crawl that starts at *opened_at*.
 
     A clock that was set back must not silence the host for longer than it had to rest, and a row nobody can

@@ -43,7 +43,7 @@ def by_settings(seconds: float) -> Mapping[str, float]:
     return {SETTINGS: seconds}
 
 
-class Pace(NamedTuple):
+class ResponseDelay(NamedTuple):
     """How a host's delay follows its response time: at least ``factor`` times that, at most ``longest``
     seconds. A factor of 0: not at all."""
 

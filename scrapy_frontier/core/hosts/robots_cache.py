@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.robots_rules import Rules
 from ..parse.robots_txt import BODY_LIMIT, parse
-from ..store.site_rows import LONGEST_VALIDATOR, Copy, Verdict
+from ..store.site_rows import LONGEST_VALIDATOR, RobotsCopy, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ LONGEST_PAUSE = 86_400.0  # seconds
 
 
 def learnt(
-    before: Copy | None,
+    before: RobotsCopy | None,
     status: int | None,
     now: float,
     body: bytes = b"",
@@ -82,7 +82,7 @@ def learnt(
     retry_after: float = 0.0,
     etag: str = "",
     modified: str = "",
-) -> Copy:
+) -> RobotsCopy:
     """What is known after an answer (*status* None: there was none), given what was known *before*.
 
     A 304 says that the file is the one we have (RFC 9110 15.4.5), and its age starts anew.
@@ -104,10 +104,10 @@ def learnt(
         )
     if meaning is Verdict.PARSE:
         ask_at = now + fresh_for(cache_control, age)
-        return Copy(meaning, status or 0, now, ask_at, 0.0, 0, whole_lines(body), etag, modified)
+        return RobotsCopy(meaning, status or 0, now, ask_at, 0.0, 0, whole_lines(body), etag, modified)
     if meaning is not Verdict.POSTPONE:
-        return Copy(meaning, status or 0, now, now + fresh_for(cache_control, age))
-    before = before or Copy()
+        return RobotsCopy(meaning, status or 0, now, now + fresh_for(cache_control, age))
+    before = before or RobotsCopy()
     pause = min(FIRST_PAUSE * 2 ** min(before.failures, 30), LONGEST_PAUSE)
     return before._replace(
         status=status or 0,
@@ -128,7 +128,7 @@ def whole_lines(body: bytes) -> bytes:
     return body[: max(body.rfind(b"\n", 0, BODY_LIMIT), body.rfind(b"\r", 0, BODY_LIMIT), 0)]
 
 
-def is_current(copy: Copy, now: float) -> bool:
+def is_current(copy: RobotsCopy, now: float) -> bool:
     """Whether nobody has to be asked at *now*; a clock that was set back does not make a copy last longer."""
     return now < copy.ask_at <= now + FRESH_LIMIT + 1
 
@@ -163,7 +163,7 @@ class Standing(NamedTuple):
 ALLOW_ALL = Rules()
 
 
-def standing(copy: Copy, now: float, agent: str, url: str = "") -> Standing:
+def standing(copy: RobotsCopy, now: float, agent: str, url: str = "") -> Standing:
     """Read a *copy* for one user agent; *url* is that of the file. 22 us for a usual one.
 
     While the file cannot be reached an old one holds (RFC 9309 2.3.1.4). That there was none is no copy: then

@@ -71,7 +71,7 @@ def refuse(listing: Listing, sitemap: str) -> Listing:
 # -- a sitemap on its way ------------------------------------------------------------------------------
 
 
-class Errand(NamedTuple):
+class SitemapTask(NamedTuple):
     """What the request for a sitemap carries along: the site it speaks for, how deep it lies, and which of
     `GUESSES` it is, if it is one."""
 
@@ -84,7 +84,7 @@ class Errand(NamedTuple):
         return plain if self.guess is None else {**plain, "guess": self.guess}
 
     @classmethod
-    def from_meta(cls, value: object, url: str) -> Errand:
+    def from_meta(cls, value: object, url: str) -> SitemapTask:
         """The errand in a meta value; anything else stands for a sitemap somebody asked for by hand."""
         given = value if isinstance(value, dict) else {}
         speaks_for, depth, guess = given.get("for"), given.get("depth"), given.get("guess")
@@ -94,18 +94,18 @@ class Errand(NamedTuple):
             guess if isinstance(guess, int) else None,
         )
 
-    def next_guess(self) -> tuple[str, Errand] | None:
+    def next_guess(self) -> tuple[str, SitemapTask] | None:
         """Where to look next when this guess was none."""
         if self.guess is None or self.guess + 1 >= len(GUESSES):
             return None
         return self.speaks_for + GUESSES[self.guess + 1], self._replace(guess=self.guess + 1)
 
-    def child(self) -> Errand | None:
+    def child(self) -> SitemapTask | None:
         """The errand of a sitemap in this index; None when it would lie too deep."""
-        return Errand(self.speaks_for, self.depth + 1) if self.depth + 1 < MAX_LEVELS else None
+        return SitemapTask(self.speaks_for, self.depth + 1) if self.depth + 1 < MAX_LEVELS else None
 
 
-class Judge:
+class SitemapScope:
     """Which entries of one sitemap count. *names* are its URL and those that redirected to it.
 
     *listed_by* says what the robots.txt of an authority lists; it is asked once an authority. ``foreign`` is

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..store.batch import Journal
     from ..store.host_rows import Cooldown
     from ..store.leveldb import Store
-    from .cooldown import Rule
+    from .cooldown import CooldownRule
     from .host import Host
 
 __all__ = ["Rest", "Trouble", "Troubles"]
@@ -34,7 +34,7 @@ class Rest(NamedTuple):
 class Troubles:
     """Gives hosts their cooldown and takes it back; rows go into the open batch."""
 
-    def __init__(self, store: Store, journal: Journal, rule: Rule, chance: random.Random) -> None:
+    def __init__(self, store: Store, journal: Journal, rule: CooldownRule, chance: random.Random) -> None:
         self._store = store
         self._journal = journal
         self._rule = rule

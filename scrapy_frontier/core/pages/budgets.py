@@ -35,7 +35,7 @@ class Limits(NamedTuple):
 NO_LIMITS = Limits()
 
 
-class Over(NamedTuple):
+class OverBudget(NamedTuple):
     """A budget without room: the *unit* whose it is, why in words, and whether the page is kept for later."""
 
     unit: str
@@ -115,14 +115,14 @@ class Budgets:
 
     # -- is there room? ----------------------------------------------------------------------------------
 
-    def over(self, host: Host, depth: int = 0, is_new: bool = True) -> Over | None:
+    def over(self, host: Host, depth: int = 0, is_new: bool = True) -> OverBudget | None:
         """The budget that has no room for one more page of *host*; O(1).
 
         A *new* page has to wait behind those that wait already, or they would wait for ever.
         """
         limits, tally = self.limits, host.tally
         if limits.depth and depth > limits.depth:
-            return Over(keys.DEPTH_UNIT, f"more than {_links(limits.depth)} from a seed", True)
+            return OverBudget(keys.DEPTH_UNIT, f"more than {_links(limits.depth)} from a seed", True)
         over = _over(host.name, "host", host, limits.host_pages, limits.host_pending)
         if over is None and tally is not None:
             unit = keys.domain_unit(tally.domain)
@@ -136,7 +136,7 @@ class Budgets:
                 over = _behind(host.name, f"host {host.name}", host.deferred < KEPT * most)
         return over
 
-    def spent(self, host: Host) -> Over | None:
+    def spent(self, host: Host) -> OverBudget | None:
         """The budget of pages that is used up by what was fetched and what is being fetched."""
         limits, tally = self.limits, host.tally
         if limits.host_pages and host.fetched + len(host.leased) >= limits.host_pages:
@@ -184,7 +184,7 @@ class Budgets:
         self.due.pop(unit, None)
 
 
-def _over(unit: str, kind: str, counts: Host | Tally, pages: int, pending: int) -> Over | None:
+def _over(unit: str, kind: str, counts: Host | Tally, pages: int, pending: int) -> OverBudget | None:
     if pages and counts.queued + counts.fetched >= pages:
         most, noun = pages, "page" if pages == 1 else "pages"
     elif pending and counts.queued >= pending:
@@ -193,11 +193,11 @@ def _over(unit: str, kind: str, counts: Host | Tally, pages: int, pending: int) 
         return None
     name = unit.removeprefix("*.") if kind == "domain" else unit
     reason = f"over the budget of {most:,} {noun} for {kind} {name}"
-    return Over(unit, reason, counts.deferred < KEPT * most)
+    return OverBudget(unit, reason, counts.deferred < KEPT * most)
 
 
-def _behind(unit: str, name: str, is_kept: bool) -> Over:
-    return Over(unit, f"behind others that wait for room in a budget of {name}", is_kept)
+def _behind(unit: str, name: str, is_kept: bool) -> OverBudget:
+    return OverBudget(unit, f"behind others that wait for room in a budget of {name}", is_kept)
 
 
 def _has_room(counts: Host | HostRow | Tally, pages: int, pending: int) -> bool:

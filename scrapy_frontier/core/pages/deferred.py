@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..store.host_rows import HostRow
     from ..store.leveldb import Store
     from ..store.page_rows import Page
-    from .budgets import Budgets, Over
+    from .budgets import Budgets, OverBudget
 
 AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
@@ -66,7 +66,14 @@ class Deferral:
         return self._to_load is None
 
     def put(
-        self, page_id: int, page: Page, host: Host, over: Over, now: float, depth: int = 0, bucket: int = 0
+        self,
+        page_id: int,
+        page: Page,
+        host: Host,
+        over: OverBudget,
+        now: float,
+        depth: int = 0,
+        bucket: int = 0,
     ) -> None:
         """Have a page that is in no queue wait for room; part of the open batch."""
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)

@@ -19,7 +19,7 @@ from .traps import trap
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .budgets import Over
+    from .budgets import OverBudget
 
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
 
@@ -248,7 +248,7 @@ class Discovery(Known):
         return page_id
 
     def _defer_link(
-        self, link: Link, host: Host, over: Over, now: float, seen_id: int | None = None
+        self, link: Link, host: Host, over: OverBudget, now: float, seen_id: int | None = None
     ) -> int | None:
         """Keep the page of a link, new or only seen so far, for later, or only count it where enough are
         kept."""

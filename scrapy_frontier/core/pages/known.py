@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..hosts import delays
-from ..hosts.cooldown import Rule, Trouble
+from ..hosts.cooldown import CooldownRule, Trouble
 from ..hosts.finish import Left, left_behind
 from ..hosts.host import FOREVER, HEADS, Host, Place, Politeness
 from ..hosts.hosts import Hosts, itself
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 UNLIMITED = Politeness(0.0, 8)
 _NOTHING = HostRow()  # is known of a host
-_COOLDOWN = Rule()
-_PACE = delays.Pace()
+_COOLDOWN = CooldownRule()
+_PACE = delays.ResponseDelay()
 _LEARN_LIMIT = 400  # fingerprints of earlier runs that one lease looks up, 0.3 ms
 _MOST_REFUSALS = 100
 
@@ -68,8 +68,8 @@ class Known:
         politeness: dict[str, Politeness] | None = None,
         max_attempts: int = 10,
         lease_timeout: float = 3600.0,
-        cooldown: Rule = _COOLDOWN,
-        pace: delays.Pace = _PACE,
+        cooldown: CooldownRule = _COOLDOWN,
+        pace: delays.ResponseDelay = _PACE,
         rates: Rates | None = None,
         chance: random.Random | None = None,
         scorer: Scorer | None = None,

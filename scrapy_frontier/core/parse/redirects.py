@@ -26,23 +26,25 @@ class ChainLimits:
     allows_private: bool = False
 
 
-class Refusal(NamedTuple):
+class ChainRefusal(NamedTuple):
     """Why a redirect is not followed: a word for the stats, and a reason for people."""
 
     name: str
     reason: str
 
 
-TOO_LONG = Refusal("chain", "its chain of redirects is too long")
-NO_HTTP = Refusal("scheme", "that is no address of http or https")
-LOOP = Refusal("loop", "it goes round in a circle")
-GROWING = Refusal("growing", "each address of the chain holds the one before, and more")
-TOO_MANY_HOSTS = Refusal("hosts", "its chain leads through too many hosts")
-PRIVATE = Refusal("private", "a public page may not lead into a private network")
+TOO_LONG = ChainRefusal("chain", "its chain of redirects is too long")
+NO_HTTP = ChainRefusal("scheme", "that is no address of http or https")
+LOOP = ChainRefusal("loop", "it goes round in a circle")
+GROWING = ChainRefusal("growing", "each address of the chain holds the one before, and more")
+TOO_MANY_HOSTS = ChainRefusal("hosts", "its chain leads through too many hosts")
+PRIVATE = ChainRefusal("private", "a public page may not lead into a private network")
 REFUSALS = (TOO_LONG, NO_HTTP, LOOP, GROWING, TOO_MANY_HOSTS, PRIVATE)
 
 
-def refusal(chain: Sequence[str], target: str, limits: ChainLimits, from_private: bool) -> Refusal | None:
+def refusal(
+    chain: Sequence[str], target: str, limits: ChainLimits, from_private: bool
+) -> ChainRefusal | None:
     """Why the last page of *chain* may not lead to *target*, or None.
 
     A page that was met may be led to again, for many set a cookie on the way round; the third time it is a

@@ -60,7 +60,7 @@ class Loss(NamedTuple):
         return self.is_end and self.above < key and (self.upto is None or key <= self.upto)
 
 
-class Listed(NamedTuple):
+class ListedTable(NamedTuple):
     """A table that should be there: its size, its least and its greatest key."""
 
     size: int
@@ -98,7 +98,7 @@ def losses(name: str, table: bytes, blocks: list[Block]) -> list[Loss]:
     ]
 
 
-def mended_table(name: str, table: bytes, listed: Listed | None) -> tuple[bytes, Loss | None]:
+def mended_table(name: str, table: bytes, listed: ListedTable | None) -> tuple[bytes, Loss | None]:
     """The sound blocks at the beginning of a *table* that has lost its index, with another index.
 
     Its keys are none, and its last block is damaged, so that LevelDB's repair finds the rows, and writes them
@@ -216,7 +216,7 @@ class Catalogue(NamedTuple):
     """The files of a database as far as its list of them is legible: tables by number, and the number of the
     log that is written (0: none)."""
 
-    tables: dict[int, Listed]
+    tables: dict[int, ListedTable]
     log: int
 
 
@@ -225,7 +225,7 @@ def read_catalogue(manifest: bytes, is_checked: bool = True) -> Catalogue | None
 
     Who has LevelDB read it afterwards need not have the checksums checked; that takes 5 us an entry.
     """
-    tables: dict[int, Listed] = {}
+    tables: dict[int, ListedTable] = {}
     log = 0
     try:
         for edit in _records(manifest, is_checked):
@@ -237,7 +237,7 @@ def read_catalogue(manifest: bytes, is_checked: bool = True) -> Catalogue | None
     return Catalogue(tables, log)
 
 
-def _apply(edit: bytes, tables: dict[int, Listed], log: int) -> int:
+def _apply(edit: bytes, tables: dict[int, ListedTable], log: int) -> int:
     """Change *tables* as an entry of the list says; the number of the log by now."""
     at = 0
 
@@ -267,7 +267,7 @@ def _apply(edit: bytes, tables: dict[int, Listed], log: int) -> int:
         elif tag == _ADDED:
             number()
             name = number()
-            tables[name] = Listed(number(), text()[:-_INNER], text()[:-_INNER])
+            tables[name] = ListedTable(number(), text()[:-_INNER], text()[:-_INNER])
         else:  # the log before, the number of the next file, and how many rows were ever written
             number()
     return log

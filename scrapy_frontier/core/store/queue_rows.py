@@ -72,7 +72,7 @@ def waiting_time(key: bytes) -> float:
 _HEAD = 11  # priority, score bucket and turn
 
 
-class Place(NamedTuple):
+class QueuePlace(NamedTuple):
     """The row of a queued page: its ``key``, its ``rank`` in the queue of ``host``, the pages ``ahead``
     of it there, and when it is ``due`` (POSIX seconds) if it waits for the end of a backoff.
 
@@ -87,7 +87,7 @@ class Place(NamedTuple):
     is_far: bool = False
 
 
-class Standing(NamedTuple):
+class SortKey(NamedTuple):
     """What a rank says: see `queue_rows.rank`."""
 
     priority: int
@@ -95,8 +95,8 @@ class Standing(NamedTuple):
     turn: int
 
 
-def standing(rank: bytes) -> Standing:
-    return Standing(
+def read_sort_key(rank: bytes) -> SortKey:
+    return SortKey(
         MAX_PRIORITY - int.from_bytes(rank[:4], "big"),
         0xFFFF - int.from_bytes(rank[4:6], "big"),
         int.from_bytes(rank[6:_HEAD], "big"),
@@ -116,7 +116,7 @@ def split_queue_key(key: bytes) -> tuple[str, bytes] | None:
         return None
 
 
-def split_waiting_row(key: bytes, value: bytes) -> Place | None:
+def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
     """The place that a waiting row gives; None for a row that is none."""
     if len(key) != 1 + 8 + keys.ID_BYTES or not value:
         return None
@@ -126,18 +126,18 @@ def split_waiting_row(key: bytes, value: bytes) -> Place | None:
         return None
     if not is_rank(rank) or rank_id(rank) != int.from_bytes(key[9:], "big"):
         return None
-    return Place(key, rank, host, due=waiting_time(key))
+    return QueuePlace(key, rank, host, due=waiting_time(key))
 
 
-def queued_places(store: Store, host: str) -> Iterator[Place]:
+def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
     """The queue of *host*, best page first."""
     prefix = queue_prefix(host)
     for ahead, (key, _) in enumerate(store.scan(prefix)):
         if is_rank(key[len(prefix) :]):
-            yield Place(key, key[len(prefix) :], host, ahead)
+            yield QueuePlace(key, key[len(prefix) :], host, ahead)
 
 
-def waiting_places(store: Store) -> Iterator[Place]:
+def waiting_places(store: Store) -> Iterator[QueuePlace]:
     """All pages that wait for the end of a backoff, soonest first."""
     for key, value in store.scan(keys.WAITING):
         place = split_waiting_row(key, value)
@@ -145,17 +145,17 @@ def waiting_places(store: Store) -> Iterator[Place]:
             yield place
 
 
-def find_place(store: Store, page_id: int, host: str, most: int | None = None) -> Place | None:
+def find_place(store: Store, page_id: int, host: str, most: int | None = None) -> QueuePlace | None:
     """The place of a page; None if no row leads to it. O(queue of the host + waiting pages).
 
     With *most* no more than so many rows of the queue are looked at, and behind them the place ``is_far``.
     """
-    far: Place | None = None
+    far: QueuePlace | None = None
     for place in queued_places(store, host):
         if rank_id(place.rank) == page_id:
             return place
         if place.ahead + 1 == most:
-            far = Place(b"", b"", host, most, is_far=True)
+            far = QueuePlace(b"", b"", host, most, is_far=True)
             break
     for place in waiting_places(store):
         if rank_id(place.rank) == page_id:

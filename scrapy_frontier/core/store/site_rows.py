@@ -28,7 +28,7 @@ LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; who sends
 _ROW = struct.Struct(">BHdddB")
 
 
-class Copy(NamedTuple):
+class RobotsCopy(NamedTuple):
     """``verdict`` is what the last answer that said something means (`Verdict.POSTPONE`: there was none),
     ``fetched`` when it came, ``body`` the file. ``status`` is that of the last answer of all, 0 for none.
     ``failing_since`` is 0 unless the last ``failures`` answers said nothing. Times are POSIX seconds.
@@ -45,7 +45,7 @@ class Copy(NamedTuple):
     modified: str = ""
 
 
-def encode_copy(copy: Copy) -> bytes:
+def encode_copy(copy: RobotsCopy) -> bytes:
     failures = min(copy.failures, 255)
     head = _ROW.pack(copy.verdict, copy.status, copy.fetched, copy.ask_at, copy.failing_since, failures)
     validators = b"".join(map(_with_length, (copy.etag, copy.modified)))
@@ -57,7 +57,7 @@ def _with_length(text: str) -> bytes:
     return varint.encode(len(raw)) + raw
 
 
-def decode_copy(data: bytes) -> Copy:
+def decode_copy(data: bytes) -> RobotsCopy:
     """Raises `UnreadableRecord`; a body that grows beyond all limits is none of ours."""
     try:
         number, status, fetched, ask_at, failing_since, failures = _ROW.unpack_from(data)
@@ -73,7 +73,9 @@ def decode_copy(data: bytes) -> Copy:
             body = inflating.decompress(data[offset:], 4 * BODY_LIMIT)
             if not inflating.eof:
                 raise ValueError("the body ends early, or never")
-        return Copy(Verdict(number), status, fetched, ask_at, failing_since, failures, body, *validators)
+        return RobotsCopy(
+            Verdict(number), status, fetched, ask_at, failing_since, failures, body, *validators
+        )
     except (struct.error, ValueError, zlib.error) as error:
         raise UnreadableRecord(f"robots row of {len(data)} bytes: {error}") from error
 
