@@ -99,12 +99,12 @@ class Frontier(Sites):
                 self._budgets.note(host)
             self._hosts.leased(host, now)
             if lease.given_up is not None:
-                self.waive(lease.id, now)
+                self.skip_visit(lease.id, now)
         return lease
 
     def sending(self, lease_id: int, now: float) -> bool:
         """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
-        has to say so, and until that, or `left`, nothing else of its host is handed out."""
+        has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
         lease = self._leases.get(lease_id)
         host = self._host(lease.host) if lease is not None else None
         if host is None or not host.delay or self._leases.sending(lease_id) is None:
@@ -124,7 +124,7 @@ class Frontier(Sites):
         host.ready_at = max(host.ready_at, now + host.delay)
         self._hosts.put(host, now)
 
-    def left(self, lease_id: int, now: float, response_time: float | None = None) -> None:
+    def off_wire(self, lease_id: int, now: float, response_time: float | None = None) -> None:
         """The request of a lease has left the network: its host has room again. The lease goes on.
 
         *response_time* in seconds says that the host answered, and how fast.
@@ -175,7 +175,7 @@ class Frontier(Sites):
         self._hosts.put(host, now)
         self._budgets.note(host)
 
-    def waive(self, lease_id: int, now: float) -> None:
+    def skip_visit(self, lease_id: int, now: float) -> None:
         """Nothing will be asked of the host under the lease granted last: its clock and its turn go back, the
         lease goes on."""
         host = self._unvisit(lease_id, now)
@@ -238,7 +238,7 @@ class Frontier(Sites):
         page = self._after(lease.page, outcome, now)
         journal, state = self._journal, page.state
         queue = self._host(outcome.host) if outcome.host else None  # may commit, so before rows are staged
-        self.left(lease_id, now)
+        self.off_wire(lease_id, now)
         self._leases.end(lease_id)
         host = self._host(lease.host)
         journal.unqueue(host, lease.rank)
@@ -275,7 +275,7 @@ class Frontier(Sites):
         else:
             self.rescoring.closed(page_id)
 
-    def judge(self, page_id: int, content_score: float) -> None:
+    def set_content_score(self, page_id: int, content_score: float) -> None:
         """Keep what the callback thinks of a page (0: nothing, 1: as of any other); durable with the next
         batch. Does nothing without a scorer."""
         if self.rescoring is not None and page_id < self.counts.next_page:

@@ -70,7 +70,7 @@ class Sites(Discovery):
     # -- what a site asks for --------------------------------------------------------------------------
 
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
-        """Give no page of a host in memory away before *until*, or before `let_go`.
+        """Give no page of a host in memory away before *until*, or before `release_hold`.
 
         Its pages stay queued and pending: no lease, no attempt, no row is written. A host that is dropped
         from memory is no longer held. *trouble*: what happened so many times as it has attempts.
@@ -87,7 +87,7 @@ class Sites(Discovery):
         if now < until < FOREVER:
             self._held.add(name)
 
-    def let_go(self, name: str, now: float) -> None:
+    def release_hold(self, name: str, now: float) -> None:
         """End a `hold`."""
         self.hold(name, now, 0.0)
 
@@ -99,9 +99,9 @@ class Sites(Discovery):
         self._held.intersection_update(found)
         return found
 
-    def errand(self, name: str, now: float, despite_hold: bool = False) -> float:
+    def begin_visit(self, name: str, now: float, despite_hold: bool = False) -> float:
         """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then
-        ask again; 0: it begins now, and `errand_done` has to follow.
+        ask again; 0: it begins now, and `end_visit` has to follow.
 
         It obeys the host's clock and concurrency like a page, and the next page keeps the delay after it, in
         the next run too. Of a blocked or held host nothing is fetched; *despite_hold* is for robots.txt.
@@ -122,7 +122,7 @@ class Sites(Discovery):
         self._forget_if_idle(host, now)
         return wait
 
-    def errand_done(self, name: str, now: float) -> None:
+    def end_visit(self, name: str, now: float) -> None:
         """An errand has ended. The delay counts from here: it opened the connection, which takes long."""
         host = self._hosts.by_name.get(name)
         if host is None:

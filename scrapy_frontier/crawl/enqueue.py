@@ -261,7 +261,7 @@ class Intake:
         link = Link(self.fingerprint(request), request.url, host, request.priority, parent=parent)
         kept = link._replace(kept_host="" if host == url_host else host)
         reason = str(request.meta.pop(REFUSED))
-        (page_id,) = runtime.frontier.see((kept,), runtime.clock(), reason)
+        (page_id,) = runtime.frontier.note_seen((kept,), runtime.clock(), reason)
         if page_id is None or page_id < keys.FIRST_VISIT:
             self._join(request, page_id, source)
             if page_id is not None and self._is_plain(request):
@@ -536,7 +536,7 @@ class Intake:
         page_id = flight.lease.page_id
         payload, stored = self._payload(child)
         if stored:
-            self.objects.let_go(page_id)
+            self.objects.release_hold(page_id)
             return payload
         self.objects.hold(page_id, child)
         return None

@@ -162,7 +162,7 @@ class Outlinks:
         if found is None:
             return None
         if page_id is not None and found.content_score is not None:
-            self._runtime.frontier.judge(page_id, found.content_score)
+            self._runtime.frontier.set_content_score(page_id, found.content_score)
         edges = found.edges
         if found.pending or found.anchors:
             edges += self._resolve(found, page_id, now)
@@ -198,7 +198,7 @@ class Outlinks:
             if fingerprint is not None:
                 unknown.append(self._link(full_url, fingerprint, page_id))
                 marks.append((flags, 1.0))
-        ids = self._runtime.frontier.see(unknown, now, OUT_OF_SCOPE) if unknown else []
+        ids = self._runtime.frontier.note_seen(unknown, now, OUT_OF_SCOPE) if unknown else []
         for link, target, (flags, weight) in zip(unknown, ids, marks, strict=True):
             if target is not None and target < keys.FIRST_VISIT:
                 self._intake.remember_seen(link.url, target)

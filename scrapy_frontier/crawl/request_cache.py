@@ -42,13 +42,13 @@ class Objects:
             self._live, self._live_before = {}, live
 
     def hold(self, page_id: int, request: Request) -> None:
-        """*request* is the one of that page, until `let_go`; no record holds it."""
+        """*request* is the one of that page, until `release_hold`; no record holds it."""
         self._held[page_id] = request
 
     def holds(self, page_id: int) -> bool:
         return page_id in self._held
 
-    def let_go(self, page_id: int) -> None:
+    def release_hold(self, page_id: int) -> None:
         """The page has ended, or there is a record of its request now."""
         if self._held:
             self._held.pop(page_id, None)

@@ -77,7 +77,7 @@ class RobotsFetcher:
         """Seconds until *host* may be asked; 0: now, and then `fetch` has to be called."""
         if self.frontier is None:
             return 0.0
-        return self.frontier.errand(host, self.clock(), despite_hold=True)
+        return self.frontier.begin_visit(host, self.clock(), despite_hold=True)
 
     async def fetch(self, url: str, host: str, before: RobotsCopy | None = None) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
@@ -152,7 +152,7 @@ class RobotsFetcher:
             if stats is not None:
                 stats.inc_value("robotstxt/request_count")
             if self.frontier is not None:
-                self.frontier.errand_done(host, self.clock())
+                self.frontier.end_visit(host, self.clock())
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         read = self._read.get(id(request))

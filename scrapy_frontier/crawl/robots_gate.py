@@ -186,7 +186,7 @@ class Gate:
         frontier, host = runtime.frontier, lease.host
         site = self.site(authority, request)
         if site is None and self._is_inside(authority, request):
-            frontier.waive(lease.id, now)
+            frontier.skip_visit(lease.id, now)
             return True
         if site is None:
             # The first page has its turn: hosts without end must not have their files fetched all at once.
@@ -204,7 +204,7 @@ class Gate:
             frontier.put_back(lease.id, now)
             return False
         if until > now or not (site.is_slow(request.url) or site.allows(request.url)):
-            frontier.waive(lease.id, now)
+            frontier.skip_visit(lease.id, now)
         return True
 
     def report(self) -> None:
@@ -429,5 +429,5 @@ class Gate:
             done.callback(None)
         if self._runtime is not None:
             for host in asking.held:
-                self._runtime.frontier.let_go(host, self.clock())
+                self._runtime.frontier.release_hold(host, self.clock())
             compat.wake(self._crawler)

@@ -252,7 +252,7 @@ class FrontierScheduler(BaseScheduler):
                 logger.error("Set aside %s: %s", page.url, reason, extra={"spider": self.spider})
                 outcome = Outcome(Event.FAILED, reason=f"unreadable record: {reason}")
             now = runtime.clock()
-            runtime.frontier.waive(lease.id, now)
+            runtime.frontier.skip_visit(lease.id, now)
             runtime.frontier.release(lease.id, outcome, now)
             return None
         in_progress = compat.in_progress(self.crawler)
@@ -318,7 +318,7 @@ class FrontierScheduler(BaseScheduler):
                 slot = compat.download_slot(self.crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
-            frontier.left(lease.id, now, flight.response_time)
+            frontier.off_wire(lease.id, now, flight.response_time)
         except Exception as error:
             self._failed(error)
 
@@ -342,7 +342,7 @@ class FrontierScheduler(BaseScheduler):
                 page = runtime.frontier.page(flight.lease.page_id)
                 state = None if page is None else page.state
             if state is not State.QUEUED and self._intake is not None:
-                self._intake.objects.let_go(flight.lease.page_id)
+                self._intake.objects.release_hold(flight.lease.page_id)
         except Exception as error:
             self._failed(error)
 

@@ -110,8 +110,8 @@ class SitemapsMiddleware:
                 self._follow(runtime, authority, found)
 
     def _follow(self, runtime: Runtime, authority: str, found: Contact) -> None:
-        errand = SitemapTask(authority, guess=0 if found.is_guess else None)
-        self._queue_sitemaps(runtime, ((url, errand) for url in found.queue), None)
+        task = SitemapTask(authority, guess=0 if found.is_guess else None)
+        self._queue_sitemaps(runtime, ((url, task) for url in found.queue), None)
         for url in found.read_again:
             self._read_again(runtime, url)
         runtime.frontier.note_listing(authority, found.listing)  # last: known sitemaps are not queued twice
@@ -121,8 +121,8 @@ class SitemapsMiddleware:
     ) -> None:
         scope = Scope(self.crawler)
         files = (
-            Listed(url, {SITEMAP: errand.to_meta()}, sitemap_sites.FILE_BUCKET)
-            for url, errand in wanted
+            Listed(url, {SITEMAP: task.to_meta()}, sitemap_sites.FILE_BUCKET)
+            for url, task in wanted
             if absolute(url) is not None and scope.holds(url)  # a row may hold anything
         )
         _intake(runtime).enqueue_listed(files, parent)
@@ -147,19 +147,19 @@ class SitemapsMiddleware:
     async def _arrived(self, runtime: Runtime, request: Request, response: Response) -> Response:
         """Read a sitemap. Raises `Consumed` but for a page that is none and that a redirect led to; and
         `FrontierUnwritable`."""
-        errand = SitemapTask.from_meta(request.meta[SITEMAP], request.url)
+        task = SitemapTask.from_meta(request.meta[SITEMAP], request.url)
         if not 200 <= response.status < 300:
-            self._try_next_guess(runtime, errand)
+            self._try_next_guess(runtime, task)
             event = Event.GONE if response.status in _GONE else Event.FAILED
             raise Consumed(Outcome(event, response.status, f"HTTP {response.status}"))
         await maybe_deferred_to_future(self._lock.acquire())
         try:
-            reading = Reading(self.crawler, runtime, request, response, errand)
+            reading = Reading(self.crawler, runtime, request, response, task)
             await reading.run()
         finally:
             self._lock.release()
         if reading.kind is Kind.UNKNOWN:
-            self._try_next_guess(runtime, errand)
+            self._try_next_guess(runtime, task)
             if request.meta.get("redirect_urls"):  # to the front page, say: that is the spider's
                 del request.meta[SITEMAP]
                 return response
@@ -171,8 +171,8 @@ class SitemapsMiddleware:
                 return
             raise Consumed(Outcome(Event.FAILED, reason=describe(exception))) from exception
 
-    def _try_next_guess(self, runtime: Runtime, errand: SitemapTask) -> None:
-        following = errand.next_guess()
+    def _try_next_guess(self, runtime: Runtime, task: SitemapTask) -> None:
+        following = task.next_guess()
         if following is not None:
             self._queue_sitemaps(runtime, [following], None)
 
@@ -181,18 +181,18 @@ class Reading:
     """One sitemap, from its first slice to its `outcome`."""
 
     def __init__(
-        self, crawler: Crawler, runtime: Runtime, request: Request, response: Response, errand: SitemapTask
+        self, crawler: Crawler, runtime: Runtime, request: Request, response: Response, task: SitemapTask
     ) -> None:
         assert crawler.stats is not None
         self._crawler = crawler
         self._stats = crawler.stats
         self._runtime = runtime
         self._response = response
-        self._errand = errand
+        self._task = task
         self._parent = runtime.frontier.find(runtime.fingerprint(request))
         names = (response.url, *request.meta.get("redirect_urls", ()))
         frontier = runtime.frontier
-        self._judge = SitemapScope(names, errand.speaks_for, lambda site: frontier.listing(site).listed)
+        self._judge = SitemapScope(names, task.speaks_for, lambda site: frontier.listing(site).listed)
         self._scope = Scope(crawler)
         self._highest = 0.0  # priority so far
         self._entries = 0
@@ -215,7 +215,7 @@ class Reading:
         self._report()
 
     def _is_full(self, piece: Slice) -> bool:
-        if piece.kind is Kind.INDEX and self._errand.child() is None:
+        if piece.kind is Kind.INDEX and self._task.child() is None:
             self._problem = f"nested more than {sitemap_sites.MAX_LEVELS} levels deep"
         elif self._children >= sitemap_sites.MAX_CHILDREN:
             self._problem = f"more than {sitemap_sites.MAX_CHILDREN} sitemaps"
@@ -239,9 +239,9 @@ class Reading:
             yield Listed(entry.url, meta, sitemap_sites.bucket_of(entry.priority, self._highest))
 
     def _sitemaps(self, entries: list[Entry]) -> Iterator[Listed]:
-        errand = self._errand.child()
-        if errand is not None:
-            meta = {SITEMAP: errand.to_meta()}
+        task = self._task.child()
+        if task is not None:
+            meta = {SITEMAP: task.to_meta()}
             for entry in entries[: sitemap_sites.MAX_CHILDREN - self._children]:
                 self._children += 1
                 yield Listed(entry.url, meta, sitemap_sites.FILE_BUCKET)
@@ -250,7 +250,7 @@ class Reading:
         self._stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
         self._stats.inc_value("frontier/sitemaps/entries", self._entries)
         self._stats.inc_value("frontier/sitemaps/foreign", self._judge.foreign)
-        if self._problem and (self.kind is not Kind.UNKNOWN or self._errand.guess is None):
+        if self._problem and (self.kind is not Kind.UNKNOWN or self._task.guess is None):
             self._stats.inc_value("frontier/sitemaps/broken")
         self._scope.report()
         frontier = self._runtime.frontier

@@ -84,7 +84,7 @@ def order(directory: Path, count: int, now: float = NOW, delay: float = 1.0) -> 
         lease = frontier.lease(now)
         if lease is not None:
             found.append(lease.page.url)
-            frontier.left(lease.id, now)
+            frontier.off_wire(lease.id, now)
             continue
         wake = frontier.wake_at()
         if wake is None or wake > now + 1800:  # only leases are left to wait for
@@ -148,7 +148,7 @@ def crawl_web(
         outcome = FETCHED
         if number == 5:
             edges, outcome = [Edge(edges[0].target, REDIRECT)], REDIRECTED._replace(target=edges[0].target)
-        frontier.judge(lease.page_id, 2.0 if number % 7 == 0 else 1.0)
+        frontier.set_content_score(lease.page_id, 2.0 if number % 7 == 0 else 1.0)
         frontier.release(lease.id, outcome, NOW + number, edges)
         written[lease.page_id] = sorted(edges)
         if number == packed - 1:

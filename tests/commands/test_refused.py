@@ -22,7 +22,7 @@ INDEX_ROW = keys.INDEX + fingerprint(BAD)
 def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
     """One page that is refused, one that is queued."""
     found = start(tmp_path / "old")
-    found.see([link(BAD)], NOW, "nofollow")
+    found.note_seen([link(BAD)], NOW, "nofollow")
     found.discover([link(GOOD)], NOW)
     found.close()
     return Frontiers(tmp_path / "old", capsys)

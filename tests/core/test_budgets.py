@@ -289,7 +289,7 @@ def fingerprint_of(found: page_rows.Page) -> bytes:
 
 def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pending=1)
-    ids = frontier.see(pages(14), NOW, "out of scope")
+    ids = frontier.note_seen(pages(14), NOW, "out of scope")
     assert frontier.discover(pages(14), NOW) == [*ids[:11], *[None] * 3]
     assert frontier.refused == {"deferred": 10, "over-budget": 3}
     assert (frontier.pending, seen(frontier), len(deferred(frontier))) == (1, 13, 10)
@@ -310,7 +310,7 @@ def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) 
 def test_a_page_queued_by_hand_and_put_aside_is_not_only_seen(tmp_path: Path) -> None:
     """Its index row says it may be, for ever."""
     frontier = start(tmp_path, host_pages=1)
-    frontier.see(pages(2), NOW, "out of scope")
+    frontier.note_seen(pages(2), NOW, "out of scope")
     for number in (0, 1):
         assert frontier.requeue(number, NOW, b"", 0)
     assert drain(frontier) == [1]
@@ -324,7 +324,7 @@ def test_a_page_queued_by_hand_and_put_aside_is_not_only_seen(tmp_path: Path) ->
 def test_a_trap_that_is_only_to_be_seen_leaves_no_trace_either(tmp_path: Path) -> None:
     frontier = start(tmp_path, TrapLimits(depth=1))
     deep = Link(b"deep", "http://a.example/b/c", "a.example")
-    assert frontier.see([deep, page(1)], NOW, "out of scope") == [None, 0]
+    assert frontier.note_seen([deep, page(1)], NOW, "out of scope") == [None, 0]
     assert not frontier.refusals, "nobody asked for it"
     frontier.close()
 
@@ -332,7 +332,7 @@ def test_a_trap_that_is_only_to_be_seen_leaves_no_trace_either(tmp_path: Path) -
 def test_a_page_that_was_seen_before_it_was_a_trap_is_not_queued(tmp_path: Path) -> None:
     deep = Link(b"deep", "http://a.example/b/c", "a.example")
     frontier = start(tmp_path)
-    assert frontier.see([deep], NOW, "out of scope") == [0]
+    assert frontier.note_seen([deep], NOW, "out of scope") == [0]
     frontier.close()
     frontier = start(tmp_path, TrapLimits(depth=1))
     assert frontier.discover([deep], NOW) == [None]

@@ -86,10 +86,10 @@ def test_while_anything_else_is_to_be_done_it_goes_on(frontier: Frontier) -> Non
 def test_an_errand_under_way_is_waited_for(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     assert frontier.ends_at(NOW, WAIT) is None  # somebody is about to find out
-    assert not frontier.errand(A, NOW, despite_hold=True)
+    assert not frontier.begin_visit(A, NOW, despite_hold=True)
     rest(frontier, 1000)
     assert frontier.ends_at(NOW, WAIT) is None
-    frontier.errand_done(A, NOW)
+    frontier.end_visit(A, NOW)
     assert frontier.ends_at(NOW, WAIT) == NOW
 
 

@@ -572,7 +572,7 @@ def test_a_lease_past_its_deadline_is_taken_back(tmp_path: Path) -> None:
     assert second.page.reason == "not released in time"
     before = rows(frontier)
     assert frontier.release(first.id, FETCHED, NOW + 61) is None, "too late"
-    frontier.left(first.id, NOW + 61)
+    frontier.off_wire(first.id, NOW + 61)
     assert rows(frontier) == before
     assert frontier.lease(NOW + 61) is None, "its host still has one request under way"
     assert frontier.release(second.id, FETCHED, NOW + 62) is State.DONE
@@ -668,7 +668,7 @@ def test_a_further_visit_whose_request_is_lost_leaves_no_trace(tmp_path: Path) -
 def test_a_page_is_only_seen_while_nobody_has_found_its_request(tmp_path: Path) -> None:
     """One that was only linked at first, and then queued by a request in memory."""
     frontier = start(tmp_path)
-    frontier.see([page("one")], NOW, "out of scope")
+    frontier.note_seen([page("one")], NOW, "out of scope")
     frontier.commit()
     assert frontier.discover([page("one", payload=IN_MEMORY)], NOW) == [0]
     kill(frontier)
@@ -715,8 +715,8 @@ def test_a_request_that_left_the_network_makes_room_before_its_lease_ends(tmp_pa
     frontier = start(tmp_path, default_politeness=Politeness(0.0, 1))
     frontier.discover([page("one"), page("two")], NOW)
     first = take(frontier)
-    frontier.left(first.id, NOW)
-    frontier.left(first.id, NOW)
+    frontier.off_wire(first.id, NOW)
+    frontier.off_wire(first.id, NOW)
     second = take(frontier)
     assert frontier.lease(NOW) is None
     assert frontier.release(first.id, FETCHED, NOW) is State.DONE
@@ -730,7 +730,7 @@ def test_the_delay_counts_from_when_the_request_was_on_the_wire(
 ) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("one"), page("two")], NOW)
-    frontier.left(take(frontier).id, NOW + answered)
+    frontier.off_wire(take(frontier).id, NOW + answered)
     assert frontier.lease(NOW + ready - 0.01) is None
     take(frontier, NOW + ready)
     frontier.close()
@@ -746,7 +746,7 @@ def test_the_delay_counts_from_when_the_request_is_told_to_have_gone_out(tmp_pat
     frontier.sent(lease.id, NOW + 100)
     frontier.sent(lease.id, NOW + 105)
     assert frontier.wake_at() == pytest.approx(NOW + 110)
-    frontier.left(lease.id, NOW + 109)
+    frontier.off_wire(lease.id, NOW + 109)
     assert frontier.lease(NOW + 109.9) is None
     assert frontier.lease(NOW + 110) is not None
     frontier.close()

@@ -42,7 +42,7 @@ def test_a_held_host_gives_no_page_and_keeps_nobody_else(frontier: Frontier) -> 
     assert drain(frontier) == ["b1"]
     assert frontier.pending == 2
     assert frontier.wake_at() is None  # nobody knows when
-    frontier.let_go(A, NOW + 5)
+    frontier.release_hold(A, NOW + 5)
     assert drain(frontier, NOW + 5) == ["a1", "a2"]
 
 
@@ -69,7 +69,7 @@ def test_pages_that_come_to_a_held_host_wait_too(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     frontier.discover([page("better", priority=9)], NOW)
     assert drain(frontier) == ["b1"]
-    frontier.let_go(A, NOW)
+    frontier.release_hold(A, NOW)
     assert drain(frontier) == ["better", "a1", "a2"]
 
 
@@ -79,7 +79,7 @@ def test_holding_writes_nothing_and_counts_for_nothing(frontier: Frontier, tmp_p
     frontier.hold(A, NOW)
     drain(frontier)
     frontier.hold(A, NOW, NOW + 60)
-    frontier.let_go(A, NOW)
+    frontier.release_hold(A, NOW)
     frontier.commit()
     after = rows(frontier)
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
@@ -93,13 +93,13 @@ def test_the_hosts_that_wait_for_a_known_time_are_told(frontier: Frontier) -> No
     assert frontier.held(NOW) == {A: NOW + 60}
     assert frontier.held(NOW + 60) == {}
     frontier.hold(A, NOW + 61, NOW + 90)
-    frontier.let_go(A, NOW + 62)
+    frontier.release_hold(A, NOW + 62)
     assert frontier.held(NOW + 63) == {}
 
 
 def test_holding_a_host_nobody_knows_does_nothing(frontier: Frontier) -> None:
     frontier.hold("nobody.example", NOW)
-    frontier.let_go("nobody.example", NOW)
+    frontier.release_hold("nobody.example", NOW)
     assert frontier.hosts == 2
 
 
@@ -151,7 +151,7 @@ def test_a_waived_lease_costs_its_host_nothing(tmp_path: Path) -> None:
     frontier.discover([page(f"{number}") for number in range(3)], NOW)
     for _ in range(2):
         lease = take(frontier)
-        frontier.waive(lease.id, NOW)
+        frontier.skip_visit(lease.id, NOW)
         frontier.release(lease.id, Outcome(Event.EXCLUDED, reason="robots.txt"), NOW)
     assert take(frontier).page.url.endswith("/2")
     assert frontier.lease(NOW) is None
@@ -164,29 +164,29 @@ def test_an_errand_waits_for_the_host_and_the_host_for_the_errand(tmp_path: Path
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1"), page("2")], NOW)
     frontier.release(take(frontier).id, FETCHED, NOW + 1)
-    assert frontier.errand(A, NOW + 4) == pytest.approx(6.0, abs=0.1)
-    assert frontier.errand(A, NOW + 11) == 0.0
+    assert frontier.begin_visit(A, NOW + 4) == pytest.approx(6.0, abs=0.1)
+    assert frontier.begin_visit(A, NOW + 11) == 0.0
     assert frontier.lease(NOW + 30) is None  # one request at a time
-    frontier.errand_done(A, NOW + 31)
+    frontier.end_visit(A, NOW + 31)
     assert frontier.lease(NOW + 40) is None
     assert take(frontier, NOW + 41)
 
 
 def test_a_host_without_pages_keeps_its_delay_between_errands(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
-    assert frontier.errand(A, NOW) == 0.0
-    frontier.errand_done(A, NOW + 2)
-    assert frontier.errand(A, NOW + 5) == 7.0
+    assert frontier.begin_visit(A, NOW) == 0.0
+    frontier.end_visit(A, NOW + 2)
+    assert frontier.begin_visit(A, NOW + 5) == 7.0
     frontier.lease(NOW + 12)
     assert frontier.hosts == 0  # forgotten when its delay has passed
-    assert frontier.errand(A, NOW + 12) == 0.0
+    assert frontier.begin_visit(A, NOW + 12) == 0.0
 
 
 def test_the_delay_after_an_errand_outlives_the_run(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1")], NOW)
-    assert frontier.errand(A, NOW) == 0.0
-    frontier.errand_done(A, NOW + 1)
+    assert frontier.begin_visit(A, NOW) == 0.0
+    frontier.end_visit(A, NOW + 1)
     frontier.close()
     again = start(tmp_path, NOW + 2, default_politeness=SLOW)
     assert again.lease(NOW + 10.9) is None
@@ -197,26 +197,26 @@ def test_the_delay_after_an_errand_outlives_a_kill(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1")], NOW)
     frontier.commit()
-    frontier.errand(A, NOW)
+    frontier.begin_visit(A, NOW)
     kill(frontier)
-    assert start(tmp_path, NOW + 2, default_politeness=SLOW).errand(A, NOW + 3) == 9.0
+    assert start(tmp_path, NOW + 2, default_politeness=SLOW).begin_visit(A, NOW + 3) == 9.0
 
 
 def test_no_errand_to_a_host_that_is_held_but_for_robots(frontier: Frontier) -> None:
     frontier.hold(A, NOW, NOW + 60)
-    assert frontier.errand(A, NOW) == 60.0
-    assert frontier.errand(A, NOW, despite_hold=True) == 0.0
+    assert frontier.begin_visit(A, NOW) == 60.0
+    assert frontier.begin_visit(A, NOW, despite_hold=True) == 0.0
     frontier.hold(B, NOW)
-    assert frontier.errand(B, NOW) == FOREVER
+    assert frontier.begin_visit(B, NOW) == FOREVER
 
 
 def test_an_errand_waits_for_a_free_place(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(0.0, 1))
     frontier.discover([page("1"), page("2")], NOW)
     lease = take(frontier)
-    assert 0 < frontier.errand(A, NOW) < 1
-    frontier.left(lease.id, NOW)
-    assert frontier.errand(A, NOW) == 0.0
+    assert 0 < frontier.begin_visit(A, NOW) < 1
+    frontier.off_wire(lease.id, NOW)
+    assert frontier.begin_visit(A, NOW) == 0.0
     assert frontier.lease(NOW) is None
 
 
@@ -230,7 +230,7 @@ def test_the_largest_delay_counts_and_one_request_at_a_time(tmp_path: Path) -> N
     assert frontier.site_delay(A, 3.0, NOW, "https") is False
     lease = take(frontier)
     assert frontier.wake_at() == lease.deadline  # busy with one
-    frontier.left(lease.id, NOW)
+    frontier.off_wire(lease.id, NOW)
     assert frontier.wake_at() == NOW + 5
     assert frontier.site_delay(A, 0.0, NOW, "http")
     assert frontier.wake_at() == NOW + 3
@@ -244,7 +244,7 @@ def test_a_delay_the_site_asks_for_counts_from_its_answer(frontier: Frontier) ->
     """However late a busy event loop has sent the request, and however slow the answer was."""
     frontier.site_delay(A, 5.0, NOW)
     lease = take(frontier)
-    frontier.left(lease.id, NOW + 3)
+    frontier.off_wire(lease.id, NOW + 3)
     drain(frontier, NOW + 3)
     assert frontier.wake_at() == NOW + 8
 
@@ -269,10 +269,10 @@ def test_a_longer_usual_delay_stands_and_throttling_goes_on_beneath(tmp_path: Pa
 def test_the_delay_counts_from_an_errand_that_told_of_it(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     drain(frontier)
-    frontier.errand(A, NOW, despite_hold=True)
-    frontier.errand_done(A, NOW + 1)
+    frontier.begin_visit(A, NOW, despite_hold=True)
+    frontier.end_visit(A, NOW + 1)
     frontier.site_delay(A, 5.0, NOW + 1)
-    frontier.let_go(A, NOW + 1)
+    frontier.release_hold(A, NOW + 1)
     assert frontier.lease(NOW + 5.9) is None
     assert take(frontier, NOW + 6)
 

@@ -87,7 +87,7 @@ class Crawl:
         way = self.ways[where]
         if not way.reason:
             self.ended[url] = "fetched"
-            self.frontier.left(lease.id, now, 0.1)
+            self.frontier.off_wire(lease.id, now, 0.1)
             self.frontier.release(lease.id, FETCHED, now)
             return
         is_silent = not way.reason.startswith("HTTP")

@@ -78,7 +78,7 @@ class Doubling(Scorer):
             self.scores[target] = min(self.scores[target] * 2, 2.0**20)
         return [(target, self.scores[target]) for target in outlinks]
 
-    def told(self, nodes):
+    def current_scores(self, nodes):
         return np.array([self.scores[node] for node in nodes.tolist()])
 
     def requeued(self, nodes, scores):
@@ -279,7 +279,7 @@ class Model:
                 times.append(clock.ready_at)
         return min(times, default=None)
 
-    def left(self, lease_id: int, now: float, is_answered: bool = False) -> None:
+    def off_wire(self, lease_id: int, now: float, is_answered: bool = False) -> None:
         if lease_id not in self.on_wire:
             return
         self.on_wire.remove(lease_id)
@@ -298,7 +298,7 @@ class Model:
             clock.ready_at = max(clock.ready_at, left + delay)
 
     def release(self, lease_id: int, outcome: Outcome, now: float, links: list[int] | None = None) -> State:
-        self.left(lease_id, now)
+        self.off_wire(lease_id, now)
         standing = self.standing(self.leases[lease_id][0].id)
         entry, _ = self.leases.pop(lease_id)
         state = self._release(entry, outcome, now, standing, links)
@@ -459,9 +459,9 @@ class FrontierMachine(RuleBasedStateMachine):
         self.accept([link(name, priority, again=again, payload=IN_MEMORY) for name, priority, again in found])
 
     @rule(found=st.lists(names, min_size=1, max_size=6))
-    def see(self, found: list[str]) -> None:
+    def note_seen(self, found: list[str]) -> None:
         model = self.model
-        ids = self.frontier.see([link(name, 0) for name in found], self.now, "out of scope")
+        ids = self.frontier.note_seen([link(name, 0) for name in found], self.now, "out of scope")
         for name, page_id in zip(found, ids, strict=True):
             if name not in model.ids and name not in model.seen:
                 model.seen[name] = model.next_page
@@ -548,7 +548,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def lose(self, expected: Entry, found: Lease) -> None:
         """As the adapter does that finds no request: nothing is asked of the host."""
-        self.frontier.waive(found.id, self.now)
+        self.frontier.skip_visit(found.id, self.now)
         assert self.frontier.release(found.id, Outcome(Event.LOST, reason="lost"), self.now) is State.SEEN
         self.model.lose(expected)
         self.committed()
@@ -623,8 +623,8 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data(), is_answered=st.booleans())
     def leave_the_network(self, data: st.DataObject, is_answered: bool) -> None:
         lease_id = data.draw(st.sampled_from(sorted(self.model.leases)))
-        self.frontier.left(lease_id, self.now, 0.1 if is_answered else None)
-        self.model.left(lease_id, self.now, is_answered)
+        self.frontier.off_wire(lease_id, self.now, 0.1 if is_answered else None)
+        self.model.off_wire(lease_id, self.now, is_answered)
 
     @precondition(lambda self: self.model.next_page)
     @rule(

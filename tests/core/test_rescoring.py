@@ -155,7 +155,7 @@ def queue(frontier: Frontier) -> dict[int, float]:
 
 def test_a_page_that_is_only_seen_is_known_and_not_queued(tmp_path: Path) -> None:
     frontier = start(tmp_path)
-    assert frontier.see([link("out"), link("out"), link("other")], NOW, "out of scope") == [0, 0, 1]
+    assert frontier.note_seen([link("out"), link("out"), link("other")], NOW, "out of scope") == [0, 0, 1]
     frontier.commit()
     page = frontier.page(0)
     assert page is not None
@@ -168,7 +168,7 @@ def test_a_page_that_is_only_seen_is_known_and_not_queued(tmp_path: Path) -> Non
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_later_link_queues_it_once(tmp_path: Path, is_committed: bool) -> None:
     frontier = start(tmp_path)
-    frontier.see([link("page")], NOW, "out of scope")
+    frontier.note_seen([link("page")], NOW, "out of scope")
     if is_committed:
         frontier.commit()
     assert frontier.discover([link("page"), link("page")], NOW) == [0, None]
@@ -185,7 +185,7 @@ def test_what_it_was_paid_while_it_was_only_seen_counts_when_it_is_queued(tmp_pa
     frontier = start(tmp_path)
     frontier.discover([link("seed", None)], NOW)
     lease = take(frontier)
-    frontier.see([link("out")], NOW, "out of scope")
+    frontier.note_seen([link("out")], NOW, "out of scope")
     frontier.discover([link("in")], NOW)
     frontier.release(lease.id, FETCHED, NOW, [Edge(1), Edge(1), Edge(2, NOFOLLOW)])
     frontier.discover([link("out")], NOW)
@@ -291,7 +291,7 @@ def test_content_scores_survive_a_kill_and_a_clean_stop(tmp_path: Path) -> None:
     frontier = start(tmp_path, "mixed")
     frontier.discover([link("seed", None), link("good", None), link("bad", None)], NOW)
     for name, score in (("good", 4.0), ("bad", 0.25)):
-        frontier.judge(*find(frontier, name), score)
+        frontier.set_content_score(*find(frontier, name), score)
     frontier.commit()
     kill(frontier)
     frontier = start(tmp_path, "mixed")
@@ -386,11 +386,11 @@ def test_golden_bytes(tmp_path: Path) -> None:
     """What the scorer keeps of the pages: one that was read, one that is queued, and one only seen."""
     frontier = start(tmp_path)
     frontier.discover([link("seed", None), link("good", None)], NOW)
-    frontier.judge(1, 4.0)
+    frontier.set_content_score(1, 4.0)
     frontier.commit()
     assert frontier._store.get(keys.content_key(1)) == bytes.fromhex("40800000")
     lease = take(frontier)
-    frontier.see([link("out")], NOW, "out of scope")
+    frontier.note_seen([link("out")], NOW, "out of scope")
     frontier.release(lease.id, FETCHED, NOW, [Edge(2)])
     assert frontier._store.get(LINK_ROW + keys.id_bytes(0)) == bytes.fromhex("000104")
     frontier.close()

@@ -41,7 +41,7 @@ def rank(scorer, links, order, pages):
 def take_over(scorer, ranking):
     """The scores of all pages after a ranking."""
     scorer.adopt(scorer.prepare(ranking))
-    return scorer.told(np.arange(scorer.known))
+    return scorer.current_scores(np.arange(scorer.known))
 
 
 # -- buckets -----------------------------------------------------------------------------------------
@@ -220,7 +220,7 @@ def test_columns_bring_a_scorer_back(name):
         for first in (2, 0):
             again.restore(column, first, scorer.column(column, first, first + 2))
     scorer.discovered(4, 2)
-    assert again.told(np.arange(4)) == pytest.approx(scorer.told(np.arange(4)), rel=4e-4)
+    assert again.current_scores(np.arange(4)) == pytest.approx(scorer.current_scores(np.arange(4)), rel=4e-4)
     for one in (scorer, again):
         one.opened(3)
     expected = dict(scorer.parsed(2, [0, 3, 4]))
@@ -233,7 +233,7 @@ def test_after_a_kill_the_queue_knows_what_the_columns_do_not(name):
     scorer = make(name)
     scorer.requeued(np.array([1, 2]), np.array([0.5, 0.25]))
     scorer.reopened(np.array([False, True, True]))
-    assert scorer.told(np.arange(3)).tolist() == [0.0, 0.5, 0.25]
+    assert scorer.current_scores(np.arange(3)).tolist() == [0.0, 0.5, 0.25]
     (changed,) = scorer.parsed(1, [0, 2])
     assert changed == (2, pytest.approx(0.25 + 0.5 * scorer.damping / 2))
 

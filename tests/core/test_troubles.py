@@ -194,7 +194,7 @@ def name_of(lease: Lease) -> str:
 def fetch(frontier: Frontier, now: float) -> str:
     """The name of the next page, which its host answers at once."""
     lease = take(frontier, now)
-    frontier.left(lease.id, now, 0.1)
+    frontier.off_wire(lease.id, now, 0.1)
     frontier.release(lease.id, FETCHED, now)
     return name_of(lease)
 
@@ -207,7 +207,7 @@ def meet(
         reason, seconds, reason == "timed out", lease.leased_at, lease.page_id, lease.page.attempts
     )
     rest = frontier.cool(lease.host, trouble, now)
-    frontier.left(lease.id, now)
+    frontier.off_wire(lease.id, now)
     outcome = RETURNED if rest.keeps_attempts else Outcome(Event.RETRIED, reason=reason)
     frontier.release(lease.id, outcome, now)
     return rest.keeps_attempts
@@ -325,7 +325,7 @@ def test_an_answer_to_a_request_from_before_the_trouble_proves_nothing(tmp_path:
     frontier.discover([page(str(number)) for number in range(9)], NOW)
     early, other = take(frontier), take(frontier)
     meet(frontier, other, NOW + 1)
-    frontier.left(early.id, NOW + 2, 2.0)
+    frontier.off_wire(early.id, NOW + 2, 2.0)
     take(frontier, NOW + 61)
     assert frontier.lease(NOW + 61) is None
     frontier.close()
@@ -439,7 +439,7 @@ def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> No
     now = NOW
     for response_time, least in ((0.5, 5.0), (0.01, 5.0), (0.01, 4.02), (1000.0, 30.0)):
         lease = take(frontier, now)
-        frontier.left(lease.id, now, response_time)
+        frontier.off_wire(lease.id, now, response_time)
         frontier.release(lease.id, FETCHED, now)
         assert frontier.wake_at() == pytest.approx(now + least)
         now += least + 0.001
@@ -454,7 +454,7 @@ def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) ->
     frontier = start(tmp_path, pace=pace)
     frontier.discover([page(str(number)) for number in range(3)], NOW)
     lease = take(frontier, NOW)
-    frontier.left(lease.id, NOW + 2, 2.0)
+    frontier.off_wire(lease.id, NOW + 2, 2.0)
     frontier.release(lease.id, FETCHED, NOW + 2)
     if is_clean:
         frontier.close()

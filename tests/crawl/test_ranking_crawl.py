@@ -283,10 +283,10 @@ class Lazy(PageRank):
     def needs_ranking(self) -> bool:  # type: ignore[override]
         return self.known > MANY * 3
 
-    def told(self, nodes: Any) -> Any:
+    def current_scores(self, nodes: Any) -> Any:
         logging.getLogger(__name__).info("rows move")
         time.sleep(1)
-        return super().told(nodes)
+        return super().current_scores(nodes)
 
 
 class Filling(PageRank):
@@ -296,9 +296,9 @@ class Filling(PageRank):
     def needs_ranking(self) -> bool:  # type: ignore[override]
         return self.known > MANY * 3
 
-    def told(self, nodes: Any) -> Any:
+    def current_scores(self, nodes: Any) -> Any:
         disk.fill()
-        return super().told(nodes)
+        return super().current_scores(nodes)
 
 
 def test_a_disk_that_is_full_when_rows_move_is_told_in_one_line(

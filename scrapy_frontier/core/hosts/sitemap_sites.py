@@ -85,7 +85,7 @@ class SitemapTask(NamedTuple):
 
     @classmethod
     def from_meta(cls, value: object, url: str) -> SitemapTask:
-        """The errand in a meta value; anything else stands for a sitemap somebody asked for by hand."""
+        """The task in a meta value; anything else stands for a sitemap somebody asked for by hand."""
         given = value if isinstance(value, dict) else {}
         speaks_for, depth, guess = given.get("for"), given.get("depth"), given.get("guess")
         return cls(
@@ -101,7 +101,7 @@ class SitemapTask(NamedTuple):
         return self.speaks_for + GUESSES[self.guess + 1], self._replace(guess=self.guess + 1)
 
     def child(self) -> SitemapTask | None:
-        """The errand of a sitemap in this index; None when it would lie too deep."""
+        """The task of a sitemap in this index; None when it would lie too deep."""
         return SitemapTask(self.speaks_for, self.depth + 1) if self.depth + 1 < MAX_LEVELS else None
 
 

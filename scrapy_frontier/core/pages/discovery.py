@@ -184,7 +184,7 @@ class Discovery(Known):
         place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
         return queue_rows.rank(priority, place, self._journal.turn, page_id)
 
-    def see(self, links: Iterable[Link], now: float, reason: str) -> list[int | None]:
+    def note_seen(self, links: Iterable[Link], now: float, reason: str) -> list[int | None]:
         """Make pages known without queueing them, for *reason*: their ids, also of those known before; None
         for a trap, which leaves no trace.
 

@@ -99,7 +99,7 @@ class Rescoring:
         The one it had before holds unless the scorer thinks more of the page by now.
         """
         place = _bucket(self.scorer.opened(page_id))
-        if kept and self.scorer.told(_NO_PAGES) is None:  # it remembers nothing
+        if kept and self.scorer.current_scores(_NO_PAGES) is None:  # it remembers nothing
             return max(kept, _LEAST)
         return max(kept, place)
 
@@ -251,7 +251,7 @@ class Rescoring:
         """Index, page and right rank of those of *ranks* that are too far from where they should be."""
         ids = np.array([queue_rows.rank_id(rank) for rank in ranks], np.int64)
         known = np.flatnonzero(ids < len(self._buckets))
-        told = self.scorer.told(ids[known]) if len(known) else None
+        told = self.scorer.current_scores(ids[known]) if len(known) else None
         if told is None:
             return []
         places = 0xFFFF - np.frombuffer(b"".join([rank[4:6] for rank in ranks]), ">u2").astype(np.int64)

@@ -107,7 +107,7 @@ class Scorer:
     def judged(self, node: int, content_score: float) -> None:
         """The callback's opinion of a page, at least 0; 1 if it has none."""
 
-    def told(self, nodes: Ints) -> Floats | None:
+    def current_scores(self, nodes: Ints) -> Floats | None:
         """The scores that queue rows should have; None for a scorer whose scores never change."""
         return None
 

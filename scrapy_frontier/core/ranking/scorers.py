@@ -138,7 +138,7 @@ class Cash(Scorer):
             self._grow_to(node + 1)
         self._judge(node, content_score)
 
-    def told(self, nodes: Ints) -> Floats | None:
+    def current_scores(self, nodes: Ints) -> Floats | None:
         return self._told[nodes]
 
     def column(self, name: str, first: int, stop: int) -> Codes:

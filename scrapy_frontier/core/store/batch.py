@@ -26,7 +26,7 @@ class Journal:
     """Collects rows until `commit` writes them as one atomic batch.
 
     ``fresh`` maps fingerprints of new pages that are in the open batch to their ids, ``~id`` for one that is
-    only seen; ``left`` names hosts that were forgotten while their newest row is there.
+    only seen; ``off_wire`` names hosts that were forgotten while their newest row is there.
     """
 
     def __init__(self, store: Store) -> None:
