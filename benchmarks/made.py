@@ -87,7 +87,8 @@ def _pages(made):
 def _queue(made):
     for page in range(made.read, made.pages):
         yield (
-            queue_rows.queue_prefix(made.host(page)) + queue_rows.rank(0, NEUTRAL - page % 1000, page, page),
+            queue_rows.queue_prefix(made.host(page))
+            + queue_rows.sort_key(0, NEUTRAL - page % 1000, page, page),
             b"",
         )
 

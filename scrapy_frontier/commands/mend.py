@@ -153,7 +153,7 @@ def _salvage(project: Project) -> Salvaged:
 def _mend_copy(project: Project, damage: Damage) -> tuple[Counter[bytes], dict[bytes, int | None], Examined]:
     directory = project.directory
     with closing(Store(directory / REPAIRING, "", project.scheme, project.user)) as store:
-        if not store.ranks(keys.PAGE, b"", 1):
+        if not store.keys_of(keys.PAGE, b"", 1):
             raise FrontierUnreadable(
                 f"{directory}: not one page is legible: nothing was changed; restore it from a copy, or "
                 f"remove {directory} to begin anew"

@@ -42,7 +42,7 @@ def page(call: Call) -> int:
     answer["path"] = [step.page.url if step.page else None for step in path]
     answer["redirects"] = [step.page.url if step.page else None for step in redirects]
     if (place := gathered.place) is not None:
-        bucket = None if place.is_far else read_sort_key(place.rank).bucket
+        bucket = None if place.is_far else read_sort_key(place.sort_key).bucket
         answer["queue"] = {
             "ahead": place.ahead,
             "is_far": place.is_far,

@@ -151,14 +151,14 @@ def _queued(store: Store) -> Iterator[dict[str, object]]:
     queued = (place for host in hosts for place in queued_places(store, host))
     for places in (queued, waiting_places(store)):
         for place in places:
-            page_id = queue_rows.rank_id(place.rank)
+            page_id = queue_rows.sort_key_id(place.sort_key)
             try:
                 page = facts.read_page(store, page_id)
             except UnreadableRecord:
                 page = None
             url = page.url if page is not None else None
-            rank = read_sort_key(place.rank)._asdict()
-            yield {"id": page_id, "url": url, "host": place.host, **rank, "due": place.due}
+            sort_key = read_sort_key(place.sort_key)._asdict()
+            yield {"id": page_id, "url": url, "host": place.host, **sort_key, "due": place.due}
 
 
 _DUMPS: dict[str, tuple[tuple[str, ...], Callable[[Store], Iterator[dict[str, object]]]]] = {

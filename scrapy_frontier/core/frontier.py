@@ -78,17 +78,17 @@ class Frontier(Sites):
         return None
 
     def _take(self, host: Host, now: float) -> Lease | None:
-        rank = host.take()
-        page_id = queue_rows.rank_id(rank)
-        page = self._read(host, rank, page_id)
+        sort_key = host.take()
+        page_id = queue_rows.sort_key_id(sort_key)
+        page = self._read(host, sort_key, page_id)
         lease = None
         if page is not None:
             before = host.visited, host.ready_at
             self._visit(host, now)
             given_up, is_last = trouble_of(host, page, now), page_id in self._last_tries
             self._last_tries.discard(page_id)
-            lease = self._leases.grant(page_id, page, host.name, rank, now, before, given_up, is_last)
-        if host.more and host.needs_ranks():
+            lease = self._leases.grant(page_id, page, host.name, sort_key, now, before, given_up, is_last)
+        if host.more and host.needs_sort_keys():
             self._fill(host)
         self._hosts.put(host, now)
         if lease is None:
@@ -171,7 +171,7 @@ class Frontier(Sites):
         lease = self._leases.end(lease_id)
         if host is None or lease is None:
             return
-        host.put_back(lease.rank)
+        host.put_back(lease.sort_key)
         self._hosts.put(host, now)
         self._budgets.note(host)
 
@@ -241,7 +241,7 @@ class Frontier(Sites):
         self.off_wire(lease_id, now)
         self._leases.end(lease_id)
         host = self._host(lease.host)
-        journal.unqueue(host, lease.rank)
+        journal.unqueue(host, lease.sort_key)
         if state is State.QUEUED:
             if outcome.host:
                 page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
@@ -317,20 +317,20 @@ class Frontier(Sites):
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
         page_id = lease.page_id
-        rank = lease.rank
+        sort_key = lease.sort_key
         # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
         # would put it behind every page that is yet to be found.
         if page.priority > lease.page.priority:
             place = NEUTRAL if self.rescoring is None else self.rescoring.standing(page_id)
-            rank = queue_rows.rank(page.priority, place, self._journal.turn, page_id)
+            sort_key = queue_rows.sort_key(page.priority, place, self._journal.turn, page_id)
         self._journal.put(keys.page_key(page_id), page_rows.encode_page(page))
         if due <= now:
-            self._queue(host, rank, now)
-            host.has_waited(rank)
+            self._queue(host, sort_key, now)
+            host.has_waited(sort_key)
             return
         if self.rescoring is not None:
             self.rescoring.waits(page_id)
-        self._journal.put(queue_rows.waiting_key(due, page_id), queue_rows.pack_rank(rank, host.name))
+        self._journal.put(queue_rows.waiting_key(due, page_id), queue_rows.pack_sort_key(sort_key, host.name))
         self._journal.count_queued(host, 1)
         self._budgets.note(host)
         if self._next_waiting is None or due < self._next_waiting:
@@ -361,16 +361,16 @@ class Frontier(Sites):
             if (when > now and not is_over) or index == _WAKE_LIMIT:
                 self._next_waiting = when
                 break
-            rank, name = queue_rows.unpack_rank(value)
+            sort_key, name = queue_rows.unpack_sort_key(value)
             if when > now:
-                self._last_tries.add(queue_rows.rank_id(rank))
+                self._last_tries.add(queue_rows.sort_key_id(sort_key))
             else:
                 self._waiting_cursor = key[1:]
             host = self._host(name)
             self._journal.delete(key)
             self._journal.count_queued(host, -1)
-            self._queue(host, rank, now)
-            host.has_waited(rank)
+            self._queue(host, sort_key, now)
+            host.has_waited(sort_key)
         self.commit()
 
     def wake_at(self) -> float | None:

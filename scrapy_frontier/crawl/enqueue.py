@@ -48,7 +48,7 @@ class Shared(Unstorable):
 
 
 class Listed(NamedTuple):
-    """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its place (`rank`)."""
+    """A URL to fetch by a plain GET, with ``meta`` of plain data; ``bucket`` is its place (`sort_key`)."""
 
     url: str
     meta: dict[str, Any] = {}

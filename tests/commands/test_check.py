@@ -75,24 +75,24 @@ def missing_waiting_row(directory: Path) -> None:
 
 
 def orphan_queue_row(directory: Path) -> None:
-    change(directory, {queue_rows.queue_prefix("h1.example") + queue_rows.rank(0, 7, 900, 900): b""})
+    change(directory, {queue_rows.queue_prefix("h1.example") + queue_rows.sort_key(0, 7, 900, 900): b""})
 
 
 def orphan_waiting_row(directory: Path) -> None:
-    rank = queue_rows.rank(0, 7, 900, 900)
-    change(directory, {queue_rows.waiting_key(5.0, 900): queue_rows.pack_rank(rank, "h1.example")})
+    sort_key = queue_rows.sort_key(0, 7, 900, 900)
+    change(directory, {queue_rows.waiting_key(5.0, 900): queue_rows.pack_sort_key(sort_key, "h1.example")})
 
 
 def row_of_a_finished_page(directory: Path) -> None:
     done = first(directory, State.DONE)
-    change(directory, {queue_rows.queue_prefix("h0.example") + queue_rows.rank(0, 7, done, done): b""})
+    change(directory, {queue_rows.queue_prefix("h0.example") + queue_rows.sort_key(0, 7, done, done): b""})
 
 
 def second_queue_row(directory: Path) -> None:
     key = next(key for key in queue_keys(directory) if b"\0" in key)
-    host, _, rank = key[1:].partition(b"\0")
-    page_id = queue_rows.rank_id(rank)
-    again = queue_rows.rank(-5, 7, 900, page_id)
+    host, _, sort_key = key[1:].partition(b"\0")
+    page_id = queue_rows.sort_key_id(sort_key)
+    again = queue_rows.sort_key(-5, 7, 900, page_id)
     change(directory, {queue_rows.queue_prefix(host.decode()) + again: b""})
 
 
@@ -100,7 +100,7 @@ def waiting_and_queued(directory: Path) -> None:
     key = waiting_keys(directory)[0]
     page_id = int.from_bytes(key[9:], "big")
     host = pages(directory)[page_id].url.split("/")[2]
-    change(directory, {queue_rows.queue_prefix(host) + queue_rows.rank(0, 7, page_id, page_id): b""})
+    change(directory, {queue_rows.queue_prefix(host) + queue_rows.sort_key(0, 7, page_id, page_id): b""})
 
 
 def row_of_another_host(directory: Path) -> None:
@@ -164,9 +164,10 @@ def page_twice(directory: Path) -> None:
     first_queued = first(directory, State.QUEUED)
     page = pages(directory)[first_queued]
     host = page.url.split("/")[2]
-    rank = queue_rows.rank(0, 7, 60, 60)
+    sort_key = queue_rows.sort_key(0, 7, 60, 60)
     change(
-        directory, {keys.page_key(60): page_rows.encode_page(page), queue_rows.queue_prefix(host) + rank: b""}
+        directory,
+        {keys.page_key(60): page_rows.encode_page(page), queue_rows.queue_prefix(host) + sort_key: b""},
     )
     row = host_rows.decode_host(rows(directory)[keys.host_key(host)])
     counts = meta_rows.decode_counts(rows(directory)[keys.COUNTS])
@@ -184,7 +185,7 @@ def damaged_tail(directory: Path) -> None:
 
 def damaged_queued_page(directory: Path) -> None:
     key = queue_keys(directory)[0]
-    change(directory, {keys.page_key(queue_rows.rank_id(key)): b"\x01\x02"})
+    change(directory, {keys.page_key(queue_rows.sort_key_id(key)): b"\x01\x02"})
 
 
 def damaged_visit(directory: Path) -> None:
@@ -438,7 +439,7 @@ def test_a_page_is_found_in_its_place(tmp_path: Path) -> None:
     store = Store(tmp_path)
     place = find_place(store, 3, "a.example")
     assert place is not None
-    assert (place.ahead, place.due, queue_rows.rank_id(place.rank)) == (2, None, 3)
+    assert (place.ahead, place.due, queue_rows.sort_key_id(place.sort_key)) == (2, None, 3)
     assert find_place(store, 0, "a.example") is None
     store.close()
 

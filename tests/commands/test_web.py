@@ -246,7 +246,9 @@ def test_top_of_one_host(frontier: Frontiers) -> None:
 def queue_by_id(directory: Path) -> dict[int, int]:
     """The score bucket of each queued page."""
     queued = (key.partition(b"\0")[2] for key in rows(directory) if key[:1] == keys.QUEUE)
-    return {queue_rows.rank_id(rank): 0xFFFF - int.from_bytes(rank[4:6], "big") for rank in queued}
+    return {
+        queue_rows.sort_key_id(sort_key): 0xFFFF - int.from_bytes(sort_key[4:6], "big") for sort_key in queued
+    }
 
 
 @pytest.mark.parametrize("scorer", ["pagerank", "hits", "mixed"])

@@ -439,7 +439,8 @@ def test_a_page_whose_queue_row_is_missing(frontier: Frontiers) -> None:
     pages.discover([link(URL)], NOW)
     pages.close()
     change(
-        frontier.directory, delete=(queue_rows.queue_prefix("a.example") + queue_rows.rank(0, 0x8000, 0, 0),)
+        frontier.directory,
+        delete=(queue_rows.queue_prefix("a.example") + queue_rows.sort_key(0, 0x8000, 0, 0),),
     )
     assert "no row of a queue leads to it" in said(frontier)
 

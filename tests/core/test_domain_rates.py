@@ -62,7 +62,7 @@ def test_heat_decays_without_anything_happening() -> None:
 def host(name: str, number: int, priority: int, pages: int = 1) -> Host:
     found = Host(name, HostRow(), Politeness(0.0, 1000))
     for page in range(pages):
-        found.add(queue_rows.rank(priority, 0, number * 1000 + page, number * 1000 + page))
+        found.add(queue_rows.sort_key(priority, 0, number * 1000 + page, number * 1000 + page))
     return found
 
 
@@ -137,11 +137,11 @@ def test_every_page_is_handed_out_once_and_no_domain_is_faster_than_allowed(
         for number in [number for number in waiting if number <= step]:
             name, priority = f"{pages[number][0]}/{pages[number][1]}", waiting.pop(number)[2]
             added = hosts.by_name.setdefault(name, Host(name, HostRow(), Politeness(0.0, 3)))
-            added.add(queue_rows.rank(priority, 0, number, number))
+            added.add(queue_rows.sort_key(priority, 0, number, number))
             hosts.put(added, now)
         best = hosts.best(now)
         if best is not None:
-            found.append((now, queue_rows.rank_id(best.take())))
+            found.append((now, queue_rows.sort_key_id(best.take())))
             best.in_flight += 1
             hosts.put(best, now)
             hosts.leased(best, now)

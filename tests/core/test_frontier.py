@@ -20,7 +20,7 @@ from scrapy_frontier.core.store import host_rows, keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.queue_rows import rank_id
+from scrapy_frontier.core.store.queue_rows import sort_key_id
 from scrapy_frontier.core.store.states import State
 
 NOW = 1_700_000_000.0
@@ -67,7 +67,7 @@ def rows(frontier: Frontier) -> dict[bytes, bytes]:
 
 
 def queue_rows(frontier: Frontier) -> list[int]:
-    return [rank_id(key) for key, _ in frontier._store.scan(keys.QUEUE)]
+    return [sort_key_id(key) for key, _ in frontier._store.scan(keys.QUEUE)]
 
 
 def take(frontier: Frontier, now: float = NOW) -> Lease:
@@ -413,7 +413,7 @@ def test_a_page_that_was_never_fetched_comes_back_as_it_was(tmp_path: Path) -> N
     assert frontier.release(lease.id, Outcome(Event.RETURNED, reason="stopped"), NOW) is State.QUEUED
     assert frontier.counts.attempts == 0
     again = take(frontier)
-    assert (again.page_id, again.page.attempts, again.rank) == (lease.page_id, 0, lease.rank)
+    assert (again.page_id, again.page.attempts, again.sort_key) == (lease.page_id, 0, lease.sort_key)
     frontier.close()
 
 

@@ -1,4 +1,4 @@
-"""Hosts: the best head among those that may be visited now, and few ranks in memory."""
+"""Hosts: the best head among those that may be visited now, and few sort keys in memory."""
 
 from bisect import bisect_right, insort
 
@@ -21,14 +21,14 @@ def a_host(
     return Host(name, row or HostRow(), Politeness(delay, concurrency))
 
 
-def rank(number: int, priority: int = 0) -> bytes:
-    return queue_rows.rank(priority, 0, number, number)
+def sort_key(number: int, priority: int = 0) -> bytes:
+    return queue_rows.sort_key(priority, 0, number, number)
 
 
 def add(hosts: Hosts, name: str, priority: int, delay: float = 0.0, concurrency: int = 8) -> Host:
     """A new host with one page, in its place."""
     host = hosts.by_name[name] = a_host(name, delay, concurrency)
-    host.add(rank(len(hosts), priority))
+    host.add(sort_key(len(hosts), priority))
     hosts.put(host, NOW)
     return host
 
@@ -73,7 +73,7 @@ def test_without_hosts_there_is_nothing_and_nothing_to_wait_for() -> None:
 def test_among_equals_the_host_with_fewer_requests_under_way_comes_first() -> None:
     hosts = Hosts()
     one, other = add(hosts, "one", 5), add(hosts, "other", 5)
-    one.add(rank(10, priority=5))
+    one.add(sort_key(10, priority=5))
     visit(hosts, one, NOW)
     assert hosts.best(NOW) is other
     visit(hosts, other, NOW)
@@ -85,7 +85,7 @@ def test_a_better_page_brings_its_host_forward() -> None:
     one, other = add(hosts, "one", 5), add(hosts, "other", 3)
     assert hosts.best(NOW) is one
 
-    assert other.add(rank(10, priority=7))
+    assert other.add(sort_key(10, priority=7))
     hosts.put(other, NOW)
 
     assert hosts.best(NOW) is other
@@ -94,7 +94,7 @@ def test_a_better_page_brings_its_host_forward() -> None:
 def test_a_host_cools_for_its_delay_after_a_visit() -> None:
     hosts = Hosts()
     host = add(hosts, "a", 0, delay=10)
-    host.add(rank(1))
+    host.add(sort_key(1))
     visit(hosts, host, NOW)
 
     assert host.place is Place.COOLING
@@ -109,7 +109,7 @@ def test_the_host_that_cools_shortest_is_ready_first() -> None:
     hosts = Hosts()
     for name, delay in ("long", 30), ("short", 10), ("middle", 20):
         host = add(hosts, name, 0, delay)
-        host.add(rank(50))
+        host.add(sort_key(50))
         visit(hosts, host, NOW)
 
     assert hosts.next_ready() == NOW + 10
@@ -119,7 +119,7 @@ def test_the_host_that_cools_shortest_is_ready_first() -> None:
 def test_a_delay_that_grew_while_its_host_cooled_is_kept() -> None:
     hosts = Hosts()
     host = add(hosts, "a", 0, delay=10)
-    host.add(rank(1))
+    host.add(sort_key(1))
     visit(hosts, host, NOW)
 
     host.ready_at = NOW + 60
@@ -133,7 +133,7 @@ def test_a_host_with_all_its_requests_under_way_is_busy() -> None:
     hosts = Hosts()
     host = add(hosts, "a", 0, concurrency=2)
     for number in range(1, 4):
-        host.add(rank(number))
+        host.add(sort_key(number))
     visit(hosts, host, NOW)
     assert hosts.best(NOW) is host
 
@@ -186,7 +186,7 @@ def test_a_resting_host_that_gets_a_page_keeps_to_its_delay() -> None:
     host.in_flight -= 1
     hosts.forget(host, NOW)
 
-    host.add(rank(1))
+    host.add(sort_key(1))
     hosts.put(host, NOW + 5)
 
     assert hosts.best(NOW + 9) is None
@@ -223,7 +223,7 @@ def test_the_best_host_is_the_one_a_plain_search_finds(data: st.DataObject) -> N
         move = data.draw(st.sampled_from(["add", "add", "lease", "end", "time"]))
         if move == "add":
             added += 1
-            host.add(rank(added, data.draw(st.integers(0, 2))))
+            host.add(sort_key(added, data.draw(st.integers(0, 2))))
             hosts.put(host, now)
         elif move == "end" and host.in_flight:
             host.in_flight -= 1
@@ -245,7 +245,7 @@ def test_the_best_host_is_the_one_a_plain_search_finds(data: st.DataObject) -> N
 
 
 def test_a_host_with_a_thousand_pages_keeps_few_in_memory_and_serves_all_in_order() -> None:
-    host, disk = a_host(), [rank(number, number % 7) for number in range(1000)]
+    host, disk = a_host(), [sort_key(number, number % 7) for number in range(1000)]
     for one in disk:
         host.add(one)
         assert len(host.heads) <= 2 * HEADS
@@ -257,12 +257,12 @@ def test_a_host_with_a_thousand_pages_keeps_few_in_memory_and_serves_all_in_orde
 def test_a_page_behind_those_in_memory_stays_on_disk() -> None:
     host = a_host()
     for number in range(2 * HEADS + 1):
-        host.add(rank(number))
-    assert host.heads == [rank(number) for number in range(HEADS)]
+        host.add(sort_key(number))
+    assert host.heads == [sort_key(number) for number in range(HEADS)]
 
-    assert not host.add(rank(100))
-    assert host.add(rank(101, priority=1))
-    assert host.heads[0] == rank(101, priority=1)
+    assert not host.add(sort_key(100))
+    assert host.add(sort_key(101, priority=1))
+    assert host.heads[0] == sort_key(101, priority=1)
     assert len(host.heads) == HEADS + 1
 
 
@@ -270,14 +270,14 @@ def test_ranks_that_are_leased_are_not_taken_in_again() -> None:
     """Their rows stay on disk until the lease ends, so a fill meets them."""
     host = a_host()
     for number in range(3):
-        host.add(rank(number))
+        host.add(sort_key(number))
     taken = [host.take(), host.take()]
     host.more, host.cursor, host.heads = True, b"", []
 
-    host.filled([rank(number) for number in range(3)], HEADS)
+    host.filled([sort_key(number) for number in range(3)], HEADS)
 
-    assert taken == [rank(0), rank(1)]
-    assert host.heads == [rank(2)]
+    assert taken == [sort_key(0), sort_key(1)]
+    assert host.heads == [sort_key(2)]
     assert not host.more
 
 
@@ -293,7 +293,7 @@ def test_pages_come_in_order_whatever_comes_between(moves: list[tuple[bool, int]
                 assert taken == model.pop(0)
                 fill(host, disk)
         else:
-            new = rank(number, priority)
+            new = sort_key(number, priority)
             model.append(new)
             model.sort()
             insort(disk, new)
@@ -305,7 +305,7 @@ def test_pages_come_in_order_whatever_comes_between(moves: list[tuple[bool, int]
 
 def fill(host: Host, disk: list[bytes]) -> None:
     """What `Frontier` does: read on behind the cursor. Rows of leased pages are still there."""
-    while host.needs_ranks():
+    while host.needs_sort_keys():
         start = bisect_right(disk, host.cursor)
         host.filled(disk[start : start + HEADS], HEADS)
 
@@ -353,7 +353,7 @@ def test_repr_shows_state() -> None:
     hosts = Hosts()
     add(hosts, "a", 0)
     host = add(hosts, "b", 0, delay=10)
-    host.add(rank(9))
+    host.add(sort_key(9))
     visit(hosts, host, NOW)
     assert repr(hosts) == "<Hosts 1 ready, 1 cooling>"
     assert repr(host) == "<Host b cooling, 1 heads, 1 in flight>"

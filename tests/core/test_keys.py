@@ -23,8 +23,8 @@ class Queued(NamedTuple):
     page_id: int
 
     @property
-    def rank(self) -> bytes:
-        return queue_rows.rank(*self)
+    def sort_key(self) -> bytes:
+        return queue_rows.sort_key(*self)
 
     @property
     def wanted(self) -> tuple[int, int, int, bool, int]:
@@ -39,13 +39,13 @@ def queued(page_ids: st.SearchStrategy[int]) -> st.SearchStrategy[Queued]:
 
 @given(queued(PAGE_IDS | VISIT_IDS), queued(PAGE_IDS | VISIT_IDS))
 def test_ranks_order_by_priority_then_score_then_turn(one: Queued, other: Queued) -> None:
-    assert (one.rank < other.rank) == (one.wanted < other.wanted)
-    assert (one.rank == other.rank) == (one == other)
+    assert (one.sort_key < other.sort_key) == (one.wanted < other.wanted)
+    assert (one.sort_key == other.sort_key) == (one == other)
 
 
 @given(queued(PAGE_IDS | VISIT_IDS))
 def test_a_rank_tells_its_page(entry: Queued) -> None:
-    assert queue_rows.rank_id(entry.rank) == entry.page_id
+    assert queue_rows.sort_key_id(entry.sort_key) == entry.page_id
 
 
 @given(PRIORITIES, BUCKETS, PAGE_IDS, VISIT_IDS)
@@ -53,16 +53,16 @@ def test_a_further_visit_comes_right_behind_its_turn(
     priority: int, bucket: int, turn: int, visit: int
 ) -> None:
     page, next_page = (
-        queue_rows.rank(priority, bucket, turn, turn),
-        queue_rows.rank(priority, bucket, turn + 1, turn + 1),
+        queue_rows.sort_key(priority, bucket, turn, turn),
+        queue_rows.sort_key(priority, bucket, turn + 1, turn + 1),
     )
-    assert page < queue_rows.rank(priority, bucket, turn, visit) < next_page
+    assert page < queue_rows.sort_key(priority, bucket, turn, visit) < next_page
 
 
 @given(st.integers())
 def test_a_priority_out_of_range_counts_as_the_nearest_in_range(priority: int) -> None:
     clamped = min(max(priority, -queue_rows.MAX_PRIORITY), queue_rows.MAX_PRIORITY)
-    assert queue_rows.rank(priority, 0, 0, 0) == queue_rows.rank(clamped, 0, 0, 0)
+    assert queue_rows.sort_key(priority, 0, 0, 0) == queue_rows.sort_key(clamped, 0, 0, 0)
 
 
 @given(st.floats(0, 1e11), st.floats(0, 1e11), PAGE_IDS, PAGE_IDS)
@@ -71,7 +71,7 @@ def test_waiting_rows_are_ordered_by_time(sooner: float, later: float, one: int,
     first, second = queue_rows.waiting_key(sooner, one), queue_rows.waiting_key(later, other)
     assert first <= second or int(sooner * 1e6) == int(later * 1e6)
     assert queue_rows.waiting_time(first) == pytest.approx(sooner, abs=1e-4)
-    assert queue_rows.rank_id(first) == one
+    assert queue_rows.sort_key_id(first) == one
 
 
 def test_a_time_before_1970_waits_for_nothing() -> None:
@@ -105,13 +105,16 @@ def test_a_page_can_be_deferred_for_its_host_a_domain_above_it_or_its_depth() ->
 
 
 def test_the_rows_of_a_host_lie_apart_from_those_of_a_longer_name() -> None:
-    row = queue_rows.queue_prefix("a.example.org") + queue_rows.rank(0, 0, 1, 1)
+    row = queue_rows.queue_prefix("a.example.org") + queue_rows.sort_key(0, 0, 1, 1)
     assert not row.startswith(queue_rows.queue_prefix("a.example"))
 
 
 @given(queued(PAGE_IDS | VISIT_IDS), st.text().map(urls.clean_host))
 def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
-    assert queue_rows.unpack_rank(queue_rows.pack_rank(entry.rank, host)) == (entry.rank, host)
+    assert queue_rows.unpack_sort_key(queue_rows.pack_sort_key(entry.sort_key, host)) == (
+        entry.sort_key,
+        host,
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,9 +128,9 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         (keys.index_value(258), "0000000102"),
         (keys.index_value(258, is_seen=True), "0000000102 00"),
         (queue_rows.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
-        (queue_rows.rank(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
-        (queue_rows.rank(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
-        (queue_rows.rank(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
+        (queue_rows.sort_key(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
+        (queue_rows.sort_key(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
+        (queue_rows.sort_key(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
         (keys.deferred_key("a.example", 258), "64 612e6578616d706c65 00 0000000102"),
         (keys.deferred_key(keys.domain_unit("a.example"), 0), "64 2a2e612e6578616d706c65 00 0000000000"),
         (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
@@ -136,7 +139,7 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
             "62 612e6578616d706c65 00" + bytes(range(16)).hex(),
         ),
         (queue_rows.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
-        (queue_rows.pack_rank(queue_rows.rank(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
+        (queue_rows.pack_sort_key(queue_rows.sort_key(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
         (listing_key("http://h:81"), "6c 687474703a2f2f683a3831"),
     ],
     ids=[

@@ -91,7 +91,7 @@ class Entry:
 
     id: int
     name: str
-    rank: bytes
+    sort_key: bytes
     priority: int
     in_memory: bool = False  # only this process has its request
     is_lost: bool = False  # only an earlier process had it
@@ -148,9 +148,9 @@ class Model:
     def standing(self, page_id: int) -> int:
         """The score bucket for a further visit: that of the row the page has in its own turn."""
         entry = self.entry(page_id)
-        if self.scores is None or entry is None or entry.due is not None or len(entry.rank) > 11:
+        if self.scores is None or entry is None or entry.due is not None or len(entry.sort_key) > 11:
             return NEUTRAL if self.scores is None else bucket(1.0)
-        return bucket_of(entry.rank)
+        return bucket_of(entry.sort_key)
 
     def entry(self, page_id: int) -> Entry | None:
         leased = {entry.id: entry for entry, _ in self.leases.values()}
@@ -163,8 +163,8 @@ class Model:
             self.scores[target] = min(self.scores.get(target, 1.0) * 2, 2.0**20)
         for target in targets:
             entry = self.queue.get(target)
-            if entry is not None and entry.due is None and len(entry.rank) == 11:
-                entry.rank = moved(entry.rank, bucket(self.scores[target]))
+            if entry is not None and entry.due is None and len(entry.sort_key) == 11:
+                entry.sort_key = moved(entry.sort_key, bucket(self.scores[target]))
 
     def pending(self) -> list[Entry]:
         """What is queued, waiting, or leased."""
@@ -230,7 +230,7 @@ class Model:
         for entry in self.waiting(host):
             if self.is_over(host):
                 return
-            entry.rank = queue_rows.rank(entry.priority, self.place(entry.id), entry.id, entry.id)
+            entry.sort_key = queue_rows.sort_key(entry.priority, self.place(entry.id), entry.id, entry.id)
             self.queue[entry.id] = self.deferred.pop(entry.id)
         self.units.remove(host)
 
@@ -257,7 +257,7 @@ class Model:
     def best(self, now: float) -> Entry | None:
         free = {host for host, clock in self.clocks.items() if clock.has_room(host) and clock.ready_at <= now}
         ready = [entry for entry in self.queue.values() if entry.host in free and entry.due is None]
-        heads = {entry.host: entry for entry in sorted(ready, key=lambda entry: entry.rank, reverse=True)}
+        heads = {entry.host: entry for entry in sorted(ready, key=lambda entry: entry.sort_key, reverse=True)}
         return min(heads.values(), key=self._turn, default=None)
 
     @property
@@ -267,7 +267,7 @@ class Model:
 
     def _turn(self, head: Entry) -> tuple[bytes, int, bytes]:
         """Best first; among equals the host with the fewest requests under way."""
-        return head.rank[: queue_rows.SCORE_BYTES], self.clocks[head.host].in_flight, head.rank
+        return head.sort_key[: queue_rows.SCORE_BYTES], self.clocks[head.host].in_flight, head.sort_key
 
     def next_chance(self) -> float | None:
         """When a page can be had next if no lease ends before."""
@@ -319,7 +319,7 @@ class Model:
                 is_better = clamped(outcome.priority) > entry.priority
                 entry.priority = clamped(outcome.priority)
                 if is_better:  # else it keeps its place
-                    entry.rank = queue_rows.rank(entry.priority, standing, self.turn, entry.id)
+                    entry.sort_key = queue_rows.sort_key(entry.priority, standing, self.turn, entry.id)
             if outcome.delay > 0:
                 entry.due = now + outcome.delay
             self.queue[entry.id] = entry
@@ -379,7 +379,7 @@ class Model:
         self.due = {host: None for host in sorted(self.units) if self.has_room(host)}
         if self.scores is not None:
             queued = [entry for entry in self.queue.values() if not entry.is_visit]
-            self.scores = {entry.id: 2 ** (bucket_of(entry.rank) / 1024 - 40) for entry in queued}
+            self.scores = {entry.id: 2 ** (bucket_of(entry.sort_key) / 1024 - 40) for entry in queued}
         for host, clock in self.clocks.items():
             if not clean:
                 clock.visited = now if any(self.host_counts(host)) or clock.rest is not None else 0.0
@@ -398,12 +398,12 @@ class NoChance(random.Random):
         return 0.0
 
 
-def bucket_of(rank: bytes) -> int:
-    return 0xFFFF - int.from_bytes(rank[4:6], "big")
+def bucket_of(sort_key: bytes) -> int:
+    return 0xFFFF - int.from_bytes(sort_key[4:6], "big")
 
 
-def moved(rank: bytes, place: int) -> bytes:
-    return rank[:4] + (0xFFFF - place).to_bytes(2, "big") + rank[6:]
+def moved(sort_key: bytes, place: int) -> bytes:
+    return sort_key[:4] + (0xFFFF - place).to_bytes(2, "big") + sort_key[6:]
 
 
 class FrontierMachine(RuleBasedStateMachine):
@@ -479,8 +479,8 @@ class FrontierMachine(RuleBasedStateMachine):
                     continue
                 assert page_id == model.seen[name]
                 model.ids[name] = model.seen.pop(name)
-                rank = queue_rows.rank(found.priority, model.place(page_id), model.turn, page_id)
-                entry = Entry(page_id, name, rank, clamped(found.priority), found.is_in_memory)
+                sort_key = queue_rows.sort_key(found.priority, model.place(page_id), model.turn, page_id)
+                entry = Entry(page_id, name, sort_key, clamped(found.priority), found.is_in_memory)
                 if defers:
                     model.defer(entry)
                 else:
@@ -505,8 +505,8 @@ class FrontierMachine(RuleBasedStateMachine):
                 model.next_page += 1
             if not known:
                 model.ids[name] = page_id
-            rank = queue_rows.rank(found.priority, place, turn, page_id)
-            entry = Entry(page_id, name, rank, clamped(found.priority), found.is_in_memory)
+            sort_key = queue_rows.sort_key(found.priority, place, turn, page_id)
+            entry = Entry(page_id, name, sort_key, clamped(found.priority), found.is_in_memory)
             if defers:
                 model.defer(entry)
             else:
@@ -531,7 +531,11 @@ class FrontierMachine(RuleBasedStateMachine):
                 self.check_wake_at()
                 return
             assert found is not None
-            assert (found.rank, found.page_id, found.host) == (expected.rank, expected.id, expected.host)
+            assert (found.sort_key, found.page_id, found.host) == (
+                expected.sort_key,
+                expected.id,
+                expected.host,
+            )
             assert (found.page.attempts, found.page.url) == (expected.attempts, f"http://x/{expected.name}")
             assert (found.page.payload == IN_MEMORY) == expected.in_memory
             if expected.is_lost:
@@ -660,8 +664,8 @@ class FrontierMachine(RuleBasedStateMachine):
             model.ended.pop(page_id, None)
             model.deferred.pop(page_id, None)
             model.ids[name] = model.seen.pop(name, page_id)
-            rank = queue_rows.rank(priority, model.place(page_id), model.turn, page_id)
-            model.queue[page_id] = Entry(page_id, name, rank, clamped(priority))
+            sort_key = queue_rows.sort_key(priority, model.place(page_id), model.turn, page_id)
+            model.queue[page_id] = Entry(page_id, name, sort_key, clamped(priority))
             if was_seen:
                 self.committed()
 
@@ -713,7 +717,7 @@ class FrontierMachine(RuleBasedStateMachine):
         ids = {entry.id for entry in pending} | set(model.ended) | set(model.seen.values())
         ids |= set(model.deferred)
         rows = {
-            queue_rows.rank_id(key): page_rows.decode_page(row) for key, row in self.store.scan(keys.PAGE)
+            queue_rows.sort_key_id(key): page_rows.decode_page(row) for key, row in self.store.scan(keys.PAGE)
         }
         assert set(rows) == ids
         for entry in pending:
@@ -731,7 +735,9 @@ class FrontierMachine(RuleBasedStateMachine):
         for page_id, row in links.items():
             assert [edge.target for edge in decode_row(page_id, row)] == model.links[page_id]
 
-        queued = {queue_rows.queue_prefix(entry.host) + entry.rank for entry in pending if entry.due is None}
+        queued = {
+            queue_rows.queue_prefix(entry.host) + entry.sort_key for entry in pending if entry.due is None
+        }
         assert {key for key, _ in self.store.scan(keys.QUEUE)} == queued
         waiting = {queue_rows.waiting_key(entry.due, entry.id) for entry in pending if entry.due is not None}
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
@@ -779,7 +785,7 @@ class ScoringMachine(FrontierMachine):
     scorer = Doubling
 
     @rule(data=st.data(), limit=st.integers(1, 40))
-    def rank(self, data: st.DataObject, limit: int) -> None:
+    def sort_key(self, data: st.DataObject, limit: int) -> None:
         model, scorer = self.model, self.frontier.rescoring.scorer
         for page_id in range(model.next_page):
             new = data.draw(st.sampled_from([None, 0.5, 1.05, 4.0]))
@@ -790,8 +796,8 @@ class ScoringMachine(FrontierMachine):
             pass
         for entry in model.queue.values():
             place = model.place(entry.id)
-            if not entry.is_visit and abs(place - bucket_of(entry.rank)) > WORTH_MOVING:
-                entry.rank = moved(entry.rank, place)
+            if not entry.is_visit and abs(place - bucket_of(entry.sort_key)) > WORTH_MOVING:
+                entry.sort_key = moved(entry.sort_key, place)
         self.committed()
 
 

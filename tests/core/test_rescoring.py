@@ -145,8 +145,11 @@ def test_a_redirect_hands_all_it_has_to_its_target(tmp_path: Path) -> None:
 
 def queue(frontier: Frontier) -> dict[int, float]:
     """The score of each page in a queue, by its row."""
-    ranks = [key.rpartition(b".example\0")[2] for key, _ in frontier._store.scan(keys.QUEUE)]
-    buckets = {queue_rows.rank_id(rank): 0xFFFF - int.from_bytes(rank[4:6], "big") for rank in ranks}
+    sort_keys = [key.rpartition(b".example\0")[2] for key, _ in frontier._store.scan(keys.QUEUE)]
+    buckets = {
+        queue_rows.sort_key_id(sort_key): 0xFFFF - int.from_bytes(sort_key[4:6], "big")
+        for sort_key in sort_keys
+    }
     return {page_id: 2 ** (bucket / 1024 - 40) for page_id, bucket in buckets.items()}
 
 

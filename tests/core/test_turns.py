@@ -41,7 +41,7 @@ def add(hosts: Hosts, name: str, *numbers: int, priority: int = 0) -> Host:
     if host is None:
         host = hosts.by_name[name] = Host(name, HostRow(), Politeness(0.0, 8))
     for number in numbers:
-        host.add(queue_rows.rank(priority, 0, number, number))
+        host.add(queue_rows.sort_key(priority, 0, number, number))
     hosts.put(host, NOW)
     return host
 
@@ -135,11 +135,11 @@ def test_what_is_taken_back_leaves_everybody_his_turn(is_tempered: bool, data: s
         order = []
         while (found := hosts.best(NOW)) is not None:
             if is_disturbed and data.draw(st.booleans()):
-                rank = found.take()
+                sort_key = found.take()
                 start_visit(hosts, found)
                 found.in_flight -= 1
                 hosts.taken_back(found, NOW)
-                found.put_back(rank)
+                found.put_back(sort_key)
                 hosts.put(found, NOW)
                 continue
             found.take()

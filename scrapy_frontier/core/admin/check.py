@@ -164,8 +164,8 @@ class Check:
                 self._delete(key)
                 yield self._found("unreadable queue row", key.hex())
                 continue
-            host, rank = found
-            yield from self._place(key, queue_rows.rank_id(rank), host)
+            host, sort_key = found
+            yield from self._place(key, queue_rows.sort_key_id(sort_key), host)
 
     def _waiting(self) -> Iterator[Finding]:
         for key, value in self._scan(keys.WAITING):
@@ -174,7 +174,7 @@ class Check:
                 self._delete(key)
                 yield self._found("unreadable queue row", key.hex())
                 continue
-            yield from self._place(key, queue_rows.rank_id(place.rank), place.host)
+            yield from self._place(key, queue_rows.sort_key_id(place.sort_key), place.host)
 
     def _place(self, key: bytes, page_id: int, host: str) -> Iterator[Finding]:
         """Note that the row *key* in the queue of *host* leads to a page; or what is wrong with it."""
@@ -249,8 +249,8 @@ class Check:
             if page is None:
                 continue
             host = facts.host_of_page(page)
-            rank = queue_rows.rank(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
-            self._put(queue_rows.queue_prefix(host) + rank, b"")
+            sort_key = queue_rows.sort_key(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
+            self._put(queue_rows.queue_prefix(host) + sort_key, b"")
             if not self._ledger[page_id] & MISPLACED:
                 yield self._found("queued page without a row", _page(page_id, page))
         for page_id in self._ledger.having(KNOWN | DEFERRED, PLACED):

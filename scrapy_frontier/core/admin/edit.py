@@ -88,7 +88,7 @@ class Steering:
             payload=page.payload,
         )
         journal.put(keys.page_key(page_id), page_rows.encode_page(again))
-        journal.queue(host, queue_rows.rank(page.priority, NEUTRAL, journal.turn, page_id))
+        journal.queue(host, queue_rows.sort_key(page.priority, NEUTRAL, journal.turn, page_id))
         self._step()
         return True
 
@@ -135,7 +135,7 @@ class Steering:
         waiting = (place for place in waiting_places(self._store) if place.host == name)
         for places in (queued_places(self._store, name), waiting):
             for place in places:
-                page_id = queue_rows.rank_id(place.rank)
+                page_id = queue_rows.sort_key_id(place.sort_key)
                 page = facts.read_page(self._store, page_id)
                 if page is not None:
                     yield _Doomed(page_id, page, place, self._index_of(page_id, page))

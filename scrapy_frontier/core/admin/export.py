@@ -1,7 +1,7 @@
 """A whole frontier as a stream of plain records; `importer` reads them back.
 
-The records carry requests, not fingerprints, and ranks as numbers, so that another version, or a project with
-another fingerprinter, can read them; ``docs/commands.md`` describes them. Memory does not grow with the
+The records carry requests, not fingerprints, and sort keys as numbers, so that another version, or a project
+with another fingerprinter, can read them; ``docs/commands.md`` describes them. Memory does not grow with the
 number of pages.
 """
 
@@ -111,13 +111,13 @@ def _queues(store: Store) -> Iterator[Record]:
         found = split_queue_key(key)
         if found is not None:
             yield {
-                "queued": queue_rows.rank_id(found[1]),
+                "queued": queue_rows.sort_key_id(found[1]),
                 "host": found[0],
                 **read_sort_key(found[1])._asdict(),
             }
     for place in waiting_places(store):
-        head = {"waiting": queue_rows.rank_id(place.rank), "due": place.due, "host": place.host}
-        yield {**head, **read_sort_key(place.rank)._asdict()}
+        head = {"waiting": queue_rows.sort_key_id(place.sort_key), "due": place.due, "host": place.host}
+        yield {**head, **read_sort_key(place.sort_key)._asdict()}
     for key, value in store.scan(keys.DEFERRED):
         deferred = keys.split_deferred_key(key)
         if deferred is not None:

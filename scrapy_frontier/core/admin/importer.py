@@ -158,27 +158,27 @@ class Importer:
         self._put(keys.INDEX + fingerprint, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
         return True
 
-    def _rank(self, record: Record, page_id: int) -> bytes | None:
-        """The rank in a record of a queue; None for a page that was merged into another."""
+    def _sort_key(self, record: Record, page_id: int) -> bytes | None:
+        """The sort key in a record of a queue; None for a page that was merged into another."""
         if page_id in self._merged:
             return None
         self._to_place -= 1
-        return queue_rows.rank(
+        return queue_rows.sort_key(
             _number(record, "priority"), _number(record, "bucket"), _number(record, "turn"), page_id
         )
 
     def _queued(self, record: Record) -> None:
-        rank = self._rank(record, _number(record, "queued"))
-        if rank is not None:
-            self._put(queue_rows.queue_prefix(_text(record, "host")) + rank, b"")
+        sort_key = self._sort_key(record, _number(record, "queued"))
+        if sort_key is not None:
+            self._put(queue_rows.queue_prefix(_text(record, "host")) + sort_key, b"")
 
     def _waiting(self, record: Record) -> None:
         page_id = _number(record, "waiting")
-        rank = self._rank(record, page_id)
-        if rank is not None:
+        sort_key = self._sort_key(record, page_id)
+        if sort_key is not None:
             # A quarter of a microsecond more, or the float just below a whole one would lose it.
             key = queue_rows.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
-            self._put(key, queue_rows.pack_rank(rank, _text(record, "host")))
+            self._put(key, queue_rows.pack_sort_key(sort_key, _text(record, "host")))
 
     def _deferred(self, record: Record) -> None:
         page_id = _number(record, "deferred")

@@ -109,18 +109,18 @@ def kept_scores(store: Store, pages: int) -> Floats:
     codes = column(store, "score", pages)
     if codes is None or store.get(keys.CLEAN) is None:
         codes = np.zeros(pages, np.uint16) if codes is None else codes
-        for rank in _ranks(store):
-            page_id = queue_rows.rank_id(rank)
+        for sort_key in _sort_keys(store):
+            page_id = queue_rows.sort_key_id(sort_key)
             if page_id < pages:
-                codes[page_id] = read_sort_key(rank).bucket
+                codes[page_id] = read_sort_key(sort_key).bucket
     return scores_of(codes)
 
 
-def _ranks(store: Store) -> Iterator[bytes]:
+def _sort_keys(store: Store) -> Iterator[bytes]:
     for key, _ in store.scan(keys.QUEUE):
         yield key.partition(b"\0")[2]
     for place in waiting_places(store):
-        yield place.rank
+        yield place.sort_key
 
 
 def content_scores(store: Store, pages: int) -> Floats | None:

@@ -47,7 +47,7 @@ class _Preview:
         self._blocked = {host for host, orders in all_orders(store) if orders.blocked is not None}
         self._hosts = Hosts(domain_of)
         self._waiting = (
-            (place.due or 0.0, place.rank, place.host)
+            (place.due or 0.0, place.sort_key, place.host)
             for place in waiting_places(store)
             if self._is_wanted(place.host)
         )
@@ -76,8 +76,8 @@ class _Preview:
         return host
 
     def _fill(self, host: Host) -> None:
-        while host.needs_ranks():
-            host.filled(self._store.ranks(host.prefix, host.cursor, HEADS), HEADS)
+        while host.needs_sort_keys():
+            host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
     def advance(self) -> bool:
         """Move to the next moment at which something can be handed out; false if there is none."""
@@ -93,25 +93,25 @@ class _Preview:
     def take(self) -> tuple[int, str] | None:
         """The page that is handed out now, and its host."""
         while self._next_waiting is not None and self._next_waiting[0] <= self.now:
-            _, rank, name = self._next_waiting
+            _, sort_key, name = self._next_waiting
             host = self._host(name)
-            host.add(rank)
-            host.has_waited(rank)
+            host.add(sort_key)
+            host.has_waited(sort_key)
             self._hosts.put(host, self.now)
             self._next_waiting = next(self._waiting, None)
         found = self._hosts.best(self.now)
         if found is None:
             return None
-        rank = found.take()
+        sort_key = found.take()
         found.in_flight = 1
         self._fill(found)
         self._hosts.put(found, self.now)
         found.in_flight = 0
         found.ready_at = self.now + found.delay if found.delay else 0.0
-        if not found.more or rank <= found.cursor:  # it is not met again on the disk
-            found.is_unqueued(rank)
+        if not found.more or sort_key <= found.cursor:  # it is not met again on the disk
+            found.is_unqueued(sort_key)
         self._hosts.put(found, self.now)
-        return queue_rows.rank_id(rank), found.name
+        return queue_rows.sort_key_id(sort_key), found.name
 
 
 def upcoming(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .cooldown import GivenUp, Trouble
     from .turns import Domain
 
-HEADS = 8  # ranks read from the disk at a time; two such runs are kept a host at most
+HEADS = 8  # sort keys read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
 # connection. Where nobody tells when it went out, the delay is counted from its answer, but from no later
 # than this after the hand-out.
@@ -69,14 +69,14 @@ class Tally:
 class Host:
     """A host with queued pages or requests under way, and its clock.
 
-    ``heads`` holds the ranks of its best queued pages, sorted; where ``more`` is true, those behind
-    ``cursor`` are on disk only. ``leased`` are ranks whose rows stay on disk until their lease ends.
+    ``heads`` holds the sort keys of its best queued pages, sorted; where ``more`` is true, those behind
+    ``cursor`` are on disk only. ``leased`` are sort keys whose rows stay on disk until their lease ends.
     ``delay`` is in seconds, ``visited`` the time of the last lease or errand. ``usual`` is the concurrency
     of the settings, ``asked`` are delays by who asks for them. A host
     that met trouble has a ``cooldown``, and ``is_doubted`` until it answers: so long it is asked for one page
     at a time, and not first for one of the ``suspects``, the pages that met the trouble and may be its cause.
     Of the requests ``in_flight``, ``sending`` have not gone out yet, which is what the delay counts from.
-    ``waited`` are the ranks, by page id, of pages that were handed out before and are queued again, their
+    ``waited`` are the sort keys, by page id, of pages that were handed out before and are queued again, their
     backoff over, the oldest first: every `WAITED_TURN` of its ``turns`` goes to one of these, however good
     what else it has to offer.
     ``deferred`` counts pages that wait for room in a budget, ``excluded`` those of the done ones that must
@@ -227,87 +227,88 @@ class Host:
             self.suspects = _NO_PAGES
         self.suspects |= {page_id}
 
-    def add(self, rank: bytes) -> bool:
-        """Take in the rank of a queued page; true when it is the new head."""
-        if self.more and rank > self.cursor:
+    def add(self, sort_key: bytes) -> bool:
+        """Take in the sort key of a queued page; true when it is the new head."""
+        if self.more and sort_key > self.cursor:
             return False
         heads = self.heads
-        if not heads or rank > heads[-1]:
-            heads.append(rank)
+        if not heads or sort_key > heads[-1]:
+            heads.append(sort_key)
         else:
-            insort(heads, rank)
+            insort(heads, sort_key)
         if len(heads) > 2 * HEADS:  # leave the rest to the disk
             self.more = True
             self.cursor = heads[HEADS - 1]
             del heads[HEADS:]
-        return heads[0] is rank
+        return heads[0] is sort_key
 
     def take(self) -> bytes:
-        """Remove the head for a lease, or the page whose turn it is after a backoff, and return its rank."""
+        """Remove the head for a lease, or the page whose turn it is after a backoff, and return its sort
+        key."""
         self.turns = (self.turns + 1) % WAITED_TURN
-        rank = self._oldest_waited() if self.waited and not self.turns else None
-        if rank is None:
-            rank = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
-        elif rank in self.heads:
-            self.heads.remove(rank)
-        self.leased |= {rank}
-        return rank
+        sort_key = self._oldest_waited() if self.waited and not self.turns else None
+        if sort_key is None:
+            sort_key = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
+        elif sort_key in self.heads:
+            self.heads.remove(sort_key)
+        self.leased |= {sort_key}
+        return sort_key
 
-    def put_back(self, rank: bytes) -> None:
+    def put_back(self, sort_key: bytes) -> None:
         """Undo `take`."""
         self.turns -= 1
-        self.leased -= {rank}
-        self.add(rank)
+        self.leased -= {sort_key}
+        self.add(sort_key)
 
-    def has_waited(self, rank: bytes) -> None:
-        """A page that was handed out before, and whose backoff is over, was queued with *rank*."""
+    def has_waited(self, sort_key: bytes) -> None:
+        """A page that was handed out before, and whose backoff is over, was queued with *sort_key*."""
         if not self.waited:
             self.waited = {}
         if len(self.waited) < _MOST_WAITED:
-            self.waited[queue_rows.rank_id(rank)] = rank
+            self.waited[queue_rows.sort_key_id(sort_key)] = sort_key
 
-    def is_unqueued(self, rank: bytes) -> None:
-        """The queue row with *rank* goes."""
-        self.leased -= {rank}
+    def is_unqueued(self, sort_key: bytes) -> None:
+        """The queue row with *sort_key* goes."""
+        self.leased -= {sort_key}
         if self.waited:
-            self.waited.pop(queue_rows.rank_id(rank), None)
+            self.waited.pop(queue_rows.sort_key_id(sort_key), None)
 
     def _oldest_waited(self) -> bytes | None:
-        for rank in self.waited.values():
-            if rank not in self.leased and not (
-                self.is_doubted and queue_rows.rank_id(rank) in self.suspects
+        for sort_key in self.waited.values():
+            if sort_key not in self.leased and not (
+                self.is_doubted and queue_rows.sort_key_id(sort_key) in self.suspects
             ):
-                return rank
+                return sort_key
         return None
 
     def _probe(self) -> int:
         """Which head asks a host that met trouble whether it answers again: one that is no suspect."""
-        for index, rank in enumerate(self.heads):
-            if queue_rows.rank_id(rank) not in self.suspects:
+        for index, sort_key in enumerate(self.heads):
+            if queue_rows.sort_key_id(sort_key) not in self.suspects:
                 return index
         return 0
 
     def rekey(self, old: bytes, new: bytes) -> bool:
-        """The row of a queued page moved from rank *old* to *new*; whether the head is another now, or not
-        known any more."""
+        """The row of a queued page moved from sort key *old* to *new*; whether the head is another now, or
+        not known any more."""
         head = self.heads[0] if self.heads else None
-        if self.waited and queue_rows.rank_id(old) in self.waited:
-            self.waited[queue_rows.rank_id(old)] = new
+        if self.waited and queue_rows.sort_key_id(old) in self.waited:
+            self.waited[queue_rows.sort_key_id(old)] = new
         if not self.more or old <= self.cursor:
             index = bisect_left(self.heads, old)
             if index < len(self.heads) and self.heads[index] == old:
                 del self.heads[index]
         self.add(new)
-        return not self.heads or self.heads[0] is not head or self.needs_ranks()
+        return not self.heads or self.heads[0] is not head or self.needs_sort_keys()
 
-    def needs_ranks(self) -> bool:
+    def needs_sort_keys(self) -> bool:
         """Whether pages on disk could come before the first head we know."""
         return self.more and (not self.heads or self.heads[0] > self.cursor)
 
-    def filled(self, ranks: list[bytes], limit: int) -> None:
-        """Take in what was read behind the cursor when *limit* ranks were asked for."""
-        self.more = len(ranks) == limit
-        if ranks:
-            self.cursor = ranks[-1]
-            self.heads.extend(rank for rank in ranks if rank not in self.leased)
+    def filled(self, sort_keys: list[bytes], limit: int) -> None:
+        """Take in what was read behind the cursor when *limit* sort keys were asked for."""
+        self.more = len(sort_keys) == limit
+        if sort_keys:
+            self.cursor = sort_keys[-1]
+            self.heads.extend(sort_key for sort_key in sort_keys if sort_key not in self.leased)
             self.heads.sort()

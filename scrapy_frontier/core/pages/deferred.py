@@ -114,7 +114,7 @@ class Deferral:
 
     def _take(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
         """Queue the page of a deferred row, or have it wait for another budget; false if there is no room."""
-        budgets, page_id = self._budgets, queue_rows.rank_id(key)
+        budgets, page_id = self._budgets, queue_rows.sort_key_id(key)
         depth, bucket = page_rows.decode_deferred(value)
         if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
             return True  # it goes on waiting there

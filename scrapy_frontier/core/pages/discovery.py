@@ -127,13 +127,13 @@ class Discovery(Known):
         if rescoring is not None:
             place = rescoring.discovered(page_id, parent, host.name, priority, link_score)
             bucket = bucket if is_placed else place
-        rank = queue_rows.rank(priority, bucket, page_id, page_id)
+        sort_key = queue_rows.sort_key(priority, bucket, page_id, page_id)
         if rescoring is not None and is_placed:
-            rescoring.queued(host.name, rank)
-        journal.queue_page(page_id, fingerprint, record, host, rank)
+            rescoring.queued(host.name, sort_key)
+        journal.queue_page(page_id, fingerprint, record, host, sort_key)
         if host.tally is not None:
             self._budgets.note(host)
-        self.is_head = is_head = host.add(rank)
+        self.is_head = is_head = host.add(sort_key)
         if (is_head and host.place is not Place.COOLING) or host.place is Place.IDLE:
             self._hosts.put(host, now)
         return page_id
@@ -143,12 +143,12 @@ class Discovery(Known):
         journal = self._journal
         turn, page_id = journal.turn, journal.new_visit()
         place = link.bucket if self.rescoring is None else self.rescoring.standing(known)
-        rank = queue_rows.rank(link.priority, place, turn, page_id)
+        sort_key = queue_rows.sort_key(link.priority, place, turn, page_id)
         journal.put(keys.page_key(page_id), encode_link(link, now))
-        journal.queue(host, rank)
+        journal.queue(host, sort_key)
         if host.tally is not None:
             self._budgets.note(host)
-        is_head = host.add(rank)
+        is_head = host.add(sort_key)
         if host.place is Place.IDLE or (is_head and host.place is not Place.COOLING):
             self._hosts.put(host, now)
         return page_id
@@ -180,9 +180,9 @@ class Discovery(Known):
         return page_id
 
     def _again(self, page_id: int, priority: int) -> bytes:
-        """The rank of a page that is queued later than it was discovered."""
+        """The sort key of a page that is queued later than it was discovered."""
         place = NEUTRAL if self.rescoring is None else self.rescoring.opened(page_id)
-        return queue_rows.rank(priority, place, self._journal.turn, page_id)
+        return queue_rows.sort_key(priority, place, self._journal.turn, page_id)
 
     def note_seen(self, links: Iterable[Link], now: float, reason: str) -> list[int | None]:
         """Make pages known without queueing them, for *reason*: their ids, also of those known before; None
@@ -275,32 +275,32 @@ class Discovery(Known):
     def _spill(self, host: Host, now: float) -> bool:
         """Defer the head of a host whose budget of pages is used up; false where it may be fetched."""
         over = self._budgets.spent(host)
-        rank = host.heads[0]
-        page_id = queue_rows.rank_id(rank)
+        sort_key = host.heads[0]
+        page_id = queue_rows.sort_key_id(sort_key)
         if over is None or page_id >= keys.FIRST_VISIT:
             return False
         del host.heads[0]
-        page = self._read(host, rank, page_id)
+        page = self._read(host, sort_key, page_id)
         if page is not None:
-            self._journal.unqueue(host, rank)
+            self._journal.unqueue(host, sort_key)
             if self.rescoring is not None:
                 self.rescoring.closed(page_id)
-            self._deferral.put(page_id, page, host, over, now, bucket=queue_rows.rank_bucket(rank))
+            self._deferral.put(page_id, page, host, over, now, bucket=queue_rows.sort_key_bucket(sort_key))
         else:
             self._budgets.freed(host)
-        if host.more and host.needs_ranks():
+        if host.more and host.needs_sort_keys():
             self._fill(host)
         self._hosts.put(host, now)
         self._forget_if_idle(host, now)
         return True
 
-    def _read(self, host: Host, rank: bytes, page_id: int) -> Page | None:
+    def _read(self, host: Host, sort_key: bytes, page_id: int) -> Page | None:
         stored = self._store.get(keys.page_key(page_id)) or b""
         try:
             return page_rows.decode_page(stored)
         except UnreadableRecord:  # keep the bytes where they block nothing
             self._journal.put(keys.aside_key(page_id), stored)
-            self._journal.unqueue(host, rank)
+            self._journal.unqueue(host, sort_key)
             if page_id < keys.FIRST_VISIT:
                 self._journal.count_ended(host, State.FAILED)
                 if self.rescoring is not None:

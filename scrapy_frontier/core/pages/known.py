@@ -298,12 +298,12 @@ class Known:
 
     def _fill(self, host: Host) -> None:
         self.commit()
-        while host.needs_ranks():
-            host.filled(self._store.ranks(host.prefix, host.cursor, HEADS), HEADS)
+        while host.needs_sort_keys():
+            host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
     def _learn(self) -> None:
         """Look up some more of the fingerprints that earlier runs left."""
-        known = self._store.ranks(keys.INDEX, self._learned, _LEARN_LIMIT)
+        known = self._store.keys_of(keys.INDEX, self._learned, _LEARN_LIMIT)
         for fingerprint in known:
             self._journal.seen.add(fingerprint)
         self._learned = known[-1] if known else b""
@@ -323,13 +323,13 @@ class Known:
         place = bucket or NEUTRAL
         if self.rescoring is not None:
             place = self.rescoring.opened(page_id, bucket)
-        self._queue(host, queue_rows.rank(priority, place, page_id, page_id), now)
+        self._queue(host, queue_rows.sort_key(priority, place, page_id, page_id), now)
 
-    def _queue(self, host: Host, rank: bytes, now: float) -> None:
-        self._journal.queue(host, rank)
+    def _queue(self, host: Host, sort_key: bytes, now: float) -> None:
+        self._journal.queue(host, sort_key)
         if self.rescoring is not None:
-            self.rescoring.queued(host.name, rank)
-        host.add(rank)
+            self.rescoring.queued(host.name, sort_key)
+        host.add(sort_key)
         self._hosts.put(host, now)
         self._budgets.note(host)
 
@@ -356,7 +356,7 @@ class Known:
         moved = list(self.rescoring.moved)
         self.rescoring.moved.clear()
         for host in moved:
-            if host.more and host.needs_ranks():
+            if host.more and host.needs_sort_keys():
                 self._fill(host)
         for host in moved:  # only now: giving one a place may look at the heads of all
             self._hosts.put(host, now)

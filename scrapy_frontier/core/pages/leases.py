@@ -19,7 +19,7 @@ class Lease(NamedTuple):
     page_id: int
     page: Page
     host: str
-    rank: bytes
+    sort_key: bytes
     leased_at: float
     deadline: float
     before: tuple[float, float] = (0.0, 0.0)  # the host's clock: last visit, ready at
@@ -62,7 +62,7 @@ class Leases:
         page_id: int,
         page: Page,
         host: str,
-        rank: bytes,
+        sort_key: bytes,
         now: float,
         before: tuple[float, float],
         given_up: Trouble | None = None,
@@ -74,7 +74,7 @@ class Leases:
             page_id,
             page,
             host,
-            rank,
+            sort_key,
             now,
             now + self.timeout,
             before,

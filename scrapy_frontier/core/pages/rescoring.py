@@ -1,6 +1,6 @@
 """Scores in the queues: which bucket each queue row has, and moving rows when the scorer changes its mind.
 
-A rank holds the score bucket a page was queued with. When a scorer tells of another score, the row is
+A sort key holds the score bucket a page was queued with. When a scorer tells of another score, the row is
 deleted and put anew in one batch (`changed`); when a ranking has changed them all, a *walk* over the queue
 moves the rows that are too far off, a slice at a time (`step`). To find a row from a page's id alone, host,
 priority and bucket of each queued page are kept in memory, 10 bytes a page: a look into the database for each
@@ -42,7 +42,7 @@ _NOWHERE = 0  # no queue row, or none that was met yet after a restart
 _ELSEWHERE = 1  # a row that only the disk knows: with a turn of another page, or waiting for a backoff
 _LEAST = 2  # the least bucket of a row
 AVERAGE = bucket(1.0)
-_OWN_TURN = 11  # bytes of a rank whose turn is the page's own id
+_OWN_TURN = 11  # bytes of a sort key whose turn is the page's own id
 BLOCK = 4096  # pages in a piece of a column
 _FIRST_RANKING = 30  # pages known or read
 CONTENT = struct.Struct(">f")
@@ -64,7 +64,7 @@ class Rescoring:
         self.moved: set[Host] = set()
         pages = journal.counts.next_page
         self._buckets = array("H", bytes(2 * pages))
-        self._priorities = array("I", bytes(4 * pages))  # as in a rank; these two where there is a bucket
+        self._priorities = array("I", bytes(4 * pages))  # as in a sort key; these two where there is a bucket
         self._hosts_of = array("I", bytes(4 * pages))  # numbers
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
@@ -108,11 +108,11 @@ class Rescoring:
         place = self._buckets[page_id] if page_id is not None and page_id < len(self._buckets) else 0
         return place if place >= _LEAST else AVERAGE
 
-    def queued(self, host: str, rank: bytes) -> None:
-        """A row with *rank* was put into the queue of *host*."""
-        page_id = queue_rows.rank_id(rank)
+    def queued(self, host: str, sort_key: bytes) -> None:
+        """A row with *sort_key* was put into the queue of *host*."""
+        page_id = queue_rows.sort_key_id(sort_key)
         if page_id < keys.FIRST_VISIT:
-            self._put(page_id, self._number(host), rank)
+            self._put(page_id, self._number(host), sort_key)
 
     def waits(self, page_id: int) -> None:
         """A page waits for the end of a backoff."""
@@ -148,9 +148,9 @@ class Rescoring:
             self._hosts_of.extend([0] * more)
         self._buckets[page_id] = place
 
-    def _put(self, page_id: int, host: int, rank: bytes) -> None:
-        self._set(page_id, _rank_bucket(rank) if len(rank) == _OWN_TURN else _ELSEWHERE)
-        self._priorities[page_id] = int.from_bytes(rank[:4], "big")
+    def _put(self, page_id: int, host: int, sort_key: bytes) -> None:
+        self._set(page_id, _sort_key_bucket(sort_key) if len(sort_key) == _OWN_TURN else _ELSEWHERE)
+        self._priorities[page_id] = int.from_bytes(sort_key[:4], "big")
         self._hosts_of[page_id] = host
 
     def _number(self, host: str) -> int:
@@ -187,7 +187,7 @@ class Rescoring:
         self._journal.put(prefix + after, b"")
         self._journal.is_open = True
         if len(after) == _OWN_TURN and page_id < keys.FIRST_VISIT:
-            self._buckets[page_id] = _rank_bucket(after)
+            self._buckets[page_id] = _sort_key_bucket(after)
         return True
 
     # -- all rows at once ------------------------------------------------------------------------------
@@ -231,35 +231,42 @@ class Rescoring:
         self._late.clear()
 
     def _walk_queue(self, after: bytes, limit: int) -> bytes | None:
-        rows = self._store.ranks(keys.QUEUE, after, limit)
+        rows = self._store.keys_of(keys.QUEUE, after, limit)
         split = [row.partition(b"\0") for row in rows]
-        for index, page_id, rank in self._misplaced([rank for _, _, rank in split]):
+        for index, page_id, sort_key in self._misplaced([sort_key for _, _, sort_key in split]):
             name, _, before = split[index]
-            self.rows_moved += self._move(page_id, name.decode(), before, rank)
+            self.rows_moved += self._move(page_id, name.decode(), before, sort_key)
         return rows[-1] if len(rows) == limit else None
 
     def _walk_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._store.scan(keys.WAITING, after, limit))
-        kept = [queue_rows.unpack_rank(value) for _, value in rows]
-        for index, _, rank in self._misplaced([rank for rank, _ in kept]):
-            self._journal.put(rows[index][0], queue_rows.pack_rank(rank, kept[index][1]))
+        kept = [queue_rows.unpack_sort_key(value) for _, value in rows]
+        for index, _, sort_key in self._misplaced([sort_key for sort_key, _ in kept]):
+            self._journal.put(rows[index][0], queue_rows.pack_sort_key(sort_key, kept[index][1]))
             self._journal.is_open = True
             self.rows_moved += 1
         return rows[-1][0][1:] if len(rows) == limit else None
 
-    def _misplaced(self, ranks: list[bytes]) -> list[tuple[int, int, bytes]]:
-        """Index, page and right rank of those of *ranks* that are too far from where they should be."""
-        ids = np.array([queue_rows.rank_id(rank) for rank in ranks], np.int64)
+    def _misplaced(self, sort_keys: list[bytes]) -> list[tuple[int, int, bytes]]:
+        """Index, page and right sort key of those of *sort_keys* that are too far from where they should
+        be."""
+        ids = np.array([queue_rows.sort_key_id(sort_key) for sort_key in sort_keys], np.int64)
         known = np.flatnonzero(ids < len(self._buckets))
         told = self.scorer.current_scores(ids[known]) if len(known) else None
         if told is None:
             return []
-        places = 0xFFFF - np.frombuffer(b"".join([rank[4:6] for rank in ranks]), ">u2").astype(np.int64)
+        places = 0xFFFF - np.frombuffer(b"".join([sort_key[4:6] for sort_key in sort_keys]), ">u2").astype(
+            np.int64
+        )
         wanted = np.maximum(buckets(told).astype(np.int64), _LEAST)
         far = np.flatnonzero(abs(np.maximum(places[known], _LEAST) - wanted) > WORTH_MOVING)
         moved = known[far]
         return [
-            (index, page_id, ranks[index][:4] + (0xFFFF - place).to_bytes(2, "big") + ranks[index][6:])
+            (
+                index,
+                page_id,
+                sort_keys[index][:4] + (0xFFFF - place).to_bytes(2, "big") + sort_keys[index][6:],
+            )
             for index, page_id, place in zip(
                 moved.tolist(), ids[moved].tolist(), wanted[far].tolist(), strict=True
             )
@@ -288,27 +295,27 @@ class Rescoring:
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def _load_queue(self, after: bytes, limit: int) -> bytes | None:
-        rows = self._store.ranks(keys.QUEUE, after, limit)
+        rows = self._store.keys_of(keys.QUEUE, after, limit)
         split = [row.partition(b"\0") for row in rows]
-        self._met([(rank, name.decode()) for name, _, rank in split], waits=False)
+        self._met([(sort_key, name.decode()) for name, _, sort_key in split], waits=False)
         return rows[-1] if len(rows) == limit else None
 
     def _load_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._store.scan(keys.WAITING, after, limit))
-        self._met([queue_rows.unpack_rank(value) for _, value in rows], waits=True)
+        self._met([queue_rows.unpack_sort_key(value) for _, value in rows], waits=True)
         return rows[-1][0][1:] if len(rows) == limit else None
 
-    def _met(self, ranks: Iterable[tuple[bytes, str]], waits: bool) -> None:
+    def _met(self, sort_keys: Iterable[tuple[bytes, str]], waits: bool) -> None:
         nodes, places = [], []
-        for rank, name in ranks:
-            page_id = queue_rows.rank_id(rank)
+        for sort_key, name in sort_keys:
+            page_id = queue_rows.sort_key_id(sort_key)
             if page_id >= self._pages_at_start:
                 continue
-            self._put(page_id, self._number(name), rank)
+            self._put(page_id, self._number(name), sort_key)
             if waits:
                 self._buckets[page_id] = _ELSEWHERE
             nodes.append(page_id)
-            places.append(_rank_bucket(rank))
+            places.append(_sort_key_bucket(sort_key))
         self.scorer.requeued(np.array(nodes, np.int64), scores_of(np.array(places, np.uint16)))
 
     def save(self) -> None:
@@ -385,8 +392,8 @@ def _bucket(score: float) -> int:
     return max(bucket(score), _LEAST)
 
 
-def _rank_bucket(rank: bytes) -> int:
-    return max(0xFFFF - (rank[4] << 8 | rank[5]), _LEAST)
+def _sort_key_bucket(sort_key: bytes) -> int:
+    return max(0xFFFF - (sort_key[4] << 8 | sort_key[5]), _LEAST)
 
 
 def _paid(edges: Iterable[Edge]) -> tuple[list[int], list[float] | None]:

@@ -41,7 +41,7 @@ class Journal:
         self.seen = Seen()
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
-        if stored is None and store.ranks(keys.PAGE, b"", 1):  # counting from 0 would write over them
+        if stored is None and store.keys_of(keys.PAGE, b"", 1):  # counting from 0 would write over them
             raise FrontierUnreadable(
                 f"{store.directory}: there are pages, but the counts are lost: nothing was changed; let "
                 "`scrapy frontier check --repair` count them anew"
@@ -106,8 +106,8 @@ class Journal:
         self.counts.next_visit += 1
         return keys.FIRST_VISIT + self.counts.next_visit - 1
 
-    def queue(self, host: Host, rank: bytes) -> None:
-        self.put(host.prefix + rank, b"")
+    def queue(self, host: Host, sort_key: bytes) -> None:
+        self.put(host.prefix + sort_key, b"")
         host.queued += 1
         self.counts.states[State.QUEUED] += 1
         if host.is_blocked:
@@ -115,7 +115,9 @@ class Journal:
         self._touched.add(host)
         self.is_open = True
 
-    def queue_page(self, page_id: int, fingerprint: bytes, record: bytes, host: Host, rank: bytes) -> None:
+    def queue_page(
+        self, page_id: int, fingerprint: bytes, record: bytes, host: Host, sort_key: bytes
+    ) -> None:
         """`new_page`, whose id is the next one, its *record*, and `queue`."""
         counts, put, name = self.counts, self.put, page_id.to_bytes(keys.ID_BYTES, "big")
         counts.next_page = page_id + 1
@@ -124,16 +126,16 @@ class Journal:
         self.seen.add(fingerprint)
         put(keys.INDEX + fingerprint, name)
         put(keys.PAGE + name, record)
-        put(host.prefix + rank, b"")
+        put(host.prefix + sort_key, b"")
         host.queued += 1
         if host.is_blocked:
             self.withheld += 1
         self._touched.add(host)
         self.is_open = True
 
-    def unqueue(self, host: Host, rank: bytes) -> None:
-        self.delete(host.prefix + rank)
-        host.is_unqueued(rank)
+    def unqueue(self, host: Host, sort_key: bytes) -> None:
+        self.delete(host.prefix + sort_key)
+        host.is_unqueued(sort_key)
         host.queued -= 1
         self.counts.states[_QUEUED] -= 1
         if host.is_blocked:

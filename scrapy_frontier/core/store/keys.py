@@ -10,7 +10,7 @@ segment     ``s`` first page id (5)                     order of discovery
 column      ``v`` name ``\\0`` first page id (5)        order of discovery
 content     ``c`` page id (5)                           --
 page        ``p`` page id (5)                           order of discovery
-queue       ``q`` host ``\\0`` rank                     per host: best first, then oldest
+queue       ``q`` host ``\\0`` sort key                 per host: best first, then oldest
 waiting     ``w`` microseconds (8) page id (5)          soonest first
 host        ``h`` host                                  --
 aside       ``x`` page id (5)                           --
@@ -23,7 +23,7 @@ cooldown    ``t`` host                                  --
 ==========  ==========================================  ==================================
 
 A *unit* is what a budget holds for (`deferred_units`): a host, a registered domain, or all pages by depth.
-A *rank* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the
+A *sort key* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the
 page's own id, the page id (5): `queue_rows` makes it. ``docs/format.md`` describes the values.
 """
 

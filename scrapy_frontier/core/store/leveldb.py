@@ -78,7 +78,7 @@ class Store:
     def _restore_format(self, scheme: str) -> None:
         """Say anew what the database is where that is lost, if pages show that it is a frontier."""
         lost = [key for key in (keys.FORMAT, keys.SCHEME) if self.get(key) is None]
-        first = next(iter(self.ranks(keys.PAGE, b"", 1)), b"")
+        first = next(iter(self.keys_of(keys.PAGE, b"", 1)), b"")
         if lost and len(first) == keys.ID_BYTES:
             batch = self.batch()
             for key in lost:
@@ -151,7 +151,7 @@ class Store:
         except plyvel.Error as error:
             raise self._unreadable(error) from error
 
-    def ranks(self, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
+    def keys_of(self, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
         """At most *limit* keys under *prefix* whose rest is greater than *after*, without the prefix.
 
         Seeking from where the last call ended avoids the dead rows of all that was taken before

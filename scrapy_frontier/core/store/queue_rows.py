@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .leveldb import Store
 
 MAX_PRIORITY = (1 << 31) - 1
-_RANK_HEAD = struct.Struct(">IH")
-SCORE_BYTES = _RANK_HEAD.size  # priority and score, at the head of a rank
+_SORT_KEY_HEAD = struct.Struct(">IH")
+SCORE_BYTES = _SORT_KEY_HEAD.size  # priority and score, at the head of a sort key
 
 
 def queue_prefix(host: str) -> bytes:
@@ -25,7 +25,7 @@ def queue_prefix(host: str) -> bytes:
     return keys.QUEUE + host.encode() + b"\0"
 
 
-def rank(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
+def sort_key(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
     """The place of a page in its host's queue: smaller bytes come first.
 
     *priority* is clamped to 32 bits; *bucket* is the score as 0..65535; *turn* is the id of the page
@@ -33,31 +33,31 @@ def rank(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
     """
     if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
         priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
-    head = _RANK_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + turn.to_bytes(keys.ID_BYTES, "big")
+    head = _SORT_KEY_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + turn.to_bytes(keys.ID_BYTES, "big")
     return head if turn == page_id else head + page_id.to_bytes(keys.ID_BYTES, "big")
 
 
 def priority_code(priority: int) -> int:
-    """How *priority* stands in the first four bytes of a rank: the higher, the less."""
+    """How *priority* stands in the first four bytes of a sort key: the higher, the less."""
     return MAX_PRIORITY - min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
 
 
-def rank_id(rank_bytes: bytes) -> int:
-    """The page id in a rank."""
-    return int.from_bytes(rank_bytes[-keys.ID_BYTES :], "big")
+def sort_key_id(sort_key: bytes) -> int:
+    """The page id in a sort key."""
+    return int.from_bytes(sort_key[-keys.ID_BYTES :], "big")
 
 
-def rank_bucket(rank_bytes: bytes) -> int:
-    """The score bucket in a rank."""
-    return 0xFFFF - int.from_bytes(rank_bytes[4:SCORE_BYTES], "big")
+def sort_key_bucket(sort_key: bytes) -> int:
+    """The score bucket in a sort key."""
+    return 0xFFFF - int.from_bytes(sort_key[4:SCORE_BYTES], "big")
 
 
-def pack_rank(rank_bytes: bytes, host: str) -> bytes:
-    """A rank and its host as the value of a waiting row."""
-    return bytes((len(rank_bytes),)) + rank_bytes + host.encode()
+def pack_sort_key(sort_key: bytes, host: str) -> bytes:
+    """A sort key and its host as the value of a waiting row."""
+    return bytes((len(sort_key),)) + sort_key + host.encode()
 
 
-def unpack_rank(value: bytes) -> tuple[bytes, str]:
+def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
     return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
 
 
@@ -73,14 +73,14 @@ _HEAD = 11  # priority, score bucket and turn
 
 
 class QueuePlace(NamedTuple):
-    """The row of a queued page: its ``key``, its ``rank`` in the queue of ``host``, the pages ``ahead``
+    """The row of a queued page: its ``key``, its ``sort_key`` in the queue of ``host``, the pages ``ahead``
     of it there, and when it is ``due`` (POSIX seconds) if it waits for the end of a backoff.
 
     ``is_far``: more than ``ahead`` pages are, so many that its row was not looked for any more.
     """
 
     key: bytes
-    rank: bytes
+    sort_key: bytes
     host: str
     ahead: int = 0
     due: float | None = None
@@ -88,30 +88,30 @@ class QueuePlace(NamedTuple):
 
 
 class SortKey(NamedTuple):
-    """What a rank says: see `queue_rows.rank`."""
+    """What a sort key says: see `queue_rows.sort_key`."""
 
     priority: int
     bucket: int
     turn: int
 
 
-def read_sort_key(rank: bytes) -> SortKey:
+def read_sort_key(sort_key: bytes) -> SortKey:
     return SortKey(
-        MAX_PRIORITY - int.from_bytes(rank[:4], "big"),
-        0xFFFF - int.from_bytes(rank[4:6], "big"),
-        int.from_bytes(rank[6:_HEAD], "big"),
+        MAX_PRIORITY - int.from_bytes(sort_key[:4], "big"),
+        0xFFFF - int.from_bytes(sort_key[4:6], "big"),
+        int.from_bytes(sort_key[6:_HEAD], "big"),
     )
 
 
-def is_rank(rank: bytes) -> bool:
-    return len(rank) in (_HEAD, _HEAD + keys.ID_BYTES)
+def is_sort_key(sort_key: bytes) -> bool:
+    return len(sort_key) in (_HEAD, _HEAD + keys.ID_BYTES)
 
 
 def split_queue_key(key: bytes) -> tuple[str, bytes] | None:
-    """Host and rank in the key of a queue row; None for a key that is none."""
-    name, _, rank = key[1:].partition(b"\0")
+    """Host and sort key in the key of a queue row; None for a key that is none."""
+    name, _, sort_key = key[1:].partition(b"\0")
     try:
-        return (name.decode(), rank) if is_rank(rank) else None
+        return (name.decode(), sort_key) if is_sort_key(sort_key) else None
     except UnicodeDecodeError:
         return None
 
@@ -121,19 +121,19 @@ def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
     if len(key) != 1 + 8 + keys.ID_BYTES or not value:
         return None
     try:
-        rank, host = unpack_rank(value)
+        sort_key, host = unpack_sort_key(value)
     except UnicodeDecodeError:
         return None
-    if not is_rank(rank) or rank_id(rank) != int.from_bytes(key[9:], "big"):
+    if not is_sort_key(sort_key) or sort_key_id(sort_key) != int.from_bytes(key[9:], "big"):
         return None
-    return QueuePlace(key, rank, host, due=waiting_time(key))
+    return QueuePlace(key, sort_key, host, due=waiting_time(key))
 
 
 def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
     """The queue of *host*, best page first."""
     prefix = queue_prefix(host)
     for ahead, (key, _) in enumerate(store.scan(prefix)):
-        if is_rank(key[len(prefix) :]):
+        if is_sort_key(key[len(prefix) :]):
             yield QueuePlace(key, key[len(prefix) :], host, ahead)
 
 
@@ -152,12 +152,12 @@ def find_place(store: Store, page_id: int, host: str, most: int | None = None) -
     """
     far: QueuePlace | None = None
     for place in queued_places(store, host):
-        if rank_id(place.rank) == page_id:
+        if sort_key_id(place.sort_key) == page_id:
             return place
         if place.ahead + 1 == most:
             far = QueuePlace(b"", b"", host, most, is_far=True)
             break
     for place in waiting_places(store):
-        if rank_id(place.rank) == page_id:
+        if sort_key_id(place.sort_key) == page_id:
             return place
     return far
