@@ -10,8 +10,11 @@ from .hosts.cooldown import PATIENCE
 from .hosts.finish import first_to_open
 from .hosts.host import FOREVER
 from .pages.discovery import Discovery
+from .pages.leases import NO_LEASE, Lease
+from .parse.urls import host_of
 from .store.keys import robots_key
 from .store.site_rows import decode_copy, encode_copy
+from .store.states import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -184,6 +187,16 @@ class Sites(Discovery):
         self._opened(last_call.abandon(hosts, now), now)
         self._is_over = True
         return None
+
+    def last_lease(self, page_id: int, now: float) -> Lease | None:
+        """A lease at the end of the crawl for a queued page whose request no other run can make; None for any
+        other page. It is no lease of the store's: the row stays, and nobody has to release it."""
+        page = self.page(page_id)
+        if page is None or page.state is not State.QUEUED:
+            return None
+        host = self._host(page.host or host_of(page.url))
+        trouble = last_call.trouble_at_the_end(host, page, now)
+        return Lease(NO_LEASE, page_id, page, host.name, b"", now, FOREVER, given_up=trouble, is_last=True)
 
     def _opened(self, hosts: Iterable[tuple[Host, Trouble | None]], now: float) -> None:
         """Give hosts their places; those with a trouble are given up because of it."""

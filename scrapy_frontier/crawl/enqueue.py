@@ -536,7 +536,7 @@ class Intake:
         page_id = flight.lease.page_id
         payload, stored = self._payload(child)
         if stored:
-            self.objects.release_hold(page_id)
+            self.objects.drop(page_id)
             return payload
         self.objects.hold(page_id, child)
         return None

@@ -42,13 +42,17 @@ class Objects:
             self._live, self._live_before = {}, live
 
     def hold(self, page_id: int, request: Request) -> None:
-        """*request* is the one of that page, until `release_hold`; no record holds it."""
+        """*request* is the one of that page, until `drop`; no record holds it."""
         self._held[page_id] = request
+
+    def held(self) -> list[int]:
+        """The ids of the pages whose requests no record stands for."""
+        return list(self._held)
 
     def holds(self, page_id: int) -> bool:
         return page_id in self._held
 
-    def release_hold(self, page_id: int) -> None:
+    def drop(self, page_id: int) -> None:
         """The page has ended, or there is a record of its request now."""
         if self._held:
             self._held.pop(page_id, None)

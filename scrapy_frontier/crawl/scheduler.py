@@ -17,7 +17,7 @@ from scrapy.core.scheduler import BaseScheduler
 
 from ..core.errors import FrontierError, FrontierUnwritable
 from ..core.hosts.host import FOREVER
-from ..core.pages.leases import Lease, Outcome
+from ..core.pages.leases import NO_LEASE, Lease, Outcome
 from ..core.pages.lifecycle import Event
 from ..core.store.meta_rows import IN_MEMORY
 from ..core.store.states import FINISHED, State
@@ -68,6 +68,7 @@ class FrontierScheduler(BaseScheduler):
         self._flights = Flights(crawler, self._sent, self._left, self._ended)
         self._intake: Intake | None = None
         self._enqueue: Callable[[Request], bool] = _refuse  # until the frontier is open, and once it is not
+        self._last: list[Lease] = []  # of pages that no other run can fetch; the crawl is about to end
         self._timer: Any = None
         self._timer_at = float("inf")
         self._is_told_until = 0.0  # for whom the crawl waits
@@ -120,7 +121,7 @@ class FrontierScheduler(BaseScheduler):
         if frontier.is_refilling:
             return True
         if not frontier.pending:
-            return False
+            return self._ends_in_memory(frontier, now)
         end = frontier.ends_at(now, self.runtime.settings.end_wait)
         self._say_who_is_given_up(frontier)
         self._wake_in_time(frontier.wake_at(), now)
@@ -134,7 +135,7 @@ class FrontierScheduler(BaseScheduler):
                 moment(left.first),
                 moment(end),
             )
-        return end is None or end > now
+        return end is None or end > now or self._ends_in_memory(frontier, now)
 
     def close(self, reason: str) -> None:
         """Write what is open and close the frontier; requests under way are fetched by the next run."""
@@ -218,6 +219,8 @@ class FrontierScheduler(BaseScheduler):
         if runtime is None or self._error is not None or len(self._flights) >= self._most:
             return None
         frontier, now = runtime.frontier, runtime.clock()
+        if self._last:
+            return self._hand_out_last(self._last.pop(), runtime)
         if not frontier.is_loaded and not frontier.load(now, LOAD_AT_ONCE):
             compat.wake(self.crawler)
         passed_over = 0
@@ -275,6 +278,23 @@ class FrontierScheduler(BaseScheduler):
         elif meta.get(SLOT) is None:  # a unit of politeness that is no host
             meta[SLOT] = meta[AUTO_SLOT] = lease.host
         return request
+
+    def _ends_in_memory(self, frontier: Frontier, now: float) -> bool:
+        """Whether there are pages that no other run can fetch: they end in this one, with an error."""
+        if self._intake is None or self._last:
+            return bool(self._last)
+        leases = (frontier.last_lease(page_id, now) for page_id in self._intake.objects.held())
+        self._last = [lease for lease in leases if lease is not None]
+        if self._last:
+            self._notes.log(logging.INFO, "%d requests are in memory only: they end now", len(self._last))
+            compat.wake(self.crawler)
+        return bool(self._last)
+
+    def _hand_out_last(self, lease: Lease, runtime: Runtime) -> Request | None:
+        request = self._request(lease, runtime)
+        if self._intake is not None:
+            self._intake.objects.drop(lease.page_id)
+        return None if request is None else self._hand_out(request, lease, runtime)
 
     def _say_lost(self, url: str) -> None:
         self._notes.say_once(
@@ -337,12 +357,12 @@ class FrontierScheduler(BaseScheduler):
                 page_id = self._intake.page_of(flight)
                 links = runtime.links.of(flight, outcome, page_id, now)
             state = runtime.frontier.release(flight.lease.id, outcome, now, links, page_id)
-            if state is None:
+            if state is None and flight.lease.id != NO_LEASE:
                 self._tally["frontier/late"] += 1
                 page = runtime.frontier.page(flight.lease.page_id)
                 state = None if page is None else page.state
             if state is not State.QUEUED and self._intake is not None:
-                self._intake.objects.release_hold(flight.lease.page_id)
+                self._intake.objects.drop(flight.lease.page_id)
         except Exception as error:
             self._failed(error)
 

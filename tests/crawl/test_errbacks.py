@@ -340,6 +340,31 @@ def test_with_a_directory_what_is_left_is_told(
     assert {(pages()[url].state, pages()[url].attempts) for url in dead} == {(State.QUEUED, 0)}
 
 
+class LambdaSpider(TellSpider):
+    """Every other request cannot be stored, for its callback is no method."""
+
+    name = "lambda"
+
+    async def start(self) -> Any:
+        for number, url in enumerate(self.start_urls):
+            callback = self.parse if number % 2 else lambda response: self.parse(response)
+            yield Request(url, callback, errback=self.failed)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_with_a_directory_what_could_not_be_stored_ends(
+    web: Web, tell: Callable[..., list[Told]], pages: Callable[[], dict[str, Page]], way: str, tmp_path: Path
+) -> None:
+    """The next run could not make these requests: their errbacks are called; the others stay queued."""
+    web.default = Answer(500) if way == "alone" else Answer(429, headers={"Retry-After": "7000"})
+    directory = {"FRONTIER_DIR": str(tmp_path / "frontier"), "FRONTIER_END_WAIT": 5}
+    pauses = {"FRONTIER_RETRY_DELAY": 7000, "FRONTIER_RETRY_DELAY_MAX": 7000}
+    urls = [web.url(f"/{number}") for number in range(6)]
+    (ours,) = tell(urls, {**WAYS[way], **directory, **pauses}, spider=LambdaSpider)
+    assert ours == [(url, "HTTP 500" if way == "alone" else "HTTP 429") for url in urls[::2]]
+    assert {pages()[url].state for url in urls[1::2]} == {State.QUEUED}
+
+
 def test_with_a_directory_each_kind_of_page_that_is_left_is_told(
     web: Web, start: Callable[..., Crawl], tmp_path: Path
 ) -> None:

@@ -80,7 +80,7 @@ def test_one_that_no_record_stands_for_is_held_until_it_is_let_go() -> None:
     assert objects.recall(1) is request
     objects.hold(1, retry)
     assert (objects.recall(1), objects.holds(1)) == (retry, True)
-    objects.release_hold(1)
+    objects.drop(1)
     assert (objects.recall(1), objects.holds(1)) == (None, False)
 
 

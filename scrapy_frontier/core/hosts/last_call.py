@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..parse.urls import origin
 from ..times import span
 from .cooldown import GivenUp, Trouble
-from .delays import deciding
+from .delays import UNASKED, deciding
 from .host import FOREVER
 
 if TYPE_CHECKING:
@@ -49,9 +49,20 @@ def trouble_of(host: Host, page: Page, now: float) -> Trouble | None:
     given_up = host.given_up.get(where)
     if given_up is not None and now < given_up.until:
         return given_up.trouble
-    if host.abandoned is None or host.abandoned.origin in ("", where):
-        return host.abandoned
-    return host.abandoned._replace(failure=None)  # nobody knows what this one would have met
+    return None if host.abandoned is None else _told_of(host.abandoned, where)
+
+
+def _told_of(trouble: Trouble, where: str) -> Trouble:
+    """*trouble*, for a page of the origin *where*: what one of another met says nothing about it."""
+    return trouble if trouble.origin in ("", where) else trouble._replace(failure=None)
+
+
+def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
+    """Why *page* of *host* cannot be had before the crawl ends."""
+    if host.is_blocked:
+        return Trouble(f"{host.name} is blocked")
+    where = origin(page.url) or ""
+    return trouble_of(host, page, now) or _told_of(_why(host, now), where)
 
 
 def hasten(hosts: Iterable[Host], haste: Haste, now: float) -> list[tuple[Host, Trouble | None]]:
@@ -102,4 +113,6 @@ def _why(host: Host, now: float) -> Trouble:
     if host.cooldown is not None and host.cooldown.until > now:
         return host.trouble or Trouble(f"{host.name} rests: {host.cooldown.reason}")
     asked = deciding(host.asked)
-    return Trouble(f"{asked.source} asks for {span(asked.seconds)} between two pages")
+    if host.ready_at > now and asked.source not in UNASKED:
+        return Trouble(f"{asked.source} asks for {span(asked.seconds)} between two pages")
+    return Trouble("the pause before another attempt is longer than the crawl lasts")

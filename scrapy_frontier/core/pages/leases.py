@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from .lifecycle import Event
 
+NO_LEASE = 0  # the id of a lease that none was granted for
+
 
 class Lease(NamedTuple):
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds)."""
