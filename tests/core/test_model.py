@@ -3,7 +3,8 @@
 The model knows nothing of rows, heads or heaps: it keeps every queued page in one dictionary and searches
 all of it. A kill brings it back to what it was at the last commit. Requests that only one process has are
 lost with it: their pages are only seen when their turn comes, and links bring them back. A second machine
-does the same with a scorer that changes its mind all the time.
+does the same with a scorer that changes its mind all the time. Turns for age (`test_turns.py`) are put off
+here for ever: what is left is best first.
 """
 
 import copy
@@ -11,15 +12,19 @@ import random
 import shutil
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
+from scrapy_frontier.core.hosts import host as host_module
+from scrapy_frontier.core.hosts import rounds
 from scrapy_frontier.core.hosts.cooldown import CooldownRule, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
 from scrapy_frontier.core.hosts.troubles import Trouble
@@ -53,6 +58,14 @@ ENDINGS = {
 LIMITS = [Limits(), Limits(host_pages=4), Limits(host_pages=12), Limits(host_pending=3), Limits(5, 2)]
 names = st.sampled_from(NAMES)
 priorities = st.sampled_from([0, 0, 0, 1, -1, 10**12])
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nobody_is_due() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((rounds, "FIRST"), (rounds, "MOST"), (host_module, "WAITED_TURN")):
+            patch.setattr(module, name, 10**9)
+        yield
 
 
 def fingerprint(name: str) -> bytes:
@@ -785,7 +798,7 @@ class ScoringMachine(FrontierMachine):
     scorer = Doubling
 
     @rule(data=st.data(), limit=st.integers(1, 40))
-    def sort_key(self, data: st.DataObject, limit: int) -> None:
+    def rank(self, data: st.DataObject, limit: int) -> None:
         model, scorer = self.model, self.frontier.rescoring.scorer
         for page_id in range(model.next_page):
             new = data.draw(st.sampled_from([None, 0.5, 1.05, 4.0]))
