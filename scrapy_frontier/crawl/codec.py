@@ -91,7 +91,7 @@ class Codec:
 
     Records of URLs with one of `OWN_FILES` become requests only where *opened* names their scheme, or the
     spider has asked for such a URL itself. ``on_rare`` is called with each request that was encoded and is
-    more than a plain GET with text and whole numbers in its ``meta``.
+    more than a plain GET with text and numbers in its ``meta``.
     """
 
     def __init__(self, spider: Spider, opened: frozenset[str] = frozenset()) -> None:

@@ -50,6 +50,7 @@ def _as_kept(names: str) -> list[str]:
 
 
 rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(*_as_kept("cookies cb_kwargs flags"))
+handed_on: Callable[[Request], tuple[Any, Any]] = attrgetter(*_as_kept("cb_kwargs meta"))
 # All but URL and priority.
 attributes: Callable[[Request], tuple[Any, ...]] = attrgetter(
     *_as_kept("callback errback method body dont_filter encoding headers meta cookies cb_kwargs flags")

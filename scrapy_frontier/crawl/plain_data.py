@@ -13,6 +13,7 @@ from base64 import b64decode, b64encode
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
+from math import isfinite
 from typing import Any
 
 from scrapy import Item
@@ -22,7 +23,7 @@ TAGGED = b'"!":'  # stands in the text of all data that has a tag
 _TAG = "!"
 _ACTS = frozenset(("__call__", "__del__"))  # what no mere data has
 _SCALARS = (str, int, float, bool, type(None))
-_FIXED = (*_SCALARS, bytes, datetime, date, Decimal)
+FIXED = frozenset((*_SCALARS, bytes, datetime, date, Decimal))  # types of values that nobody can change
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 _quote = json.encoder.encode_basestring
 
@@ -79,7 +80,7 @@ def _rare_to_plain(value: Any, kind: type) -> Any:
 def is_mutable(value: Any) -> bool:
     """Whether *value* is or holds something that can be changed, so that it matters which copy one has."""
     kind = type(value)
-    if kind in _FIXED or isinstance(value, (str, int, float, Enum)):
+    if kind in FIXED or isinstance(value, (str, int, float, Enum)):
         return False
     if kind is tuple or kind is frozenset:
         return any(map(is_mutable, value))
@@ -184,7 +185,7 @@ def dict_text(value: dict[Any, Any]) -> str:
 
 
 def flat_text(value: dict[Any, Any]) -> str | None:
-    """``dumps(value)`` where that holds nothing but text and whole numbers; else None, soon."""
+    """``dumps(value)`` where that holds nothing but text and numbers; else None, soon."""
     parts = []
     for key, item in value.items():
         kind = type(item)
@@ -196,6 +197,10 @@ def flat_text(value: dict[Any, Any]) -> str | None:
             parts.append(f"{_quote(key)}:{item}")
         elif kind is bool:
             parts.append(f"{_quote(key)}:{'true' if item else 'false'}")
+        elif item is None:
+            parts.append(f"{_quote(key)}:null")
+        elif kind is float and isfinite(item):
+            parts.append(f"{_quote(key)}:{item!r}")
         else:
             return None
     return "{" + ",".join(parts) + "}"

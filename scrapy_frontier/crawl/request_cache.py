@@ -12,7 +12,7 @@ from scrapy import Request
 from . import compat
 from .codec import BASE_ATTRIBUTES, OURS
 from .meta_keys import SITEMAP
-from .plain_data import is_mutable
+from .plain_data import FIXED, is_mutable
 
 # Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
 _NOBODYS = OURS.union(
@@ -65,18 +65,12 @@ class Objects:
 
 def mutable_in(request: Request) -> str:
     """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty."""
-    _, arguments, _ = compat.rare_attributes(request)
-    return (
-        _mutable("cb_kwargs", arguments or {})
-        or _mutable("meta", request.meta)
-        or ("" if type(request) is Request else _mutable("attribute", _own_attributes(request)))
-    )
-
-
-def _mutable(name: str, values: dict[Any, Any]) -> str:
-    for key, value in values.items():
-        if is_mutable(value) and key not in _NOBODYS:
-            return f"{name}[{key!r}]"
+    arguments, meta = compat.handed_on(request)
+    own = None if type(request) is Request else _own_attributes(request)
+    for name, values in (("cb_kwargs", arguments), ("meta", meta), ("attribute", own)):
+        for key, value in values.items() if values else ():
+            if type(value) not in FIXED and key not in _NOBODYS and is_mutable(value):
+                return f"{name}[{key!r}]"
     return ""
 
 
