@@ -25,6 +25,7 @@ from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.times import moment, span
+from scrapy_frontier.crawl.follow_ups import redirected_to_itself
 from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
 from scrapy_frontier.crawl.outlinks import OUT_OF_SCOPE
@@ -223,6 +224,11 @@ STORIES = {
         "redirected to itself",
         "It is queued: it is the next page of a.example, and the host may be visited now; this will be "
         "attempt 2 of 10, because the last one ended with: redirected to itself.",
+    ),
+    "redirected to itself for nothing": Story(
+        redirected_to_itself(None, is_changed=False),
+        "redirected to itself, where nothing had changed",
+        f"It failed on {WHEN}, at the first attempt: redirected to itself, where nothing had changed.",
     ),
     "expired": Story(
         Outcome(Event.EXPIRED, reason="not released in time"),
