@@ -245,3 +245,24 @@ def test_with_a_directory_pages_stay_queued_until_then(tmp_path: Path) -> None:
     done = crawl(tmp_path, {f"http://{A}": REFUSED}, 5, haste=None)
     assert done.ended == {}
     assert done.frontier.left_over(done.now)[:3] == (5, 1, (A,))
+
+
+@pytest.mark.parametrize("failure", ["no answer", None])
+def test_with_a_directory_a_site_whose_robots_txt_met_no_answer_ten_times_is_given_up(
+    tmp_path: Path, failure: str | None
+) -> None:
+    """Where there was an answer, as a 503, there is nothing to tell but that nobody knows yet."""
+    frontier = start(tmp_path)
+    frontier.discover([page("a0", A), page("a1", A)], NOW)
+    trouble = Trouble("robots.txt cannot be read", origin=f"http://{A}", failure=failure)
+    frontier.hold(A, NOW, NOW + 60, trouble._replace(attempts=PATIENCE))
+    assert frontier.lease(NOW) is None
+    frontier.hold(A, NOW + 60, NOW + 120, trouble._replace(attempts=PATIENCE + 1))
+    lease = frontier.lease(NOW + 60)
+    if failure is None:
+        assert lease is None
+    else:
+        assert lease is not None
+        assert lease.given_up is not None
+        assert lease.given_up.failure == failure
+        assert frontier.errand(A, NOW + 60) == 0.0, "it is no visit"
