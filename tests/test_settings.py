@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from scrapy.settings import Settings
 
+from scrapy_frontier import settings as frontier_settings
 from scrapy_frontier.crawl import politeness_key
 from scrapy_frontier.crawl.politeness_key import Addresses, registered_domain, unit_function
-from scrapy_frontier.settings import FrontierSetting, FrontierSettings, __file__, unknown_names
+from scrapy_frontier.settings import FrontierSetting, FrontierSettings, unknown_names
 
 
 def read(**settings: Any) -> FrontierSettings:
@@ -39,7 +40,7 @@ def test_a_senseless_value_is_refused(name: str, value: Any, remedy: str) -> Non
 
 
 def test_every_setting_there_is_is_known() -> None:
-    text = Path(__file__).read_text(encoding="utf-8")
+    text = Path(frontier_settings.__file__).read_text(encoding="utf-8")
     names = set(re.findall(r'"(FRONTIER_\w+)"', text))
     assert len(names) > 30
     assert unknown_names(Settings(dict.fromkeys(names))) == []

@@ -752,7 +752,7 @@ def test_the_delay_counts_from_when_the_request_is_told_to_have_gone_out(tmp_pat
     frontier.close()
 
 
-@pytest.mark.parametrize("how", ["left", "put_back", "waive", "release"])
+@pytest.mark.parametrize("how", ["off_wire", "put_back", "skip_visit", "release"])
 def test_a_request_that_never_goes_out_leaves_its_host_free(tmp_path: Path, how: str) -> None:
     frontier = start(tmp_path, default_politeness=Politeness(10.0, 8))
     frontier.discover([page("one"), page("two")], NOW)

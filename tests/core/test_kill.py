@@ -43,7 +43,7 @@ now = float(sys.argv[2])
 in_flight = int(sys.argv[3])
 scorer = None
 if sys.argv[4] != "none":
-    from scrapy_frontier.core.ranking.mixed import make
+    from scrapy_frontier.core.ranking.scorers_by_name import make
     scorer = make(sys.argv[4])
 frontier = Frontier(Store(sys.argv[1]), now, max_attempts=1000, scorer=scorer)
 

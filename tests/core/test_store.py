@@ -418,7 +418,7 @@ def test_a_database_that_a_former_version_made_is_missed_too(tmp_path: Path) -> 
 
 BEGIN_AND_DIE = """
 import os, sys
-from scrapy_frontier.core import store
+from scrapy_frontier.core.store import leveldb as store
 def die(*_, **__):
     os._exit(9)
 setattr(store{}, {!r}, die)

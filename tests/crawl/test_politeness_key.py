@@ -42,7 +42,11 @@ class Resolver(CachingThreadedResolver):
         return succeed(NAMES.get(name, name))
 
 
-SETTINGS = {"ADDONS": ADDONS, "DNS_RESOLVER": "test_grouping.Resolver", "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+SETTINGS = {
+    "ADDONS": ADDONS,
+    "DNS_RESOLVER": "test_politeness_key.Resolver",
+    "CONCURRENT_REQUESTS_PER_DOMAIN": 1,
+}
 
 
 class LinkSpider(Spider):
@@ -84,7 +88,7 @@ def test_a_function_of_the_users_own(
     settings = {
         **SETTINGS,
         "DOWNLOAD_SLOTS": {"pair": {"delay": 1, "concurrency": 1}},
-        "FRONTIER_POLITENESS_KEY": "test_grouping.one_of_two",
+        "FRONTIER_POLITENESS_KEY": "test_politeness_key.one_of_two",
     }
     crawl = run(LinkSpider, settings, start_urls=[web.url("/", host) for host in range(3)])
     assert crawl.reason == "finished"
