@@ -233,7 +233,7 @@ class Project:
 
 def request_of(page: Page) -> Request:
     """The request that *page* stands for, without its callbacks: these name methods of the spider, and no
-    fingerprint depends on them. Raises `codec.Unreadable`."""
+    fingerprint depends on them. Raises `callbacks.Unreadable`."""
     payload = page.payload
     if b'back":' in payload:
         record = json.loads(payload.decode("utf-8", "surrogatepass"))

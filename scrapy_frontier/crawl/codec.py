@@ -10,7 +10,6 @@ spider's own callbacks (``docs/format.md``).
 
 from __future__ import annotations
 
-import inspect
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from scrapy import Request, Spider
 from scrapy.http.headers import Headers
 
 from . import compat
+from .callbacks import Callbacks, Unreadable
 from .identity import _plain_parts
 from .meta_keys import (
     AUTO_SLOT,
@@ -56,13 +56,7 @@ _quote = json.encoder.encode_basestring
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 BASE_ATTRIBUTES = frozenset(Request.attributes)
 _PLAIN_FIELDS = BASE_ATTRIBUTES - {"url", "priority", "callback", "errback", "headers"}
-# What every spider has is no callback, but for these.
-_CALLBACKS_OF_SCRAPY = frozenset(("parse", "_parse"))
 OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machine, or its keys, may read
-
-
-class Unreadable(ValueError):
-    """A record that cannot be turned into a request of this spider."""
 
 
 def use_up_retries(request: Request, retry_times: int) -> None:
@@ -96,10 +90,8 @@ class Codec:
 
     def __init__(self, spider: Spider, opened: frozenset[str] = frozenset()) -> None:
         self.on_rare: Callable[[Request], None] | None = None
-        self._spider = spider
+        self.callbacks = Callbacks(spider)
         self._opened = opened
-        self._names: dict[Any, str] = {}
-        self._methods: dict[str, Callable[..., Any]] = {}
         self._heads: dict[tuple[Any, ...], bytes] = {}
 
     def encode(self, request: Request) -> bytes:
@@ -147,9 +139,9 @@ class Codec:
         """``_dump(self._record(request))`` of a request with callbacks and no header but one ``Referer``."""
         parts = []
         if request.callback is not None:
-            parts.append(f'"callback":{_quote(self._name_of(request.callback))}')
+            parts.append(f'"callback":{_quote(self.callbacks.name_of(request.callback))}')
         if request.errback is not None:
-            parts.append(f'"errback":{_quote(self._name_of(request.errback))}')
+            parts.append(f'"errback":{_quote(self.callbacks.name_of(request.errback))}')
         if referer:
             parts.append(f'"headers":{{"Referer":{_quote(referer[0].decode("latin-1"))}}}')
         text = f"{{{','.join(parts)}}}" if parts else ""
@@ -158,9 +150,9 @@ class Codec:
     def _record(self, request: Request) -> dict[str, Any]:
         record: dict[str, Any] = {}
         if request.callback is not None:
-            record["callback"] = self._name_of(request.callback)
+            record["callback"] = self.callbacks.name_of(request.callback)
         if request.errback is not None:
-            record["errback"] = self._name_of(request.errback)
+            record["errback"] = self.callbacks.name_of(request.errback)
         if request.headers:
             record["headers"] = _plain_headers(request.headers)
         cookies, cb_kwargs, flags = compat.rare_attributes(request)
@@ -198,7 +190,7 @@ class Codec:
         untag = from_plain if is_tagged else _as_it_is
         for name, value in record.items():
             if name == "callback" or name == "errback":
-                arguments[name] = self._method(value)
+                arguments[name] = self.callbacks.named(value)
             elif name == "headers":
                 headers = _headers(value)
             elif name in _PLAIN_FIELDS:
@@ -217,56 +209,6 @@ class Codec:
         if headers is not None:
             request.headers = headers
         return request
-
-    def _method(self, name: str) -> Callable[..., Any]:
-        method = self._methods.get(name)
-        if method is None:
-            found = own_method(self._spider, name)
-            if found is None:
-                raise Unreadable(f"spider {self._spider.name!r} has no callback {name!r}")
-            method = self._methods[name] = found
-        return method
-
-    def _name_of(self, callback: Callable[..., Any]) -> str:
-        """The name under which *callback* is found again; raise `Unstorable` if there is none."""
-        name = self._names.get(callback)
-        if name is None:
-            name = self._names[callback] = self._find_method(callback)
-        return name
-
-    def can_name(self, callback: Callable[..., Any]) -> bool:
-        """Whether *callback* is a method of the spider, or of an attribute of it."""
-        try:
-            return bool(self._name_of(callback))
-        except (Unstorable, TypeError):  # one without a hash
-            return False
-
-    def _find_method(self, callback: Any) -> str:
-        spider = self._spider
-        if getattr(callback, "__self__", None) in (spider, type(spider)):
-            for name, member in inspect.getmembers(spider, inspect.ismethod):
-                if member.__func__ is callback.__func__ and own_method(spider, name) is not None:
-                    return name
-        for name, member in vars(spider).items():
-            if inspect.ismethod(member) and member == callback and own_method(spider, name) is not None:
-                return name
-        raise Unstorable(f"callback {callback!r} is not a method of the spider")
-
-
-def own_method(spider: Spider, name: str) -> Callable[..., Any] | None:
-    """The method of the class of *spider* called *name*, or that the spider keeps under it; else None.
-
-    No path leads further, what all spiders have is no callback, and no property is looked at.
-    """
-    if name.startswith("__") or (hasattr(Spider, name) and name not in _CALLBACKS_OF_SCRAPY):
-        return None
-    found = vars(spider).get(name)
-    if found is None:
-        kept = inspect.getattr_static(type(spider), name, None)
-        if not (callable(kept) or isinstance(kept, classmethod)):  # a property, say
-            return None
-        found = getattr(spider, name, None)
-    return found if inspect.ismethod(found) else None
 
 
 def _request_class(path: str) -> type[Request]:

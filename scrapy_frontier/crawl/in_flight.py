@@ -18,7 +18,7 @@ from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.parse.urls import host_of
 from ..core.store.link_rows import INTERNAL
-from . import compat
+from . import compat, downloader
 from .meta_keys import DUPLICATE, POSTPONED, POSTPONED_FOR
 
 if TYPE_CHECKING:
@@ -148,10 +148,10 @@ class Flights:
         Then a response ends a flight, and the timeout of its lease one that has none.
         """
         crawler, connect = self._crawler, self._crawler.signals.connect
-        if compat.watch_inprogress(crawler, self.ended) and compat.watch_fetch(crawler, self._fetched):
+        if compat.watch_inprogress(crawler, self.ended) and downloader.watch_fetch(crawler, self._fetched):
             connect(self._spider_error, signals.spider_error)
             connect(self._response_downloaded, signals.response_downloaded)
-            self.tells_sent = compat.watch_sending(crawler, self._is_sending, self._sent)
+            self.tells_sent = downloader.watch_sending(crawler, self._is_sending, self._sent)
             return True
         connect(self._response_received, signals.response_received)
         return False

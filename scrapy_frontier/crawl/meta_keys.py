@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from . import compat
-
 SLOT = "download_slot"  # meta: Scrapy's own
 AUTO_SLOT = "frontier_slot"  # meta: the download slot that was not the user's choice
 START = "is_start_request"
@@ -24,7 +22,7 @@ NOT_INHERITED = frozenset(
     )
 )
 POSTPONED_FOR = "frontier_postponed_for"  # meta: and for how many seconds
-ERRAND = compat.ERRAND
+ERRAND = "frontier_errand"  # meta: fetched beside the pages, by the clock of its host
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
 LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to

@@ -24,7 +24,7 @@ from ..core.parse.urls import host_of, origin
 from ..core.store.site_rows import RobotsCopy, Verdict
 from ..core.times import span
 from ..settings import ADDRESS
-from . import compat
+from . import compat, downloader
 from .clock import steady_clock
 from .private_network import is_led_to, leads_inside, refusal_of
 from .robots_fetch import Answer, RobotsFetcher
@@ -161,7 +161,7 @@ class Gate:
         self._fetcher.frontier = runtime.frontier
         self._fetcher.clock = runtime.clock
         self._fetcher.unit_of = runtime.looked_up_unit_of
-        compat.spare_places(self._crawler)
+        downloader.spare_places(self._crawler)
 
     def close(self) -> None:
         """Start nothing more, and touch the frontier no more."""

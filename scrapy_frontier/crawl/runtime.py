@@ -65,7 +65,7 @@ def may_be_called_again(crawler: Crawler, flight: Flight) -> bool:
     runtime, callback = runtime_of(crawler), flight.request.callback
     if runtime is None or runtime.intake is None:
         return False
-    return callback is None or runtime.intake.codec.can_name(callback)
+    return runtime.intake.codec.callbacks.may_be_called_again(callback)
 
 
 def _scorer(crawler: Crawler, name: str, has_links: bool) -> Scorer | None:

@@ -23,8 +23,9 @@ from ..core.store.meta_rows import IN_MEMORY
 from ..core.store.states import FINISHED, State
 from ..core.times import moment
 from ..settings import unknown_names
-from . import compat
-from .codec import Codec, Unreadable, use_up_retries
+from . import compat, downloader
+from .callbacks import Unreadable
+from .codec import Codec, use_up_retries
 from .enqueue import Intake
 from .in_flight import LATENCY, Flight, Flights, describe, outcome_of
 from .jobdirs import JobdirUnusable
@@ -177,7 +178,7 @@ class FrontierScheduler(BaseScheduler):
             pass
         self._say_how_it_begins(runtime)
         self._enqueue = self._intake.enqueue
-        compat.steady_downloader(crawler)
+        downloader.steady_downloader(crawler)
         if self._flights.watch():
             self._sweeper = compat.create_looping_call(self._sweep)
             self._sweeper.start(SWEEP_INTERVAL, now=False)
@@ -335,7 +336,7 @@ class FrontierScheduler(BaseScheduler):
         frontier, lease, now = runtime.frontier, flight.lease, runtime.clock()
         try:
             if self._follows_throttle:
-                slot = compat.download_slot(self.crawler, lease.host)
+                slot = downloader.download_slot(self.crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
             frontier.off_wire(lease.id, now, flight.response_time)

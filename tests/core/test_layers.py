@@ -109,8 +109,6 @@ LONG = {
     "core/hosts/turns.py",
     "core/pages/known.py",
     "core/pages/rescoring.py",
-    "crawl/codec.py",
-    "crawl/compat.py",
     "crawl/enqueue.py",
     "crawl/robots_gate.py",
     "crawl/scheduler.py",

@@ -24,7 +24,8 @@ from scrapy.utils.request import RequestFingerprinter, fingerprint
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl import identity
-from scrapy_frontier.crawl.codec import Codec, Unreadable, meta_record
+from scrapy_frontier.crawl.callbacks import Unreadable
+from scrapy_frontier.crawl.codec import Codec, meta_record
 from scrapy_frontier.crawl.identity import plain_fingerprint
 from scrapy_frontier.crawl.plain_data import Unstorable, from_plain, to_plain
 

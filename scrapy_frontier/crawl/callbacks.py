@@ -1,0 +1,83 @@
+"""The callbacks of a spider by name: what a record of a request may say, and nothing else."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Spider
+
+from .plain_data import Unstorable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What every spider has is no callback, but for these.
+_CALLBACKS_OF_SCRAPY = frozenset(("parse", "_parse"))
+
+
+class Unreadable(ValueError):
+    """A record that cannot be turned into a request of this spider."""
+
+
+class Callbacks:
+    """The methods of *spider*, and of its attributes, by the names under which they are found again."""
+
+    def __init__(self, spider: Spider) -> None:
+        self._spider = spider
+        self._names: dict[Any, str] = {}
+        self._methods: dict[str, Callable[..., Any]] = {}
+
+    def named(self, name: str) -> Callable[..., Any]:
+        """The method called *name*; raise `Unreadable` where there is none."""
+        method = self._methods.get(name)
+        if method is None:
+            found = own_method(self._spider, name)
+            if found is None:
+                raise Unreadable(f"spider {self._spider.name!r} has no callback {name!r}")
+            method = self._methods[name] = found
+        return method
+
+    def name_of(self, callback: Callable[..., Any]) -> str:
+        """The name under which *callback* is found again; raise `Unstorable` if there is none."""
+        name = self._names.get(callback)
+        if name is None:
+            name = self._names[callback] = self._find(callback)
+        return name
+
+    def may_be_called_again(self, callback: Callable[..., Any] | None) -> bool:
+        """Whether another request may be given *callback*, which is a method of the spider then.
+
+        Of what is none nobody can tell: the shell waits for one call, and a second one fails.
+        """
+        try:
+            return callback is None or bool(self.name_of(callback))
+        except (Unstorable, TypeError):  # one without a hash
+            return False
+
+    def _find(self, callback: Any) -> str:
+        spider = self._spider
+        if getattr(callback, "__self__", None) in (spider, type(spider)):
+            for name, member in inspect.getmembers(spider, inspect.ismethod):
+                if member.__func__ is callback.__func__ and own_method(spider, name) is not None:
+                    return name
+        for name, member in vars(spider).items():
+            if inspect.ismethod(member) and member == callback and own_method(spider, name) is not None:
+                return name
+        raise Unstorable(f"callback {callback!r} is not a method of the spider")
+
+
+def own_method(spider: Spider, name: str) -> Callable[..., Any] | None:
+    """The method of the class of *spider* called *name*, or that the spider keeps under it; else None.
+
+    No path leads further, what all spiders have is no callback, and no property is looked at.
+    """
+    if name.startswith("__") or (hasattr(Spider, name) and name not in _CALLBACKS_OF_SCRAPY):
+        return None
+    found = vars(spider).get(name)
+    if found is None:
+        kept = inspect.getattr_static(type(spider), name, None)
+        if not (callable(kept) or isinstance(kept, classmethod)):  # a property, say
+            return None
+        found = getattr(spider, name, None)
+    return found if inspect.ismethod(found) else None
