@@ -1,120 +1,56 @@
-"""The README's tables and commands are compared with the code."""
+"""What the README shows a newcomer is run here: its demo, its transcript, its two settings and its spider."""
 
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from scrapy_frontier import addon
-from scrapy_frontier.core.parse.redirects import REFUSALS
-from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl import meta_keys, outlinks
+import pytest
+from test_demo import free_port
+
+from scrapy_frontier.commands import COMMANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-SOURCE = {path: path.read_text(encoding="utf-8") for path in (ROOT / "scrapy_frontier").rglob("*.py")}
-CODE = "\n".join(SOURCE.values())
 
 
 def section(title: str) -> str:
     return README.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
 
 
-def first_cells(text: str) -> set[str]:
-    """What stands between backquotes in the first cells of a table."""
-    return {
-        name
-        for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
-        for name in re.findall("`([^`]+)`", cell)
-    }
-
-
 def test_it_is_short_and_narrow() -> None:
     lines = README.splitlines()
-    assert len(lines) <= 250
+    assert len(lines) <= 135
     assert all(len(line) <= 120 for line in lines if not line.startswith("|"))
 
 
-def test_every_setting_is_in_the_table() -> None:
-    settings = (ROOT / "scrapy_frontier/settings.py").read_text(encoding="utf-8")
-    assert first_cells(section("Settings")) == set(re.findall(r'"(FRONTIER_\w+)"', settings))
+def test_its_settings_are_those_of_the_reference() -> None:
+    rows = re.findall(r"^\| `(FRONTIER_\w+)` \| `?(\w+)", section("Settings most people touch"), re.MULTILINE)
+    reference = (ROOT / "docs/reference/settings.md").read_text(encoding="utf-8")
+    assert len(rows) > 5
+    for name, default in rows:
+        assert re.search(rf"^\| `{name}` \| `?{default}\b", reference, re.MULTILINE), name
 
 
-def test_the_defaults_are_those_of_the_code() -> None:
-    from scrapy.settings import Settings
-
-    from scrapy_frontier.settings import FrontierSettings
-
-    defaults = FrontierSettings.from_settings(Settings())
-    table = dict(re.findall(r"^\| `(FRONTIER_\w+)` \| (\d+)", section("Settings"), re.MULTILINE))
-    assert table == {
-        "FRONTIER_MAX_ATTEMPTS": f"{defaults.max_attempts}",
-        "FRONTIER_RETRY_DELAY": f"{defaults.retry_delay:g}",
-        "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
-        "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
-        "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
-        "FRONTIER_HOST_PAGES": f"{defaults.limits.host_pages}",
-        "FRONTIER_HOST_PENDING": f"{defaults.limits.host_pending}",
-        "FRONTIER_DEPTH": f"{defaults.limits.depth}",
-        "FRONTIER_PATH_DEPTH": f"{defaults.traps.depth}",
-        "FRONTIER_REPEATED_SEGMENTS": f"{defaults.traps.repeats}",
-        "FRONTIER_REDIRECT_MAX_HOSTS": f"{defaults.redirects.most_hosts}",
-        "FRONTIER_ROBOTS_TIMEOUT": f"{defaults.robots_timeout:g}",
-        "FRONTIER_END_WAIT": f"{defaults.end_wait:g}",
-        "FRONTIER_CRAWL_DELAY_MAX": f"{defaults.crawl_delay_max:g}",
-        "FRONTIER_COOLDOWN": f"{defaults.cooldown.first:g}",
-        "FRONTIER_COOLDOWN_MAX": f"{defaults.cooldown.longest:g}",
-        "FRONTIER_DELAY_FACTOR": f"{defaults.pace.factor:g}",
-        "FRONTIER_DOMAIN_RATE": f"{defaults.domain_rate:g}",
-        "FRONTIER_DOMAIN_RATE_MAX": f"{defaults.domain_rate_max:g}",
-        "FRONTIER_DELAY_MAX": f"{defaults.pace.longest:g}",
-        "FRONTIER_RANK_INTERVAL": f"{defaults.rank_interval:g}",
-    }
+def test_its_commands_are_those_there_are() -> None:
+    assert set(re.findall(r"`(\w+)`", section("Commands"))) == set(COMMANDS)
 
 
-def test_every_stat_is_in_the_table() -> None:
-    found = {
-        name for name in re.findall(r'"(frontier/[\w/]+)"', CODE) if not name.startswith("frontier/pages")
-    }
-    assert first_cells(section("Stats")) == found | {"frontier/pages/<state>"}
-    states = re.search(r"`frontier/pages/<state>` \| (.*)", section("Stats"))
-    assert states is not None
-    named = set(re.findall(r"`(\w+)`", states[1]))
-    assert named == {state.name.lower() for state in State if state is not State.LEASED}
-
-
-def test_every_meta_key_is_in_the_table() -> None:
-    code = SOURCE[ROOT / "scrapy_frontier/crawl/meta_keys.py"]
-    ours = set(re.findall(r'^[A-Z_]+ = "(frontier_\w+)"', code, re.MULTILINE))
-    assert meta_keys.AUTO_SLOT in ours
-    ours |= {outlinks.LINK_SCORE, outlinks.CONTENT_SCORE, meta_keys.ERRAND}
-    assert first_cells(section("Meta keys")) == ours | {"download_slot"}
-
-
-def test_every_reason_to_close_is_named() -> None:
-    sources = [ROOT / "scrapy_frontier" / name for name in ("core/errors.py", "settings.py")]
-    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    reasons = set(re.findall(r'^    reason = "(\w+)"', code, re.MULTILINE))
-    assert reasons == set(re.findall(r"`(frontier_(?:locked|version|un\w+|setting|error))`", README))
-
-
-def test_what_the_addon_changes_is_listed() -> None:
-    text = section("Use it in your project")
-    assert addon.SCHEDULER in text
-    for name, value in addon.SETTINGS.items():
-        assert f"| `{name}` | `{value}` |" in text
-    for path, order in {**addon.SPIDER_MIDDLEWARES, **addon.EXTENSIONS}.items():
-        assert path in text
-        assert f"at {order}" in text
-    for path, order in addon.DOWNLOADER_MIDDLEWARES.items():
-        assert f"`{path.rpartition('.')[2]}` at {order}" in text
-    for path in addon.REPLACED:
-        assert f"`{path.rpartition('.')[2]}`" in text
-
-
-def test_the_refusals_of_redirects_are_listed() -> None:
-    (row,) = re.findall(r"^\| `frontier/redirects/refused` \| (.*) \|", section("Stats"), re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", row)) == {refusal.name for refusal in REFUSALS}
+def test_its_figure_is_that_of_the_benchmarks() -> None:
+    figures = (ROOT / "docs/internals/benchmarks.md").read_text(encoding="utf-8")
+    row = re.search(r"pages in 12 s \| \d+ \((\d+) from the fast hosts\) \| \d+ \((\d+)\)", figures)
+    assert row is not None
+    assert f"fetched {row[1]} pages from the fast ones, the frontier {row[2]}" in section("One figure")
 
 
 def test_ci_runs_the_tests_the_readme_names() -> None:
@@ -123,3 +59,84 @@ def test_ci_runs_the_tests_the_readme_names() -> None:
     assert "[dev]" in README
     assert re.search(r"bin/pytest", README)
     assert re.search(r"bin/pytest", ci)
+
+
+def transcript() -> list[tuple[str, list[str]]]:
+    """The commands of the indented blocks, each with what the README says it prints."""
+    told: list[tuple[str, list[str]]] = []
+    for line in re.findall(r"^    (.*)|^$", section("See it in a minute, without internet"), re.MULTILINE):
+        if line.startswith("$ "):
+            told.append((line[2:], []))
+        elif told:
+            told[-1][1].append(line)
+    return told
+
+
+def shape(lines: list[str]) -> str:
+    """*lines* without what differs from run to run: numbers, and how many lines of progress there are."""
+    text = "".join(f"{re.sub(r'[0-9]+', '0', line.strip())}\n" for line in lines if line.strip())
+    text = re.sub(" +", " ", text)
+    return re.sub(r"(pages 0 hosts 0 pending 0 0.0 pages/s\n)+", r"\1", text)
+
+
+def said_by(command: str) -> list[str]:
+    """What *command* prints in the checkout; with ``timeout`` it is killed once its crawl is on its way."""
+    is_killed, command = command.startswith("timeout"), re.sub(r"^timeout -s KILL \d+ ", "", command)
+    words = [sys.executable, "-m", *command.split()]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = [process.stdout.readline()] if is_killed else []
+        if is_killed:
+            time.sleep(1)
+            process.kill()
+        said += process.stdout
+    return [*said, "Killed"] if process.returncode == -signal.SIGKILL else said
+
+
+@pytest.mark.slow
+def test_the_transcript_is_what_happens(tmp_path: Path) -> None:
+    port = free_port()
+    for line, told in transcript():
+        command = line.rpartition("&& ")[2].replace(".venv/bin/", "")
+        if "activate" in command:
+            continue
+        command = command.replace("crawls/demo", f"{tmp_path}/demo").replace(":8998", f":{port}")
+        said = said_by(f"{command} -s DEMO_PORT={port}")
+        expected = "(?s)" + ".*".join(map(re.escape, shape(told).split("...\n"))) + "$"
+        assert re.match(expected, shape(said)), (command, said)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        body = b'<title>A page</title><a href="/a">a</a><a href="/b">b</a>'
+        self.send_response(404 if self.path == "/robots.txt" else 200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_its_settings_and_its_spider_crawl_a_site_and_fetch_nothing_twice(tmp_path: Path, site: str) -> None:
+    settings, spider = re.findall(r"```python\n(.*?)```", section("Use it in your project"), re.DOTALL)
+    assert len(settings.splitlines()) == 2
+    (tmp_path / "scrapy.cfg").write_text("[settings]\ndefault = mine\n")
+    (tmp_path / "mine.py").write_text(f"SPIDER_MODULES = ['pages']\n{settings}")
+    (tmp_path / "pages.py").write_text(
+        spider.replace("https://docs.scrapy.org", f"http://{site}").replace("docs.scrapy.org", "127.0.0.1")
+    )
+    for run, items in enumerate((3, 0), 1):
+        command = [sys.executable, "-m", "scrapy", "crawl", "pages", "-o", f"{run}.jsonl"]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+        assert len((tmp_path / f"{run}.jsonl").read_text().splitlines()) == items, ended.stderr
+    assert (tmp_path / "crawls/mine/frontier/leveldb").is_dir()

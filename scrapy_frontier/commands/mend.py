@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SHOWN = 10  # findings of a kind that are told one by one
 
-# The rows of a frontier by the first byte of their keys, in the words of docs/format.md.
+# The rows of a frontier by the first byte of their keys, in the words of docs/internals/format.md.
 ROWS = {
     b"p": "page",
     b"f": "index",

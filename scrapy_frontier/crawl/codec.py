@@ -5,7 +5,7 @@ could run code. Values are limited to plain data (`plain_data`). The URL and the
 frontier beside the record.
 
 A record may come from a stranger (an export, a job directory): all that it can do is fetch, and call the
-spider's own callbacks (``docs/format.md``).
+spider's own callbacks (``docs/internals/format.md``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The keys of ``Request.meta`` that the frontier reads and writes; the README tells which are for users."""
+"""The keys of ``Request.meta`` that the frontier reads and writes; `docs/reference/meta-keys.md` lists them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from scrapy_frontier.core.admin.check_notes import KINDS
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl.jobdirs import claim
 
-DOCS = Path(__file__).parents[2] / "docs" / "commands.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 
 
 def test_scrapy_knows_the_command(tmp_path: Path) -> None:

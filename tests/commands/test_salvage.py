@@ -42,7 +42,7 @@ from scrapy_frontier.core.store.states import State
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-FORMAT_DOCS = Path(__file__).parents[2] / "docs" / "format.md"
+FORMAT_DOCS = Path(__file__).parents[2] / "docs" / "internals" / "format.md"
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, parse, product_tok
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "robots_txt.json"
 
-# What other parsers' suites expect and we do not do, with the reasons in `docs/conformance.md`; tested.
+# What other parsers' suites expect and we do not do; `docs/internals/conformance.md` says why. Tested.
 DIRECTIVE_DEPARTURES = {
     "rd-023": "a bare URL on a line is no Sitemap record",
     "rd-085": "what stands before the first user-agent line belongs to nobody (2.2.1)",

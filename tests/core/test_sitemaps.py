@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "sitemaps.json"
 URL = "https://example.org/sitemap.xml"
 
-# What another parser's suite expects and we do not do, with the reason in `docs/conformance.md`; tested.
+# What another parser's suite expects and we do not do; `docs/internals/conformance.md` says why. Tested.
 DEPARTURES = {"sm-010": "broken XML is read as far as it goes, not refused"}
 
 

@@ -16,7 +16,7 @@ from scrapy_frontier.core.parse.urls import absolute, escaped_fragment, origin
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "url_normalize.json"
 
-# RFC 3986's own examples where a browser departs; the reasons are in `docs/conformance.md`.
+# RFC 3986's own examples where a browser departs; the reasons are in `docs/internals/conformance.md`.
 RESOLVE_DEPARTURES = {"g:h": None, "//g": "http://g/"}
 
 

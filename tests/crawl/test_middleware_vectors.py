@@ -1,4 +1,4 @@
-"""Other projects' cases, run through the middlewares themselves; `docs/conformance.md` counts them."""
+"""Other projects' cases, run through the middlewares; `docs/internals/conformance.md` counts them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Why a page is where it is, in one sentence that a person understands.
 
-Pure: `Facts` in, text out. Each state has one function; ``docs/commands.md`` lists what they can say.
+Pure: `Facts` in, text out. Each state has one function.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A whole frontier as a stream of plain records; `importer` reads them back.
 
 The records carry requests, not fingerprints, and sort keys as numbers, so that another version, or a project
-with another fingerprinter, can read them; ``docs/commands.md`` describes them. Memory does not grow with the
-number of pages.
+with another fingerprinter, can read them; ``docs/reference/commands.md`` describes them. Memory does not grow
+with the number of pages.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Nothing here fetches, and nothing reads a clock.
 
 No line of another library takes part in a decision. Protego, Scrapy's parser, departs from the RFC in what
 it is built on (group ends, token comparison, one normal form for ``?`` and ``%3F``) and tells no rule:
-``docs/conformance.md`` lists it; the tests use it as a second opinion where the two must agree.
+``docs/internals/conformance.md`` lists it; the tests use it as a second opinion where the two must agree.
 """
 
 from __future__ import annotations

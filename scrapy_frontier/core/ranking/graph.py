@@ -5,7 +5,7 @@ in the same batch as the page's end; later `repack` moves the rows of 4096 conse
 (`segments`), where a link takes a third of the bytes. Where a page has both, the row is newer and counts.
 
 Nothing here does I/O: rows come as (key, value) pairs in the order of their keys, which is what a scan of
-a snapshot gives; `docs/format.md` names them.
+a snapshot gives; `docs/internals/format.md` names them.
 """
 
 from __future__ import annotations

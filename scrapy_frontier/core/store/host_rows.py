@@ -1,7 +1,7 @@
 """What is kept of a host, in three small rows: its counts and last visit, its orders, its rest after trouble.
 
 The orders are kept apart from the host row: the crawl rewrites that with every lease, and a crawl that starts
-over must not forget who asked to be left alone. ``docs/format.md`` describes the values.
+over must not forget who asked to be left alone. ``docs/internals/format.md`` describes the values.
 """
 
 from __future__ import annotations

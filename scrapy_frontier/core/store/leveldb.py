@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # LevelDB with its own defaults is four to five times slower. The buffer is what a start after a kill
-# has to replay (0.4 s for 28 MB); docs/benchmarks.md has the figures.
+# has to replay (0.4 s for 28 MB); docs/internals/benchmarks.md has the figures.
 WRITE_BUFFER = 28 << 20
 CACHE = 24 << 20
 BLOOM_BITS = 10

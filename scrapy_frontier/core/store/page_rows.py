@@ -1,7 +1,7 @@
 """Page rows, and the rows of pages that wait for room in a budget, as bytes and back.
 
 Whoever changes the bytes of a row, here or in another file of this room, raises `keys.FORMAT_VERSION`
-and writes the change into ``docs/format.md``.
+and writes the change into ``docs/internals/format.md``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What is kept of a site, a row an authority (scheme, host and port): its robots.txt, and its sitemaps.
 
-``docs/format.md`` describes the values.
+``docs/internals/format.md`` describes the values.
 """
 
 from __future__ import annotations

@@ -1,0 +1,179 @@
+"""The documentation holds together, and its tables say what the code does.
+
+Every link leads somewhere, every page is led to; settings, meta keys, stats, add-on, close reasons, rooms.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from scrapy_frontier import addon
+from scrapy_frontier.core.parse.redirects import REFUSALS
+from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl import meta_keys, outlinks
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SOURCE = {path: path.read_text(encoding="utf-8") for path in (ROOT / "scrapy_frontier").rglob("*.py")}
+CODE = "\n".join(SOURCE.values())
+NAMED = [
+    path
+    for folder in ("scrapy_frontier", "tests", "benchmarks", "demo_project")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if path != Path(__file__).resolve()
+]
+
+
+def without_code(text: str) -> str:
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^ {4}.*$|`[^`\n]*`", "", text, flags=re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """The names under which the headings of *page* are linked, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    }
+
+
+def links(page: Path) -> list[str]:
+    """Where the links of *page* lead within the project."""
+    targets = re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text(encoding="utf-8")))
+    return [target for target in targets if not re.match(r"https?:", target)]
+
+
+def led_to(page: Path, target: str) -> Path:
+    return (page.parent / target.partition("#")[0]).resolve() if target[0] != "#" else page
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_page_and_to_a_heading_of_it(page: Path) -> None:
+    for target in links(page):
+        found, heading = led_to(page, target), target.partition("#")[2]
+        assert found.exists(), target
+        assert not heading or heading in anchors(found), target
+
+
+def test_every_page_is_linked_from_another() -> None:
+    reached = {led_to(page, target) for page in PAGES for target in links(page)}
+    assert [page for page in PAGES[2:] if page not in reached] == []
+
+
+def test_pages_and_files_are_named_by_their_links_or_by_a_path_that_exists() -> None:
+    for path in [*PAGES, *NAMED]:
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"`((?:docs|tests|benchmarks|scrapy_frontier)/[\w/]+\.(?:md|py))`", text):
+            assert (ROOT / name).exists(), (path, name)
+        if path.suffix == ".md" and path != ROOT / "CHANGELOG.md":
+            assert re.findall(r"`[\w/]*\w+\.md`", text) == [], path
+
+
+# -- tables --------------------------------------------------------------------------------------------------
+
+
+def page(name: str) -> str:
+    return (ROOT / f"docs/reference/{name}.md").read_text(encoding="utf-8")
+
+
+def first_cells(text: str) -> set[str]:
+    """What stands between backquotes in the first cells of a table."""
+    return {
+        name
+        for cell in re.findall(r"^\| (`[^|]+) \|", text, re.MULTILINE)
+        for name in re.findall("`([^`]+)`", cell)
+    }
+
+
+def test_every_setting_is_in_the_table() -> None:
+    settings = (ROOT / "scrapy_frontier/settings.py").read_text(encoding="utf-8")
+    assert first_cells(page("settings")) == set(re.findall(r'"(FRONTIER_\w+)"', settings))
+
+
+def test_the_defaults_are_those_of_the_code() -> None:
+    from scrapy.settings import Settings
+
+    from scrapy_frontier.settings import FrontierSettings
+
+    defaults = FrontierSettings.from_settings(Settings())
+    table = dict(re.findall(r"^\| `(FRONTIER_\w+)` \| (\d+)", page("settings"), re.MULTILINE))
+    assert table == {
+        "FRONTIER_MAX_ATTEMPTS": f"{defaults.max_attempts}",
+        "FRONTIER_RETRY_DELAY": f"{defaults.retry_delay:g}",
+        "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
+        "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
+        "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
+        "FRONTIER_HOST_PAGES": f"{defaults.limits.host_pages}",
+        "FRONTIER_HOST_PENDING": f"{defaults.limits.host_pending}",
+        "FRONTIER_DEPTH": f"{defaults.limits.depth}",
+        "FRONTIER_PATH_DEPTH": f"{defaults.traps.depth}",
+        "FRONTIER_REPEATED_SEGMENTS": f"{defaults.traps.repeats}",
+        "FRONTIER_REDIRECT_MAX_HOSTS": f"{defaults.redirects.most_hosts}",
+        "FRONTIER_ROBOTS_TIMEOUT": f"{defaults.robots_timeout:g}",
+        "FRONTIER_END_WAIT": f"{defaults.end_wait:g}",
+        "FRONTIER_CRAWL_DELAY_MAX": f"{defaults.crawl_delay_max:g}",
+        "FRONTIER_COOLDOWN": f"{defaults.cooldown.first:g}",
+        "FRONTIER_COOLDOWN_MAX": f"{defaults.cooldown.longest:g}",
+        "FRONTIER_DELAY_FACTOR": f"{defaults.pace.factor:g}",
+        "FRONTIER_DOMAIN_RATE": f"{defaults.domain_rate:g}",
+        "FRONTIER_DOMAIN_RATE_MAX": f"{defaults.domain_rate_max:g}",
+        "FRONTIER_DELAY_MAX": f"{defaults.pace.longest:g}",
+        "FRONTIER_RANK_INTERVAL": f"{defaults.rank_interval:g}",
+    }
+
+
+def test_every_stat_is_in_the_table() -> None:
+    found = {
+        name for name in re.findall(r'"(frontier/[\w/]+)"', CODE) if not name.startswith("frontier/pages")
+    }
+    assert first_cells(page("stats")) == found | {"frontier/pages/<state>"}
+    states = re.search(r"`frontier/pages/<state>` \| (.*)", page("stats"))
+    assert states is not None
+    named = set(re.findall(r"`(\w+)`", states[1]))
+    assert named == {state.name.lower() for state in State if state is not State.LEASED}
+
+
+def test_every_meta_key_is_in_the_table() -> None:
+    code = SOURCE[ROOT / "scrapy_frontier/crawl/meta_keys.py"]
+    ours = set(re.findall(r'^[A-Z_]+ = "(frontier_\w+)"', code, re.MULTILINE))
+    assert meta_keys.AUTO_SLOT in ours
+    ours |= {outlinks.LINK_SCORE, outlinks.CONTENT_SCORE, meta_keys.ERRAND}
+    assert first_cells(page("meta-keys")) == ours | {"download_slot"}
+
+
+def test_every_reason_to_close_is_named() -> None:
+    sources = [ROOT / "scrapy_frontier" / name for name in ("core/errors.py", "settings.py")]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    reasons = set(re.findall(r'^    reason = "(\w+)"', code, re.MULTILINE))
+    assert reasons == (first_cells(page("close-reasons")))
+
+
+def test_the_refusals_of_redirects_are_listed() -> None:
+    (row,) = re.findall(r"^\| `frontier/redirects/refused` \| (.*) \|", page("stats"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", row)) == {refusal.name for refusal in REFUSALS}
+
+
+def test_what_the_addon_changes_is_listed() -> None:
+    text = page("addon")
+    rows = dict(re.findall(r"^\| `(\w+)` \| `(.+?)` \|", text, re.MULTILINE))
+    assert rows == {
+        "SCHEDULER": addon.SCHEDULER,
+        **{name: str(value) for name, value in addon.SETTINGS.items()},
+    }
+    components = {**addon.SPIDER_MIDDLEWARES, **addon.DOWNLOADER_MIDDLEWARES, **addon.EXTENSIONS}
+    orders = re.findall(r"^\| `(\w+)` \| [a-z ]+ \| (\d+) \|", text, re.MULTILINE)
+    assert dict(orders) == {path.rpartition(".")[2]: str(order) for path, order in components.items()}
+    replaced = re.findall(r"^\| `(\w+)` \| (?:in the place of|a subclass)", text, re.MULTILINE)
+    assert set(replaced) == {path.rpartition(".")[2] for path in addon.REPLACED}
+
+
+def test_every_room_is_in_the_architecture() -> None:
+    text = (ROOT / "docs/internals/architecture.md").read_text(encoding="utf-8")
+    doors = {path.parent.relative_to(ROOT).as_posix() + "/" for path in SOURCE if path.name == "__init__.py"}
+    rooms = {cell for cell in first_cells(text) if "/" in cell}
+    assert rooms == doors
+    assert first_cells(text) - rooms == {state.name.lower() for state in State}
