@@ -1,4 +1,4 @@
-"""The keys of ``Request.meta`` that the frontier reads and writes; `docs/reference/meta-keys.md` lists them."""
+"""The keys of ``Request.meta`` that the frontier reads and writes, `docs/reference/meta-keys.md` in code."""
 
 from __future__ import annotations
 
