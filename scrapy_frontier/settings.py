@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from .core.ranking.scorer import Scorer
 
 PREFIX = "FRONTIER_"
-NOINDEX = ("drop-items", "flag", "skip")
-CANONICAL = ("alias", "edge")
+NOINDEX = ("drop-items", "skip", "ignore")
 NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
 SCORERS = (*NEED_LINKS, "link", "fifo", "lifo")
 LINKS = ("spider", "all", "none")
@@ -74,13 +73,9 @@ class FrontierSettings:
     strips_sessions: bool
     limits: Limits
     stops_duplicates: bool
-    obeys_noindex: bool
-    obeys_nofollow: bool  # of a page as a whole
-    obeys_rel_nofollow: bool  # of a link
-    obeys_canonical: bool
     noindex: str  # one of NOINDEX
-    nofollow_rels: frozenset[str]  # link types, in lower case
-    canonical: str  # one of CANONICAL
+    nofollow_rels: frozenset[str]  # link types that are not followed, in lower case
+    obeys_canonical: bool
     redirects: ChainLimits
     ajax: bool
 
@@ -126,13 +121,9 @@ class FrontierSettings:
                 depth=_number(settings, "FRONTIER_DEPTH", 0, int),
             ),
             stops_duplicates=_choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop",
-            obeys_noindex=_switch(settings, "FRONTIER_OBEY_NOINDEX", True),
-            obeys_nofollow=_switch(settings, "FRONTIER_OBEY_NOFOLLOW", True),
-            obeys_rel_nofollow=_switch(settings, "FRONTIER_OBEY_REL_NOFOLLOW", True),
-            obeys_canonical=_switch(settings, "FRONTIER_OBEY_CANONICAL", True),
             noindex=_choice(settings, "FRONTIER_NOINDEX", NOINDEX),
-            nofollow_rels=_words(settings, "FRONTIER_NOFOLLOW_RELS", ("nofollow",)),
-            canonical=_choice(settings, "FRONTIER_CANONICAL", CANONICAL),
+            nofollow_rels=_words(settings, "FRONTIER_NOFOLLOW", ("nofollow",)),
+            obeys_canonical=_switch(settings, "FRONTIER_CANONICAL", True),
             redirects=ChainLimits(
                 _number(settings, "FRONTIER_REDIRECT_MAX_HOSTS", ChainLimits().most_hosts, int),
                 _switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
@@ -149,6 +140,11 @@ class FrontierSettings:
         except FrontierSetting as error:
             words = () if _is_told_by_scheduler(settings) else (str(error),)
             raise NotConfigured(*words) from error
+
+    @property
+    def obeys_nofollow(self) -> bool:
+        """Whether the links of a page that says nofollow as a whole are not followed."""
+        return "nofollow" in self.nofollow_rels
 
     @property
     def haste(self) -> Haste:

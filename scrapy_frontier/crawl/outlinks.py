@@ -58,7 +58,7 @@ class Outlinks:
         self._everything = everything
         settings = runtime.settings
         self._obeys_nofollow = settings.obeys_nofollow
-        self._rels = settings.nofollow_rels if settings.obeys_rel_nofollow else frozenset[str]()
+        self._rels = settings.nofollow_rels
         self._longest = settings.traps.length
 
     # -- while the callback runs -----------------------------------------------------------------------

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..crawl.in_flight import Flight
 
 SKIPPED = "noindex: the page asks to be kept nowhere"
-ITEMS = {"drop-items": "noindex: its items were dropped", "flag": "noindex: its items were marked"}
+DROPPED = "noindex: its items were dropped"
 NOFOLLOW = "nofollow: its links were not followed"
 ALIAS = "alias of "
 _LONGEST_URL = 200  # characters of a URL in a reason
@@ -111,19 +111,18 @@ class DirectivesMiddleware:
         settings, named = self._settings, said["canonical"]
         if said["noindex"]:
             count(self._crawler, "frontier/noindex/pages")
-            if settings.obeys_noindex and settings.noindex == "skip":
+            if settings.noindex == "skip":
                 raise IgnoreRequest(SKIPPED)
-            if settings.obeys_noindex:
-                flight.notes += (ITEMS[settings.noindex],)
+            if settings.noindex == "drop-items":
+                flight.notes += (DROPPED,)
         if said["nofollow"]:
             count(self._crawler, "frontier/nofollow/pages")
             if settings.obeys_nofollow:
                 flight.notes += (NOFOLLOW,)
         if named is not None and settings.obeys_canonical and is_same_site(named, response.url):
             count(self._crawler, "frontier/canonical")
-            if settings.canonical == "alias":
-                flight.notes += (ALIAS + named[:_LONGEST_URL],)
-                flight.led_to = Request(named)
+            flight.notes += (ALIAS + named[:_LONGEST_URL],)
+            flight.led_to = Request(named)
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:
         """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""

@@ -10,7 +10,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
-from itemadapter import ItemAdapter
 from scrapy import FormRequest, Request
 from scrapy.http import HtmlResponse, JsonRequest
 from scrapy.utils.response import get_base_url
@@ -145,9 +144,7 @@ def _recorded(response: Response, result: Iterable[Any], recorder: Recorder) -> 
         pass
 
 
-MARK = "frontier_noindex"  # the field of an item from a page with noindex
 _NO_TYPES: frozenset[str] = frozenset()
-_KEPT, _DROPPED, _MARKED = range(3)  # what becomes of items
 
 
 class Consequences:
@@ -157,8 +154,6 @@ class Consequences:
         self.crawler = crawler
         self.settings = FrontierSettings.of_component(crawler.settings)
         self._rels = {rel.encode() for rel in self.settings.nofollow_rels}
-        if not self.settings.obeys_rel_nofollow:
-            self._rels.clear()
 
     def of(self, response: Response) -> PageRules | None:
         """The rules for what the callback of *response* yields; None where everything simply passes.
@@ -226,11 +221,11 @@ class PageRules:
         self._is_nofollow = settings.obeys_nofollow and bool(said.get("nofollow"))
         self._nofollow_only: frozenset[bytes] | None = None
         self._canonical = said.get("canonical") if settings.obeys_canonical and may_add else None
-        self._items, self._items_stat = _KEPT, "frontier/noindex/items"
-        if settings.obeys_noindex and said.get("noindex"):
-            self._items = _MARKED if settings.noindex == "flag" else _DROPPED
+        self._drops_items_for = ""  # the stat that counts them
+        if settings.noindex == "drop-items" and said.get("noindex"):
+            self._drops_items_for = "frontier/noindex/items"
         if leads_on:
-            self._items, self._items_stat = _DROPPED, "frontier/redirects/items"
+            self._drops_items_for = "frontier/redirects/items"
 
     def filter(self, result: Iterable[Any]) -> Iterator[Any]:
         yield from self._more()
@@ -253,10 +248,10 @@ class PageRules:
     def _judge(self, output: Any) -> Any:
         if isinstance(output, Request):
             return self._link(output)
-        if output is None or self._items == _KEPT:
+        if output is None or not self._drops_items_for:
             return output
-        count(self._rules.crawler, self._items_stat)
-        return mark(output) if self._items == _MARKED else None
+        count(self._rules.crawler, self._drops_items_for)
+        return None
 
     # -- links -----------------------------------------------------------------------------------------
 
@@ -319,13 +314,3 @@ def _key_of(href: str | None, base: str, encoding: str) -> bytes | None:
         return plain_fingerprint(url) or page_fingerprint(safe_url_string(url, encoding))
     except ValueError:
         return None
-
-
-def mark(item: Any) -> Any:
-    """*item* with ``frontier_noindex`` set, if it can hold that."""
-    adapter = ItemAdapter(item)
-    try:
-        adapter[MARK] = True
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return item
-    return item

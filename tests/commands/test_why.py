@@ -31,7 +31,7 @@ from scrapy_frontier.crawl.meta_keys import DUPLICATE
 from scrapy_frontier.crawl.outlinks import OUT_OF_SCOPE
 from scrapy_frontier.crawl.private_network import LEADS_INSIDE
 from scrapy_frontier.crawl.scheduler import LOST
-from scrapy_frontier.downloadermiddlewares.directives import ALIAS, ITEMS, NOFOLLOW, SKIPPED
+from scrapy_frontier.downloadermiddlewares.directives import ALIAS, DROPPED, NOFOLLOW, SKIPPED
 from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
 
 if TYPE_CHECKING:
@@ -88,12 +88,12 @@ STORIES = {
             flight(
                 is_fetched=True,
                 status=200,
-                notes=(ITEMS["flag"],),
+                notes=(DROPPED,),
                 request=Request(URL, meta={DUPLICATE: "http://a.example/"}),
             )
         ),
-        f"{ITEMS['flag']}; same content as http://a.example/",
-        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {ITEMS['flag']}; it has the same "
+        f"{DROPPED}; same content as http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {DROPPED}; it has the same "
         "content as http://a.example/, so its links were not followed.",
     ),
     "sitemap": Story(
@@ -170,15 +170,10 @@ STORIES = {
         f"It was fetched on {WHEN} and not given to the spider: the page asks to be kept nowhere (noindex).",
     ),
     "items dropped and links not followed": Story(
-        outcome_of(flight(is_fetched=True, status=200, notes=(ITEMS["drop-items"], NOFOLLOW))),
+        outcome_of(flight(is_fetched=True, status=200, notes=(DROPPED, NOFOLLOW))),
         "noindex: its items were dropped; nofollow: its links were not followed",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; noindex: its items were dropped; "
         "nofollow: its links were not followed.",
-    ),
-    "items marked": Story(
-        outcome_of(flight(is_fetched=True, status=200, notes=(ITEMS["flag"],))),
-        "noindex: its items were marked",
-        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; noindex: its items were marked.",
     ),
     "alias": Story(
         outcome_of(flight(is_fetched=True, status=200, notes=(ALIAS + "http://a.example/",))),

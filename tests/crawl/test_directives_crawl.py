@@ -22,7 +22,7 @@ NOFOLLOW = '<meta name="robots" content="nofollow">'
 
 
 class KeepingPipeline:
-    """Notes in the stats which items arrived, and those that carry the mark."""
+    """Notes in the stats which items arrived."""
 
     def __init__(self, crawler: Any) -> None:
         self.stats = crawler.stats
@@ -32,8 +32,7 @@ class KeepingPipeline:
         return cls(crawler)
 
     def process_item(self, item: Any) -> Any:
-        mark = "marked" if item.get("frontier_noindex") else "item"
-        self.stats.inc_value(f"test/{mark}{item['path']}")
+        self.stats.inc_value(f"test/item{item['path']}")
         return item
 
 
@@ -75,8 +74,8 @@ def anchors(*links: str) -> str:
     return "".join(f'<a href="{href}" rel="{rel}">.</a>' for href, _, rel in parts)
 
 
-def arrived(crawl: Crawl, mark: str = "item") -> set[str]:
-    return {name.removeprefix(f"test/{mark}") for name in crawl.stats if name.startswith(f"test/{mark}/")}
+def arrived(crawl: Crawl) -> set[str]:
+    return {name.removeprefix("test/item") for name in crawl.stats if name.startswith("test/item/")}
 
 
 def test_noindex_keeps_items_from_the_pipelines_and_links_count(
@@ -93,14 +92,6 @@ def test_noindex_keeps_items_from_the_pipelines_and_links_count(
     assert pages()[web.url("/")].reason == "noindex: its items were dropped"
 
 
-def test_noindex_may_only_mark_items(web: Web, run: Callable[..., Crawl]) -> None:
-    web.on("/", body=page(NOINDEX, anchors("/a")))
-    settings = {"FRONTIER_NOINDEX": "flag"}
-    crawl = run(LinkSpider, settings, start_urls=[web.url("/")])
-    assert arrived(crawl) == {"/a"}
-    assert arrived(crawl, "marked") == {"/"}
-
-
 def test_noindex_may_keep_a_page_from_the_spider(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
     web.on("/", body=page(NOINDEX, anchors("/a")))
     settings = {"FRONTIER_NOINDEX": "skip"}
@@ -113,7 +104,7 @@ def test_noindex_may_keep_a_page_from_the_spider(web: Web, run: Callable[..., Cr
 
 def test_the_switch_for_noindex(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", body=page(NOINDEX))
-    crawl = run(LinkSpider, {"FRONTIER_OBEY_NOINDEX": False}, start_urls=[web.url("/")])
+    crawl = run(LinkSpider, {"FRONTIER_NOINDEX": "ignore"}, start_urls=[web.url("/")])
     assert arrived(crawl) == {"/"}
     assert crawl.stats["frontier/noindex/pages"] == 1
 
@@ -251,19 +242,16 @@ def test_a_page_refused_here_is_fetched_when_it_is_linked_in_earnest(
 def test_link_types_are_as_set(web: Web, run: Callable[..., Crawl]) -> None:
     links = anchors("/a nofollow", "/b ugc", "/c sponsored")
     web.on("/", body=page("", links))
-    run(LinkSpider, {"FRONTIER_NOFOLLOW_RELS": ["ugc", "sponsored"]}, start_urls=[web.url("/")])
+    run(LinkSpider, {"FRONTIER_NOFOLLOW": ["ugc", "sponsored"]}, start_urls=[web.url("/")])
     assert web.paths() == ["/", "/a"]
 
 
-def test_the_switches_for_nofollow(web: Web, run: Callable[..., Crawl], tmp_path: Any) -> None:
+def test_the_switch_for_nofollow_is_for_links_and_for_pages(web: Web, run: Callable[..., Crawl]) -> None:
     web.on("/", body=page("", anchors("/a nofollow")))
-    web.on("/a", body=page(NOFOLLOW, anchors("/b")))
-    obeyed = {"FRONTIER_OBEY_REL_NOFOLLOW": False}
-    run(LinkSpider, obeyed, start_urls=[web.url("/")])
-    assert web.paths() == ["/", "/a"]
-    again = {**obeyed, "FRONTIER_OBEY_NOFOLLOW": False, "FRONTIER_DIR": str(tmp_path / "again")}
-    run(LinkSpider, again, start_urls=[web.url("/")])
-    assert web.paths() == ["/", "/a", "/", "/a", "/b"]
+    web.on("/a", body=page(NOFOLLOW, anchors("/b", "/c ugc")))
+    crawl = run(LinkSpider, {"FRONTIER_NOFOLLOW": []}, start_urls=[web.url("/")])
+    assert web.paths() == ["/", "/a", "/b", "/c"]
+    assert crawl.stats["frontier/nofollow/pages"] == 1
 
 
 class FormSpider(Spider):
@@ -316,20 +304,11 @@ def test_canonical_of_another_host_is_not_believed(web: Web, run: Callable[..., 
     assert web.paths(1) == []
 
 
-@pytest.mark.parametrize(
-    ("settings", "asked", "reason"),
-    [
-        ({"FRONTIER_OBEY_CANONICAL": False}, ["/a"], ""),
-        ({"FRONTIER_CANONICAL": "edge"}, ["/a", "/b"], ""),
-    ],
-)
-def test_canonical_as_set(
-    web: Web, run: Callable[..., Crawl], pages: Any, settings: Any, asked: list[str], reason: str
-) -> None:
+def test_the_switch_for_canonical(web: Web, run: Callable[..., Crawl], pages: Any) -> None:
     web.on("/a", body=page('<link rel="canonical" href="/b">'))
-    run(LinkSpider, settings, start_urls=[web.url("/a")])
-    assert web.paths() == asked
-    assert pages()[web.url("/a")].reason == reason
+    run(LinkSpider, {"FRONTIER_CANONICAL": False}, start_urls=[web.url("/a")])
+    assert web.paths() == ["/a"]
+    assert pages()[web.url("/a")].reason == ""
 
 
 # -- AJAX crawling -----------------------------------------------------------------------------------------
@@ -362,5 +341,5 @@ def test_ajax_crawling_is_off(web: Web, run: Callable[..., Crawl]) -> None:
 def test_a_wrong_setting_stops_the_crawl_and_says_what_to_set(web: Web, run: Callable[..., Crawl]) -> None:
     crawl = run(LinkSpider, {"FRONTIER_NOINDEX": "drop"}, start_urls=[web.url("/")])
     assert crawl.reason == "frontier_setting"
-    assert "FRONTIER_NOINDEX = 'drop': set one of 'drop-items', 'flag', 'skip'" in crawl.log
+    assert "FRONTIER_NOINDEX = 'drop': set one of 'drop-items', 'skip', 'ignore'" in crawl.log
     assert web.paths() == []

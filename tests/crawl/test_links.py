@@ -240,11 +240,11 @@ RELS = """<html><head>{}</head><body><a href="/no" rel="nofollow">.</a> <a href=
 @pytest.mark.parametrize(
     ("spider", "settings", "meta", "without_weight"),
     [
-        (StillSpider, {"FRONTIER_NOFOLLOW_RELS": ["ugc", "sponsored"]}, "", {"/ugc"}),
-        (LinkSpider, {"FRONTIER_OBEY_REL_NOFOLLOW": False}, "", set()),
+        (StillSpider, {"FRONTIER_NOFOLLOW": ["ugc", "sponsored"]}, "", {"/ugc"}),
+        (LinkSpider, {"FRONTIER_NOFOLLOW": []}, "", set()),
         (StillSpider, {}, '<meta name="robots" content="nofollow">', {"/no", "/ugc", "/plain"}),
         (LinkSpider, {}, '<meta name="robots" content="nofollow">', {"/no", "/ugc", "/plain"}),
-        (LinkSpider, {"FRONTIER_OBEY_NOFOLLOW": False}, '<meta name="robots" content="nofollow">', {"/no"}),
+        (LinkSpider, {"FRONTIER_NOFOLLOW": "ugc"}, '<meta name="robots" content="nofollow">', {"/ugc"}),
     ],
 )
 def test_nofollow_takes_the_weight_of_links_as_the_settings_say(
