@@ -14,11 +14,11 @@ from scrapy.settings import Settings
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from .core.errors import FrontierError
+from .core.hosts.budgets import Limits
 from .core.hosts.cooldown import CooldownRule
 from .core.hosts.delays import ResponseDelay
 from .core.hosts.host import Politeness
 from .core.hosts.last_call import Haste
-from .core.pages.budgets import Limits
 from .core.pages.traps import TrapLimits
 from .core.parse.redirects import ChainLimits
 

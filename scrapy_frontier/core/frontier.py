@@ -5,42 +5,260 @@ reads, decides, and puts its rows into one batch; `commit` writes that batch ato
 `release` commit by themselves, so a page's links are durable no later than its own end. Nothing is
 written at hand-out: the queue row goes when the lease ends, and whatever a crash interrupts is still queued.
 
-The verbs are safe to repeat: discovering a known page and releasing an ended lease do nothing.
+It owns its parts, each of which keeps its state to itself and calls only parts made before it. The verbs are
+safe to repeat: discovering a known page and releasing an ended lease do nothing.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+from typing import TYPE_CHECKING, Any
 
 from .errors import UnreadableRecord
-from .hosts import delays
-from .hosts.host import SENDING, Host
+from .hosts import delays, last_call
+from .hosts.budgets import NO_LIMITS, Budgets, Limits
+from .hosts.clocks import Clocks
+from .hosts.cooldown import CooldownRule
+from .hosts.finish import Left, first_to_open, left_behind
+from .hosts.host import FOREVER, Host, Politeness
+from .hosts.hosts import Hosts, itself
 from .hosts.last_call import trouble_of
-from .pages.deferred import AT_A_TIME
-from .pages.leases import Lease, Outcome
-from .pages.lifecycle import UNCOUNTED, Event, after
+from .hosts.site_notes import SiteNotes
+from .hosts.table import HostTable
+from .hosts.troubles import Troubles
+from .pages.deferred import AT_A_TIME, Deferral
+from .pages.discovery import Discovery
+from .pages.endings import Endings
+from .pages.known import Known
+from .pages.leases import NO_LEASE, Lease, Leases, Outcome
+from .pages.lifecycle import UNCOUNTED, Event
+from .pages.link_graph import LinkGraph
 from .pages.links import NEUTRAL, Link, Refusal
-from .parse.urls import host_of, origin
-from .sites import Sites
-from .store import keys, page_rows, queue_rows
-from .store.page_rows import Page
+from .pages.queue import Queue
+from .pages.waiting import Waiting
+from .parse.urls import host_of
+from .store import keys, queue_rows
+from .store.batch import Batch
+from .store.bloom import Seen
 from .store.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections import Counter, deque
+    from collections.abc import Callable, Iterable
 
+    from .hosts.domain_rates import Rates
+    from .hosts.last_call import Haste
+    from .hosts.troubles import Rest, Trouble
+    from .pages.rescoring import Rescoring
+    from .pages.traps import TrapLimits
+    from .ranking.scorer import Scorer
+    from .store.batch import OnCommit
+    from .store.leveldb import Store
     from .store.link_rows import Edge
+    from .store.meta_rows import Counts
+    from .store.page_rows import Page
+    from .store.site_rows import Listing, RobotsCopy
 
 __all__ = ["Frontier", "Link", "NEUTRAL", "Refusal"]
 
-_WAKE_LIMIT = 64  # waiting pages that one lease puts back into their queues, to keep it short
+UNLIMITED = Politeness(0.0, 8)
+_COOLDOWN = CooldownRule()
+_PACE = delays.ResponseDelay()
 
 
-class Frontier(Sites):
-    """The pages of a store and their order: all verbs. For what it takes see `known.Known`."""
+class Frontier:
+    """The pages of *store* and their order: all verbs.
+
+    *politeness* maps hosts to limits of their own, *default_politeness* holds for all others. A page is
+    given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Without a
+    *scorer* equals of one priority are first in, first out. Links that are *traps* leave no trace; what is
+    over one of the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts
+    share a budget, their turns, and the *rates*. With *haste* nobody comes back to the store: see
+    `last_call`. *on_commit* is told of each batch that was written: its rows, a key and a value each, None
+    for a key that is deleted.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        now: float,
+        *,
+        default_politeness: Politeness = UNLIMITED,
+        politeness: dict[str, Politeness] | None = None,
+        max_attempts: int = 10,
+        lease_timeout: float = 3600.0,
+        cooldown: CooldownRule = _COOLDOWN,
+        pace: delays.ResponseDelay = _PACE,
+        rates: Rates | None = None,
+        chance: random.Random | None = None,
+        scorer: Scorer | None = None,
+        traps: TrapLimits | None = None,
+        limits: Limits = NO_LIMITS,
+        domain_of: Callable[[str], str] = itself,
+        haste: Haste | None = None,
+        on_commit: OnCommit | None = None,
+    ) -> None:
+        chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
+        self._store = store
+        self._batch = batch = Batch(store, on_commit)
+        self.was_clean = batch.begin_run()
+        self.first_page_of_run = batch.counts.next_page
+        seen = Seen()
+        seen.is_complete = not batch.counts.next_page
+        self._known = Known(store, batch, seen)
+        self._hosts = hosts = Hosts(domain_of, rates)
+        self._budgets = budgets = Budgets(limits, domain_of)
+        troubles = Troubles(store, batch, cooldown, chance)
+        self._table = table = HostTable(
+            store,
+            batch,
+            seen,
+            hosts,
+            budgets,
+            troubles,
+            politeness=politeness or {},
+            otherwise=default_politeness,
+            pace=pace,
+            opened_at=now,
+            was_clean=self.was_clean,
+        )
+        self._clocks = Clocks(batch, hosts, table, troubles, pace, haste, chance)
+        self._sites = SiteNotes(store, batch)
+        self._leases = Leases(lease_timeout)
+        self.graph = LinkGraph(store, batch)
+        self.rescoring: Rescoring | None = None
+        if scorer is not None:
+            from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
+
+            self.rescoring = Rescoring(scorer, store, batch, hosts)
+        scores = self.rescoring
+        self._queue = queue = Queue(store, batch, hosts, table, budgets, scores)
+        self._waiting = Waiting(store, batch, table, queue)
+        self._deferred = Deferral(store, batch, hosts, table, budgets, queue, scores)
+        self._discovery = Discovery(
+            batch, self._known, hosts, table, budgets, queue, self._deferred, scores, traps
+        )
+        self._endings = Endings(batch, budgets, queue, self._waiting, self.graph, scores, max_attempts)
+        self._haste = haste
+        self.is_loaded = False  # see `load`
+        self._is_spilling = False
+        self._alone_since: float | None = None  # only hosts that are shut are left; see `ends_at`
+        self._has_opened = False  # since the last lease pages can be had that could not before
+        self._is_over = False  # nobody waits for backoffs
 
     def __repr__(self) -> str:
         return f"<Frontier {self.pending} pending, {len(self._leases)} leased, {self._hosts!r}>"
+
+    # -- what there is ---------------------------------------------------------------------------------
+
+    @property
+    def counts(self) -> Counts:
+        """Kept counters, of all runs together."""
+        return self._batch.counts
+
+    @property
+    def pending(self) -> int:
+        """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
+        return self.counts.states[State.QUEUED] - len(self._leases) - self._batch.withheld
+
+    @property
+    def withheld(self) -> int:
+        """Queued pages of hosts that the operator blocked."""
+        return self._batch.withheld
+
+    @property
+    def leased(self) -> int:
+        """Leases that are out."""
+        return len(self._leases)
+
+    @property
+    def hosts(self) -> int:
+        """Hosts in memory: those with queued pages, with requests under way, or still cooling."""
+        return len(self._hosts)
+
+    @property
+    def is_refilling(self) -> bool:
+        """Whether deferred pages may be about to come back into their queues."""
+        return bool(self._budgets.due) or not self.is_loaded
+
+    def used_by(self, spider: str) -> str | None:
+        """Note the name of the spider that uses the frontier from now on; that of another that did before."""
+        stored, name = self._store.get(keys.SPIDER), spider.encode(errors="replace")
+        if stored == name:
+            return None
+        self._batch.add(keys.SPIDER, name)
+        return None if stored is None else stored.decode(errors="replace")
+
+    def left_over(self, now: float) -> Left:
+        """The pages that stay queued when the crawl ends now."""
+        return left_behind(self._hosts.by_name.values(), now, self._waiting.first)
+
+    def find(self, fingerprint: bytes) -> int | None:
+        """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
+        return self._known.find(fingerprint)
+
+    def look_up(self, fingerprint: bytes) -> int | None:
+        """`find`, but ``~id`` for a page that may be only seen."""
+        return self._known.look_up(fingerprint)
+
+    def page(self, page_id: int) -> Page | None:
+        """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
+        return self._known.page(page_id)
+
+    def load(self, now: float, limit: int = 100) -> bool:
+        """Bring up to *limit* more hosts into memory; true once all that have queued pages are there.
+
+        About 20 us a host with queued pages, 1 us another one. Until it is done, pages of hosts not yet
+        loaded wait their turn. Then what the scorer knew comes back, in as many calls again, 1 us a queued
+        page; links of pages that end meanwhile count when it is there.
+        """
+        table, deferred, scores = self._table, self._deferred, self.rescoring
+        if not table.is_loaded:
+            table.load(now, limit)
+        if table.is_loaded and not deferred.is_loaded:
+            deferred.load(limit)
+        elif table.is_loaded and scores is not None and not scores.is_loaded:
+            scores.load(10 * limit)
+            self.commit()
+            self._queue.place_moved(now)
+        is_scored = scores is None or scores.is_loaded
+        self.is_loaded = table.is_loaded and deferred.is_loaded and is_scored
+        return self.is_loaded
+
+    def commit(self) -> None:
+        """Write what is open as one atomic batch. Raises `FrontierUnwritable`."""
+        if self._batch.is_open:
+            self._batch.commit()
+
+    def lags(self) -> bool:
+        """Whether the database is behind with its own work: what can wait should wait a little; 2 us."""
+        return self._store.lags()
+
+    # -- pages in --------------------------------------------------------------------------------------
+
+    def discover(self, links: Iterable[Link], now: float) -> list[int | None]:
+        """Queue every link that is new or wanted again: its id, or None for what is known already.
+
+        Durable after the next `commit`, which `lease` and `release` bring about, and a hundred new pages.
+        O(log hosts) a link.
+        """
+        return self._discovery.discover(links, now)
+
+    def discover_one(self, link: Link, now: float) -> int | None:
+        """`discover` for a link that comes alone."""
+        return self._discovery.discover_one(link, now)
+
+    def note_seen(self, links: Iterable[Link], now: float, reason: str) -> list[int | None]:
+        """Make pages known without queueing them, for *reason*: their ids, also of those known before; None
+        for a trap, which leaves no trace.
+
+        A link that is discovered later queues them. Durable with the next batch.
+        """
+        return self._discovery.note_seen(links, now, reason)
+
+    def requeue(self, page_id: int, now: float, payload: bytes, priority: int) -> bool:
+        """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
+        return self._discovery.requeue(page_id, now, payload, priority)
 
     # -- pages out -------------------------------------------------------------------------------------
 
@@ -50,21 +268,24 @@ class Frontier(Sites):
         Commits what was discovered before. None is O(1) while no host is ready. A page that is given up takes
         no place of its host, and is no visit.
         """
-        journal = self._journal
-        journal.commit()
-        if not journal.seen.is_complete:
-            self._learn()
-        self._end_waits(now)
+        self._batch.commit()
+        if not self._known.is_complete:
+            self._known.learn()
+        is_over, self._is_over, self._has_opened = self._is_over, False, False
+        self._waiting.wake(now, is_over)
         for lease_id in self._leases.expired(now):
             self.release(lease_id, Outcome(Event.EXPIRED, reason="not released in time"), now)
         if self._budgets.is_counting:  # until then nobody knows what a domain has left
             return None
         if self._budgets.due:
-            self._deferral.take_back(now)
+            self._deferred.take_back(now)
             self.commit()
+        return self._best(now)
+
+    def _best(self, now: float) -> Lease | None:
         spilled = 0
         while (host := self._hosts.best(now)) is not None:
-            if self._budgets.is_limited and self._spill(host, now):
+            if self._budgets.is_limited and self._deferred.spill(host, now):
                 spilled += 1
                 if spilled == AT_A_TIME:
                     break
@@ -79,87 +300,56 @@ class Frontier(Sites):
 
     def _take(self, host: Host, now: float) -> Lease | None:
         sort_key = host.take()
-        page_id = queue_rows.sort_key_id(sort_key)
-        page = self._read(host, sort_key, page_id)
+        page = self._queue.read(host, sort_key)
         lease = None
         if page is not None:
+            page_id = queue_rows.sort_key_id(sort_key)
             before = host.visited, host.ready_at
-            self._visit(host, now)
-            given_up, is_last = trouble_of(host, page, now), page_id in self._last_tries
-            self._last_tries.discard(page_id)
+            self._clocks.visit(host, now)
+            given_up, is_last = trouble_of(host, page, now), self._waiting.was_cut_short(page_id)
             lease = self._leases.grant(page_id, page, host.name, sort_key, now, before, given_up, is_last)
-        if host.more and host.needs_sort_keys():
-            self._fill(host)
+        if host.more:
+            self._table.fill(host)
         self._hosts.put(host, now)
         if lease is None:
             self._budgets.freed(host)
-            self._forget_if_idle(host, now)
-        else:
-            if host.tally is not None:
-                self._budgets.note(host)
-            self._hosts.leased(host, now)
-            if lease.given_up is not None:
-                self.skip_visit(lease.id, now)
+            self._table.forget_if_idle(host, now)
+            return None
+        self._budgets.note(host)
+        self._hosts.leased(host, now)
+        if lease.given_up is not None:
+            self.skip_visit(lease.id, now)
         return lease
 
     def sending(self, lease_id: int, now: float) -> bool:
         """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
         has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
         lease = self._leases.get(lease_id)
-        host = self._host(lease.host) if lease is not None else None
+        host = self._table.get(lease.host) if lease is not None else None
         if host is None or not host.delay or self._leases.sending(lease_id) is None:
             return False
-        host.sending += 1
-        self._hosts.put(host, now)
+        self._clocks.send(host, now)
         return True
 
     def sent(self, lease_id: int, now: float) -> None:
         """The request of a lease has gone out: the delay of its host counts from *now*."""
         lease = self._leases.sent(lease_id)
-        if lease is None:
-            return
-        host = self._host(lease.host)
-        host.sending -= 1
-        host.visited = max(host.visited, now)
-        host.ready_at = max(host.ready_at, now + host.delay)
-        self._hosts.put(host, now)
+        if lease is not None:
+            self._clocks.sent(self._table.get(lease.host), now)
 
     def off_wire(self, lease_id: int, now: float, response_time: float | None = None) -> None:
         """The request of a lease has left the network: its host has room again. The lease goes on.
 
         *response_time* in seconds says that the host answered, and how fast.
         """
-        found = self._off_wire(lease_id)
-        if found is None:
-            return
-        lease, host, was_sent = found
-        if response_time is not None:
-            if self._haste is not None and (where := origin(lease.page.url)) not in host.origins and where:
-                host.origins |= {where}
-            if host.cooldown is not None:
-                self._troubles.answered(host, lease.leased_at, now)
-            if self._pace.factor:
-                host.response_time = delays.smoothed(host.response_time, response_time)
-                host.ask(delays.RESPONSE_TIME, self._pace.delay(host.response_time))
-        if host.delay and (host.is_asked or not was_sent):
-            # What a site asks for is counted from its answer, as Nutch does. Where nobody tells when a
-            # request goes out, from no later than a little after the hand-out.
-            untold = was_sent is None and not host.is_asked
-            sent = min(now, lease.leased_at + SENDING) if untold else now
-            host.ready_at = max(host.ready_at, sent + host.delay)
-        self._hosts.put(host, now)
-
-    def _off_wire(self, lease_id: int) -> tuple[Lease, Host, bool | None] | None:
-        """A lease whose request takes up a place of its host no longer, that host, and whether it was sent
-        (None: nobody told)."""
         found = self._leases.leave_wire(lease_id)
         if found is None:
-            return None
+            return
         lease, was_sent = found
-        host = self._host(lease.host)
-        host.in_flight -= 1
-        host.sending -= was_sent is False
-        return lease, host, was_sent
+        host = self._table.get(lease.host)
+        if response_time is not None:
+            self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
+        self._clocks.left(host, lease.leased_at, was_sent, now)
 
     def put_back(self, lease_id: int, now: float, is_replaced: bool = False) -> None:
         """End the lease granted last as if it had never been: page, clock and turns are as before. Writes
@@ -183,17 +373,77 @@ class Frontier(Sites):
             self._hosts.put(host, now)
 
     def _unvisit(self, lease_id: int, now: float, is_replaced: bool = False) -> Host | None:
-        found = self._off_wire(lease_id)
+        found = self._leases.leave_wire(lease_id)
         if found is None:
             return None
-        lease, host, _ = found
+        lease, was_sent = found
+        host = self._table.get(lease.host)
+        self._clocks.leave(host, was_sent)
         if not is_replaced:
             self._hosts.taken_back(host, now)
-        if host.visited == lease.leased_at:
-            host.visited, host.ready_at = lease.before
-            if host.visited and host.delay:  # which may have grown meanwhile
-                host.ready_at = max(host.ready_at, host.visited + host.delay)
+        self._clocks.take_back(host, lease.leased_at, lease.before)
         return host
+
+    def release(
+        self,
+        lease_id: int,
+        outcome: Outcome,
+        now: float,
+        links: Iterable[Edge] | None = None,
+        page_id: int | None = None,
+    ) -> State | None:
+        """End a lease: the page's new state, or None for a lease that has ended already.
+
+        One batch with everything discovered since the last one; it is on its way to the disk when this
+        returns. A retry beyond ``max_attempts`` fails the page. *links* are the links of a page that was
+        read or led to another, in place of those it had (None: not known); *page_id* says whose they are
+        where the lease was for a further visit.
+        """
+        batch, endings = self._batch, self._endings
+        batch.check()
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            return None
+        page = endings.after(lease.page, outcome, now)
+        state = page.state
+        queue = (
+            self._table.get(outcome.host) if outcome.host else None
+        )  # may commit, so before rows are staged
+        self.off_wire(lease_id, now)
+        self._leases.end(lease_id)
+        host = self._table.get(lease.host)
+        self._queue.remove(host, lease.sort_key)
+        if state is State.QUEUED:
+            if outcome.host:
+                page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
+            endings.queue_again(lease, page, queue or host, now + outcome.delay, now)
+        else:
+            endings.write(lease.page_id, page, host)
+            endings.write_links(lease.page_id if lease.page_id < keys.FIRST_VISIT else page_id, state, links)
+            self._alone_since = None
+        self._budgets.freed(host)
+        if not host.queued:
+            self._table.forget_if_idle(host, now)
+        batch.counts.attempts += outcome.event not in UNCOUNTED
+        batch.commit()
+        self._queue.place_moved(now)
+        return state
+
+    def set_content_score(self, page_id: int, content_score: float) -> None:
+        """Keep what the callback thinks of a page (0: nothing, 1: as of any other); durable with the next
+        batch. Does nothing without a scorer."""
+        if self.rescoring is not None and page_id < self.counts.next_page:
+            self.rescoring.judged(page_id, content_score)
+
+    def rescore(self, now: float, limit: int) -> bool:
+        """Bring *limit* more queue rows to the scores of now; see `Rescoring.begin_walk`. True when done."""
+        if self.rescoring is None:
+            return True
+        self.commit()
+        is_done = self.rescoring.step(limit)
+        self.commit()
+        self._queue.place_moved(now)
+        return is_done
 
     def same_content(self, page_id: int, host: str, digest: bytes) -> Page | None:
         """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
@@ -211,184 +461,164 @@ class Frontier(Sites):
         if page is not None and page.state in (State.DONE, State.QUEUED):
             return page
         if stored is None or first != page_id:
-            self._journal.add(key, keys.id_bytes(page_id))
+            self._batch.add(key, keys.id_bytes(page_id))
         return None
 
-    # -- leases end ------------------------------------------------------------------------------------
+    # -- hosts -----------------------------------------------------------------------------------------
 
-    def release(
-        self,
-        lease_id: int,
-        outcome: Outcome,
-        now: float,
-        links: Iterable[Edge] | None = None,
-        page_id: int | None = None,
-    ) -> State | None:
-        """End a lease: the page's new state, or None for a lease that has ended already.
+    def set_delay(self, name: str, delay: float, now: float, source: str = delays.SETTINGS) -> None:
+        """From now on *source* asks for at least *delay* seconds between two leases of a host in memory;
+        `delays.deciding` says who of all that ask decides."""
+        self._clocks.ask(name, source, delay, now)
 
-        One batch with everything discovered since the last one; it is on its way to the disk when this
-        returns. A retry beyond ``max_attempts`` fails the page. *links* are the links of a page that was
-        read or led to another, in place of those it had (None: not known); *page_id* says whose they are
-        where the lease was for a further visit.
+    def site_delay(self, name: str, seconds: float, now: float, source: str = delays.ROBOTS_TXT) -> bool:
+        """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back.
+
+        The largest of all sources counts; what the operator ordered stands. Whether anything changed.
         """
-        self._journal.check()
-        lease = self._leases.get(lease_id)
-        if lease is None:
-            return None
-        page = self._after(lease.page, outcome, now)
-        journal, state = self._journal, page.state
-        queue = self._host(outcome.host) if outcome.host else None  # may commit, so before rows are staged
-        self.off_wire(lease_id, now)
-        self._leases.end(lease_id)
-        host = self._host(lease.host)
-        journal.unqueue(host, lease.sort_key)
-        if state is State.QUEUED:
-            if outcome.host:
-                page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
-            self._queue_again(lease, page, queue or host, now + outcome.delay, now)
-        else:
-            self._write_ending(lease.page_id, page, host)
-            self._write_links(lease.page_id if lease.page_id < keys.FIRST_VISIT else page_id, state, links)
-        if host.tally is not None or self._budgets.units:
-            self._budgets.freed(host)
-        if not host.queued:
-            self._forget_if_idle(host, now)
-        journal.counts.attempts += outcome.event not in UNCOUNTED
-        if state is not State.QUEUED:
-            self._alone_since = None
-        journal.commit()
-        if self.rescoring is not None:
-            self._place_moved(now)
-        return state
+        return self._clocks.obey(name, source, seconds, now)
 
-    def _write_links(self, page_id: int | None, state: State, links: Iterable[Edge] | None) -> None:
-        """The links of a page that ended are known, or it has none; its score goes to their targets."""
-        if page_id is None or page_id >= keys.FIRST_VISIT:
-            return
-        is_read = state in (State.DONE, State.REDIRECTED)
-        if links is not None and (is_read or state is State.GONE):
-            links = self.graph.put(page_id, links if is_read else ())
-        if self.rescoring is None:
-            return
-        if is_read:
-            self.rescoring.parsed(page_id, links or ())
-        else:
-            self.rescoring.closed(page_id)
+    def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
+        """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to
+        the disk when this returns."""
+        return self._clocks.cool(name, trouble, now)
 
-    def set_content_score(self, page_id: int, content_score: float) -> None:
-        """Keep what the callback thinks of a page (0: nothing, 1: as of any other); durable with the next
-        batch. Does nothing without a scorer."""
-        if self.rescoring is not None and page_id < self.counts.next_page:
-            self.rescoring.judged(page_id, content_score)
+    def rests(self, name: str, now: float) -> bool:
+        """Whether a host rests after trouble; for one that is in memory, as each with a lease out is."""
+        return self._clocks.rests(name, now)
 
-    def rescore(self, now: float, limit: int) -> bool:
-        """Bring *limit* more queue rows to the scores of now; see `Rescoring.begin_walk`. True when done."""
-        if self.rescoring is None:
-            return True
-        self.commit()
-        is_done = self.rescoring.step(limit)
-        self.commit()
-        self._place_moved(now)
-        return is_done
+    def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
+        """Give no page of a host in memory away before *until*, or before `release_hold`.
 
-    def lags(self) -> bool:
-        """Whether the database is behind with its own work: what can wait should wait a little; 2 us."""
-        return self._store.lags()
+        Its pages stay queued and pending: no lease, no attempt, no row is written. A host that is dropped
+        from memory is no longer held. *trouble*: what happened so many times as it has attempts.
+        """
+        self._clocks.hold(name, now, until, trouble)
 
-    def _after(self, page: Page, outcome: Outcome, now: float) -> Page:
-        event, reason = outcome.event, outcome.reason
-        attempts = page.attempts + (event not in UNCOUNTED)
-        if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self._max_attempts:
-            event, reason = Event.FAILED, f"{reason} ({attempts} attempts)"
-        return Page(
-            page.url,
-            after(State.LEASED, event),
-            attempts,
-            page.priority if outcome.priority is None else outcome.priority,
-            page.discovered,
-            page.parent,
-            page.host,
-            page.payload if outcome.payload is None else outcome.payload,
-            outcome.status,
-            int(now),
-            outcome.target,
-            reason,
-        )
+    def release_hold(self, name: str, now: float) -> None:
+        """End a `hold`."""
+        self._clocks.hold(name, now, 0.0, None)
 
-    def _queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
-        page_id = lease.page_id
-        sort_key = lease.sort_key
-        # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
-        # would put it behind every page that is yet to be found.
-        if page.priority > lease.page.priority:
-            place = NEUTRAL if self.rescoring is None else self.rescoring.standing(page_id)
-            sort_key = queue_rows.sort_key(page.priority, place, self._journal.turn, page_id)
-        self._journal.put(keys.page_key(page_id), page_rows.encode_page(page))
-        if due <= now:
-            self._queue(host, sort_key, now)
-            host.has_waited(sort_key)
-            return
-        if self.rescoring is not None:
-            self.rescoring.waits(page_id)
-        self._journal.put(queue_rows.waiting_key(due, page_id), queue_rows.pack_sort_key(sort_key, host.name))
-        self._journal.count_queued(host, 1)
-        self._budgets.note(host)
-        if self._next_waiting is None or due < self._next_waiting:
-            self._next_waiting = due
+    def held(self, now: float) -> dict[str, float]:
+        """Hosts held until a known time, and that time; O(hosts held)."""
+        return self._clocks.held(now)
 
-    def _write_ending(self, page_id: int, page: Page, host: Host) -> None:
-        if page_id >= keys.FIRST_VISIT:  # a further visit of a known page leaves no trace
-            self._journal.delete(keys.page_key(page_id))
-        else:
-            self._journal.put(keys.page_key(page_id), page_rows.encode_page(page))
-            self._journal.count_ended(host, page.state, status=page.status)
+    def begin_visit(self, name: str, now: float, despite_hold: bool = False) -> float:
+        """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then
+        ask again; 0: it begins now, and `end_visit` has to follow.
 
-    # -- waking up -------------------------------------------------------------------------------------
+        It obeys the host's clock and concurrency like a page, and the next page keeps the delay after it, in
+        the next run too. Of a blocked or held host nothing is fetched; *despite_hold* is for robots.txt.
+        """
+        return self._clocks.begin_visit(name, now, despite_hold)
 
-    def _end_waits(self, now: float) -> None:
-        """Put pages that need not wait any longer back into their queues."""
-        is_over, self._is_over, self._has_opened = self._is_over, False, False
-        if is_over or (self._next_waiting is not None and self._next_waiting <= now):
-            self._wake(now, is_over)
+    def end_visit(self, name: str, now: float) -> None:
+        """An errand has ended. The delay counts from here: it opened the connection, which takes long."""
+        self._clocks.end_visit(name, now)
 
-    def _wake(self, now: float, is_over: bool) -> None:
-        """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
-        time."""
-        self._next_waiting = None
-        rows = list(self._store.scan(keys.WAITING, after=self._waiting_cursor, limit=_WAKE_LIMIT + 1))
-        for index, (key, value) in enumerate(rows):
-            when = queue_rows.waiting_time(key)
-            if (when > now and not is_over) or index == _WAKE_LIMIT:
-                self._next_waiting = when
-                break
-            sort_key, name = queue_rows.unpack_sort_key(value)
-            if when > now:
-                self._last_tries.add(queue_rows.sort_key_id(sort_key))
-            else:
-                self._waiting_cursor = key[1:]
-            host = self._host(name)
-            self._journal.delete(key)
-            self._journal.count_queued(host, -1)
-            self._queue(host, sort_key, now)
-            host.has_waited(sort_key)
-        self.commit()
+    # -- what sites said -------------------------------------------------------------------------------
+
+    def robots_copy(self, authority: str) -> RobotsCopy | None:
+        """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
+        that cannot be read: the file is asked for again."""
+        return self._sites.robots_copy(authority)
+
+    def hastened(self, copy: RobotsCopy, now: float) -> RobotsCopy:
+        """*copy*, but in haste a file that could not be read is asked for again as soon as a page would be,
+        the first times; not where the site asks for less."""
+        if self._haste is None or not 0 < copy.failures < self._haste.attempts or copy.status == 429:
+            return copy
+        return copy._replace(ask_at=min(copy.ask_at, now + self._haste.pause(copy.failures)))
+
+    def keep_robots_copy(self, authority: str, copy: RobotsCopy) -> None:
+        """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns."""
+        self._sites.keep_robots_copy(authority, copy)
+
+    def listing(self, authority: str) -> Listing:
+        """What is known of the sitemaps of *authority*; one lookup."""
+        return self._sites.listing(authority)
+
+    def note_listing(self, authority: str, listing: Listing) -> None:
+        """Remember *listing*: in one batch with what was discovered before, or a later one."""
+        self._sites.note_listing(authority, listing)
+
+    # -- the end ---------------------------------------------------------------------------------------
 
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
         if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
             return 0.0
-        times = (self._hosts.next_ready(), self._next_waiting, self._leases.next_deadline())
+        times = (self._hosts.next_ready(), self._waiting.next, self._leases.next_deadline())
         return min((when for when in times if when is not None), default=None)
 
-    # -- the end ---------------------------------------------------------------------------------------
+    def ends_at(self, now: float, patience: float) -> float | None:
+        """When the crawl should end although pages are left; None while there is something to do.
+
+        It waits for hosts that do not answer, or want to be asked later (`finish`), *patience* seconds in all
+        since a page last came to an end; and ends at once where none of them opens by then. In haste it ends
+        with no page left: hosts are asked sooner, or their pages given up (`last_call`). To be asked when
+        nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
+        """
+        if self._leases or self.is_refilling:
+            return None
+        hosts = self._hosts.by_name.values()
+        first = first_to_open(hosts, now)
+        if first is not None and self._haste is not None:
+            self._has_opened |= self._clocks.open(last_call.hasten(hosts, self._haste, now), now)
+            first = first_to_open(hosts, now)
+        if first is None or (first := min(first, self._waiting.first)) <= now or first == FOREVER:
+            return None
+        if self._alone_since is None:
+            self._alone_since = now
+        end = self._alone_since + patience
+        if first <= end or self._haste is None:
+            return end if first <= end else now
+        self._has_opened |= self._clocks.open(last_call.abandon(hosts, now), now)
+        self._is_over = True
+        return None
+
+    def last_lease(self, page_id: int, now: float) -> Lease | None:
+        """A lease at the end of the crawl for a queued page whose request no other run can make; None for any
+        other page. It is no lease of the store's: the row stays, and nobody has to release it."""
+        page = self.page(page_id)
+        if page is None or page.state is not State.QUEUED:
+            return None
+        host = self._table.get(page.host or host_of(page.url))
+        trouble = last_call.trouble_at_the_end(host, page, now)
+        return Lease(NO_LEASE, page_id, page, host.name, b"", now, FOREVER, given_up=trouble, is_last=True)
 
     def close(self) -> None:
         """Commit, mark the end as clean, and close the store. Leases that are out stay queued."""
         try:
             for lease in self._leases:
-                self._journal.touch(self._host(lease.host))
+                self._batch.touch(self._table.get(lease.host))
             if self.rescoring is not None:
                 self.rescoring.save()
-            self._journal.end_run()
+            self._batch.end_run()
         finally:
             self._store.close()
+
+    # -- for now
+
+    def discover_new(self, *link: Any) -> int | None:
+        return self._discovery.discover_new(*link)
+
+    @property
+    def refusals(self) -> deque[Refusal]:
+        return self._discovery.refusals
+
+    @property
+    def refused(self) -> Counter[str]:
+        return self._discovery.refused
+
+    @property
+    def is_head(self) -> bool:
+        return self._discovery.is_head
+
+    @property
+    def unreadable(self) -> list[int]:
+        return self._queue.unreadable
+
+    @property
+    def given_up(self) -> list[tuple[Host, Trouble]]:
+        return self._clocks.given_up

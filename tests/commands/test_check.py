@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import plyvel
@@ -135,7 +135,7 @@ def unreadable_counts(directory: Path) -> None:
 
 def wrong_host_row(directory: Path) -> None:
     row = host_rows.decode_host(rows(directory)[keys.host_key("h1.example")])
-    row = row._replace(queued=row.queued + 2, failed=0)
+    row = replace(row, queued=row.queued + 2, failed=0)
     change(directory, {keys.host_key("h1.example"): host_rows.encode_host(row)})
 
 
@@ -173,7 +173,7 @@ def page_twice(directory: Path) -> None:
     counts = meta_rows.decode_counts(rows(directory)[keys.COUNTS])
     counts.states[State.QUEUED] += 1
     counts.next_page = 61
-    host_row = host_rows.encode_host(row._replace(queued=row.queued + 1))
+    host_row = host_rows.encode_host(replace(row, queued=row.queued + 1))
     change(directory, {keys.host_key(host): host_row, keys.COUNTS: meta_rows.encode_counts(counts)})
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from stores import NOW, Frontiers, change, check, fetch, fingerprint, link, pages, rows, start
 
-from scrapy_frontier.core.pages.budgets import Limits
+from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.states import State
 

@@ -8,7 +8,7 @@ import pytest
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.pages.budgets import Limits
+from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.deferred import AT_A_TIME
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event

@@ -359,7 +359,7 @@ def test_an_outcome_ends_the_page_for_good(
     assert frontier.counts.states[ended] == sum(frontier.counts.states) == 1
     assert frontier.counts.attempts == 1
     row = host_rows.decode_host(rows(frontier)[keys.host_key("a.example")])
-    assert row[:3] == (0, done, failed)
+    assert (row.queued, row.done, row.failed) == (0, done, failed)
     assert queue_rows(frontier) == []
     frontier.close()
 
@@ -1046,7 +1046,7 @@ def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> No
     assert lease.page == Page("http://slot/one", State.QUEUED, 0, 5, int(NOW), None, "slot", b"new")
     frontier.release(lease.id, FETCHED, NOW + DAY)
     row = host_rows.decode_host(rows(frontier)[keys.host_key("slot")])
-    assert row[:3] == (0, 1, 0)
+    assert (row.queued, row.done, row.failed) == (0, 1, 0)
     frontier.close()
 
 

@@ -25,10 +25,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts import host as host_module
 from scrapy_frontier.core.hosts import rounds
+from scrapy_frontier.core.hosts.budgets import KEPT, Limits
 from scrapy_frontier.core.hosts.cooldown import CooldownRule, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
 from scrapy_frontier.core.hosts.troubles import Trouble
-from scrapy_frontier.core.pages.budgets import KEPT, Limits
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.rescoring import WORTH_MOVING
@@ -757,7 +757,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
         for host in HOSTS:
             row = host_rows.decode_host(self.store.get(keys.host_key(host)) or bytes(32))
-            assert row[:3] == model.host_counts(host)
+            assert (row.queued, row.done, row.failed) == model.host_counts(host)
             assert (row.fetched, row.deferred) == (model.fetched(host), len(model.waiting(host)))
         found = [keys.split_deferred_key(key) for key, _ in self.store.scan(keys.DEFERRED)]
         assert found == sorted((entry.host, entry.id) for entry in model.deferred.values())

@@ -1,6 +1,7 @@
 """Records: the bytes on disk, pinned; everything comes back; garbage is refused in one way only."""
 
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, example, given
@@ -91,7 +92,7 @@ def test_golden_bytes_of_hosts() -> None:
     golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000002 3f000000 00000001"
     assert host_rows.encode_host(row).hex() == golden.replace(" ", "")
     assert host_rows.decode_host(bytes.fromhex(golden)) == row
-    assert host_rows.decode_host(bytes.fromhex(golden)[:-4]) == row._replace(answered=0), "as it was before"
+    assert host_rows.decode_host(bytes.fromhex(golden)[:-4]) == replace(row, answered=0), "as it was before"
 
 
 def test_golden_bytes_of_counts() -> None:

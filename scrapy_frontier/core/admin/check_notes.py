@@ -150,7 +150,7 @@ class HostTally:
         self.hosts: dict[str, list[int]] = {}
 
     def count(self, host: str, state: State, change: int = 1, status: int = 0) -> None:
-        """The rule of `Journal.count_ended`, and of `count_queued`."""
+        """The rule of `Batch.count_ended`, and of `count_queued`."""
         self.states[state] += change
         if state is State.SEEN:
             return

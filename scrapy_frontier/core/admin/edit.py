@@ -13,7 +13,7 @@ from ..hosts.host import Host, Politeness
 from ..pages.lifecycle import TABLE, Event
 from ..pages.links import NEUTRAL
 from ..store import keys, page_rows, queue_rows
-from ..store.batch import Journal
+from ..store.batch import Batch
 from ..store.host_rows import HostRow
 from ..store.page_rows import Page
 from ..store.queue_rows import find_place, queued_places, waiting_places
@@ -46,14 +46,14 @@ class Steering:
     def __init__(self, store: Store, fingerprint_of: FingerprintOf) -> None:
         self._store = store
         self._fingerprint_of = fingerprint_of
-        self._journal = Journal(store)
+        self._batch = Batch(store)
         self._hosts: dict[str, Host] = {}
         self._packed: dict[bytes, bool] = {}  # segments of the link graph: is there one?
         self._steps = 0
 
     def commit(self) -> None:
         """Write what is open. Raises `FrontierUnwritable`."""
-        self._journal.commit()
+        self._batch.commit()
         self._hosts.clear()
         self._steps = 0
 
@@ -76,7 +76,7 @@ class Steering:
         """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
         if (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
             return False
-        journal, host = self._journal, self._host(facts.host_of_page(page))
+        batch, host = self._batch, self._host(facts.host_of_page(page))
         self._uncount_page(host, page_id, page)
         again = Page(
             page.url,
@@ -87,8 +87,8 @@ class Steering:
             host=page.host,
             payload=page.payload,
         )
-        journal.put(keys.page_key(page_id), page_rows.encode_page(again))
-        journal.queue(host, queue_rows.sort_key(page.priority, NEUTRAL, journal.turn, page_id))
+        batch.put(keys.page_key(page_id), page_rows.encode_page(again))
+        batch.queue(host, queue_rows.sort_key(page.priority, NEUTRAL, batch.turn, page_id))
         self._step()
         return True
 
@@ -124,9 +124,9 @@ class Steering:
         self.commit()
         stored = self._store.get(keys.host_key(name))
         if stored is not None and facts.host_row(stored) == HostRow():  # never visited: not worth keeping
-            self._journal.delete(keys.host_key(name))
-            self._journal.counts.hosts -= 1
-            self._journal.is_open = True
+            self._batch.delete(keys.host_key(name))
+            self._batch.counts.hosts -= 1
+            self._batch.is_open = True
             self.commit()
         yield count + len(without_index)
 
@@ -164,16 +164,16 @@ class Steering:
 
     def _forget(self, doomed: _Doomed) -> None:
         page_id, page, place, fingerprint = doomed
-        journal = self._journal
+        batch = self._batch
         host = self._host(facts.host_of_page(page) if place is None else place.host)
-        journal.delete(keys.page_key(page_id))
-        journal.delete(keys.aside_key(page_id))
+        batch.delete(keys.page_key(page_id))
+        batch.delete(keys.aside_key(page_id))
         if page_id < keys.FIRST_VISIT:
             self._forget_links(page_id)
         if fingerprint is not None:
-            journal.delete(keys.INDEX + fingerprint)
+            batch.delete(keys.INDEX + fingerprint)
         if place is not None:
-            journal.delete(place.key)
+            batch.delete(place.key)
             self._uncount(host, State.QUEUED)
         elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
             self._uncount_page(host, page_id, page)
@@ -187,27 +187,27 @@ class Steering:
         if segment not in self._packed:
             self._packed[segment] = self._store.get(segment) is not None
         if self._packed[segment]:  # an empty row counts before it, and goes when it is packed anew
-            self._journal.put(keys.link_key(page_id), b"")
+            self._batch.put(keys.link_key(page_id), b"")
         else:
-            self._journal.delete(keys.link_key(page_id))
-        self._journal.delete(keys.content_key(page_id))
+            self._batch.delete(keys.link_key(page_id))
+        self._batch.delete(keys.content_key(page_id))
 
     def _uncount_page(self, host: Host, page_id: int, page: Page) -> None:
         """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""
         if not page.is_deferred:
             self._uncount(host, page.state, page.status)
             return
-        self._journal.count_deferred(host, -1)
+        self._batch.count_deferred(host, -1)
         for unit in keys.deferred_units(host.name):
-            self._journal.delete(keys.deferred_key(unit, page_id))
+            self._batch.delete(keys.deferred_key(unit, page_id))
 
     def _uncount(self, host: Host, state: State, status: int = 0) -> None:
         """Count one page less in *state*; counters that were wrong before do not fall below zero."""
-        states = self._journal.counts.states
+        states = self._batch.counts.states
         if state is State.QUEUED:
-            self._journal.count_queued(host, -1)
+            self._batch.count_queued(host, -1)
         else:
-            self._journal.count_ended(host, state, -1, status)
+            self._batch.count_ended(host, state, -1, status)
         states[state] = max(states[state], 0)
         for name in ("queued", "done", "failed", "deferred", "excluded", "answered"):
             setattr(host, name, max(getattr(host, name), 0))

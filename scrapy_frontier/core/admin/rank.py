@@ -10,7 +10,7 @@ from ..pages.rescoring import Rescoring
 from ..ranking.graph import ranking_weights
 from ..ranking.scorer import about_ranking
 from ..ranking.snapshot import readable
-from ..store.batch import Journal
+from ..store.batch import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,9 +32,9 @@ class Reranking:
 
     def __init__(self, store: Store, scorer: Scorer) -> None:
         self._scorer = scorer
-        self._journal = Journal(store)
-        self._rescoring = Rescoring(scorer, store, self._journal, Hosts())
-        self._links = LinkGraph(store, self._journal)
+        self._batch = Batch(store)
+        self._rescoring = Rescoring(scorer, store, self._batch, Hosts())
+        self._links = LinkGraph(store, self._batch)
         self.about: dict[str, Any] = {}
         self.scores: Floats | None = None
 
@@ -42,14 +42,14 @@ class Reranking:
         """Rank, move the queue rows, keep the ranking, pack the links. Raises `UnreadableRecord`."""
         while not self._rescoring.load(ROWS):
             yield
-        self._journal.commit()
+        self._batch.commit()
         snapshot = self._links.snapshot()
         try:
             self._rank(snapshot, now, clock)
             while not self._rescoring.step(ROWS):
-                self._journal.commit()
+                self._batch.commit()
                 yield
-            self._journal.commit()
+            self._batch.commit()
             self.about = self._rescoring.last_ranking
             for packed in snapshot.repack(bool):
                 for _ in self._links.put_in_place(packed):

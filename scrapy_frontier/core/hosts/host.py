@@ -10,7 +10,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import queue_rows
-from ..store.host_rows import HostRow
+from ..store.host_rows import HostRow, KeptHost
 from .delays import UNASKED, by_settings, deciding
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ class Tally:
         self.queued = self.fetched = self.deferred = self.leased = 0
 
 
-class Host:
-    """A host with queued pages or requests under way, and its clock.
+class Host(KeptHost):
+    """A host with queued pages or requests under way: its row, and its clock.
 
     ``heads`` holds the sort keys of its best queued pages, sorted; where ``more`` is true, those behind
     ``cursor`` are on disk only. ``leased`` are sort keys whose rows stay on disk until their lease ends.
@@ -89,37 +89,26 @@ class Host:
 
     __slots__ = (
         "abandoned",
-        "answered",
         "asked",
         "concurrency",
         "cooldown",
         "cursor",
-        "deferred",
         "delay",
         "domain",
-        "done",
-        "excluded",
-        "failed",
         "given_up",
         "heads",
         "held_for",
         "held_until",
         "in_flight",
         "in_flight_before",
-        "is_blocked",
         "is_doubted",
-        "is_kept",
         "jitter",
         "leased",
         "line_number",
         "more",
-        "name",
         "origins",
         "place",
-        "prefix",
-        "queued",
         "ready_at",
-        "response_time",
         "sending",
         "suspects",
         "tallied",
@@ -127,20 +116,19 @@ class Host:
         "trouble",
         "turns",
         "usual",
-        "visited",
         "waited",
     )
 
     def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
         self.name = name
         self.prefix = queue_rows.queue_prefix(name)
-        self.queued, self.done, self.failed, self.visited, self.deferred, self.excluded = row[:6]
+        self.queued, self.done, self.failed, self.visited = row.queued, row.done, row.failed, row.visited
+        self.deferred, self.excluded, self.answered = row.deferred, row.excluded, row.answered
+        self.response_time = row.response_time
         self.delay, self.concurrency, self.jitter = politeness
         self.usual = self.concurrency
         self.asked: Mapping[str, float] = by_settings(self.delay)
         self.held_until = 0.0
-        self.response_time = row.response_time
-        self.answered = row.answered
         self.cooldown: Cooldown | None = None
         self.is_doubted = False
         self.suspects: set[int] | frozenset[int] = _NO_PAGES
@@ -174,23 +162,6 @@ class Host:
     @property
     def is_ready(self) -> bool:
         return self.place is Place.READY
-
-    def row(self) -> HostRow:
-        return HostRow(
-            self.queued,
-            self.done,
-            self.failed,
-            self.visited,
-            self.deferred,
-            self.excluded,
-            self.response_time,
-            self.answered,
-        )
-
-    @property
-    def fetched(self) -> int:
-        """Pages that count against a budget of pages."""
-        return self.done + self.failed - self.excluded + self.answered
 
     @property
     def is_asked(self) -> bool:

@@ -76,6 +76,12 @@ class Hosts:
             host.place = Place.READY
         self._turns.update(host)
 
+    def put_anew(self, host: Host, now: float) -> None:
+        """`put` a host whose clock was set: one in the cooling heap may come back sooner."""
+        if host.place is Place.COOLING:
+            host.place = Place.IDLE
+        self.put(host, now)
+
     def leased(self, host: Host, now: float) -> None:
         """A page of *host* is handed out."""
         if self._temperature is not None:

@@ -13,7 +13,7 @@ from .cooldown import PATIENCE, Trouble, after_trouble, at_start
 if TYPE_CHECKING:
     import random
 
-    from ..store.batch import Journal
+    from ..store.batch import Batch
     from ..store.host_rows import Cooldown
     from ..store.leveldb import Store
     from .cooldown import CooldownRule
@@ -34,9 +34,9 @@ class Rest(NamedTuple):
 class Troubles:
     """Gives hosts their cooldown and takes it back; rows go into the open batch."""
 
-    def __init__(self, store: Store, journal: Journal, rule: CooldownRule, chance: random.Random) -> None:
+    def __init__(self, store: Store, batch: Batch, rule: CooldownRule, chance: random.Random) -> None:
         self._store = store
-        self._journal = journal
+        self._batch = batch
         self._rule = rule
         self._chance = chance
         # Most stores hold no cooldown at all: then no host that is loaded costs a lookup.
@@ -103,9 +103,9 @@ class Troubles:
                 self._forgive(host)
 
     def _keep(self, host: Host, found: Cooldown) -> None:
-        self._journal.put(keys.cooldown_key(host.name), host_rows.encode_cooldown(found))
-        self._journal.touch(host)
+        self._batch.put(keys.cooldown_key(host.name), host_rows.encode_cooldown(found))
+        self._batch.touch(host)
 
     def _forgive(self, host: Host) -> None:
-        self._journal.delete(keys.cooldown_key(host.name))
-        self._journal.touch(host)
+        self._batch.delete(keys.cooldown_key(host.name))
+        self._batch.touch(host)

@@ -1,7 +1,7 @@
 """Pages that wait for room in a budget: put aside, found again at the start, and taken back in order.
 
 Owns the deferred rows: each page whose record says it is deferred has one, under the unit whose budget is
-used up. What happens to hosts and queues meanwhile is the frontier's; it lends the two functions this needs.
+used up.
 """
 
 from __future__ import annotations
@@ -12,44 +12,47 @@ from ..errors import UnreadableRecord
 from ..parse.urls import host_of
 from ..store import keys, page_rows, queue_rows
 from ..store.states import State
+from .links import NEUTRAL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
-    from ..store.batch import Journal
-    from ..store.host_rows import HostRow
+    from ..hosts.hosts import Hosts
+    from ..hosts.table import HostTable
+    from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
-    from .budgets import Budgets, OverBudget
+    from .queue import Queue
+    from .rescoring import Rescoring
 
 AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
 
 class Deferral:
-    """*host* loads a host by its name; *settle* puts a page (id, priority, score bucket or 0) into its queue,
-    or is told that there is none."""
-
     def __init__(
         self,
         store: Store,
-        journal: Journal,
+        batch: Batch,
+        hosts: Hosts,
+        table: HostTable,
         budgets: Budgets,
-        host: Callable[[str], Host],
-        settle: Callable[[Host, tuple[int, int, int] | None, float], None],
+        queue: Queue,
+        scores: Rescoring | None,
     ) -> None:
         self._store = store
-        self._journal = journal
+        self._batch = batch
+        self._hosts = hosts
+        self._table = table
         self._budgets = budgets
-        self._host = host
-        self._settle = settle
+        self._queue = queue
+        self._scores = scores
         self._to_load: bytes | None = b""
 
     @property
     def is_loaded(self) -> bool:
         return self._to_load is None
 
-    def load(self, limit: int, host_of_unit: Callable[[str], Host | HostRow | None]) -> bool:
+    def load(self, limit: int) -> bool:
         """Find up to *limit* more units with deferred pages, one seek each; true once all are found."""
         while self._to_load is not None and limit > 0:
             row = next(self._store.scan(keys.DEFERRED, after=self._to_load, limit=1), None)
@@ -60,7 +63,7 @@ class Deferral:
                 self._to_load = row[0][1:]
             else:
                 unit = found[0]
-                self._budgets.found(unit, host_of_unit(unit))
+                self._budgets.found(unit, self._table.row_of(unit))
                 self._to_load = keys.deferred_key(unit, keys.MAX_ID)[1:]
                 limit -= 1
         return self._to_load is None
@@ -77,21 +80,21 @@ class Deferral:
     ) -> None:
         """Have a page that is in no queue wait for room; part of the open batch."""
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
-        self._journal.put(keys.page_key(page_id), page_rows.encode_page(page))
+        self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
         self._put_row(page_id, over.unit, depth, bucket)
-        self._journal.count_deferred(host, 1)
+        self._batch.count_deferred(host, 1)
         self._budgets.note(host)
 
     def _put_row(self, page_id: int, unit: str, depth: int, bucket: int) -> None:
         value = page_rows.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
-        self._journal.put(keys.deferred_key(unit, page_id), value)
+        self._batch.put(keys.deferred_key(unit, page_id), value)
         self._budgets.deferred(unit, page_id)
 
     def remove(self, page_id: int, host: Host) -> None:
         """Remove the row of a page that waits no more, under whatever unit it is."""
         for unit in keys.deferred_units(host.name):
-            self._journal.delete(keys.deferred_key(unit, page_id))
-        self._journal.count_deferred(host, -1)
+            self._batch.delete(keys.deferred_key(unit, page_id))
+        self._batch.count_deferred(host, -1)
 
     def take_back(self, now: float) -> None:
         """Queue pages of one unit that has room, in order of discovery, at most `AT_A_TIME`.
@@ -124,22 +127,46 @@ class Deferral:
             return True
         if not page.is_deferred:
             return True
-        host = self._host(page.host or host_of(page.url))
+        host = self._table.get(page.host or host_of(page.url))
         over = budgets.over(host, is_new=False)
         if over is not None and over.unit == unit:
-            self._settle(host, None, now)
+            self._table.forget_if_idle(host, now)
             return False
-        journal = self._journal
-        journal.delete(key)
+        batch = self._batch
+        batch.delete(key)
         if over is not None:
             self._put_row(page_id, over.unit, depth, bucket)
             page = page._replace(changed=int(now), reason=over.reason)
-            journal.put(keys.page_key(page_id), page_rows.encode_page(page))
-            journal.touch(host)
-            self._settle(host, None, now)
+            batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+            batch.touch(host)
+            self._table.forget_if_idle(host, now)
             return True
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
-        journal.put(keys.page_key(page_id), page_rows.encode_page(page))
-        journal.count_deferred(host, -1)
-        self._settle(host, (page_id, page.priority, bucket), now)
+        batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+        batch.count_deferred(host, -1)
+        place = bucket or NEUTRAL
+        if self._scores is not None:
+            place = self._scores.opened(page_id, bucket)
+        self._queue.put(host, queue_rows.sort_key(page.priority, place, page_id, page_id), now)
+        return True
+
+    def spill(self, host: Host, now: float) -> bool:
+        """Defer the head of a host whose budget of pages is used up; false where it may be fetched."""
+        over = self._budgets.spent(host)
+        sort_key = host.heads[0]
+        page_id = queue_rows.sort_key_id(sort_key)
+        if over is None or page_id >= keys.FIRST_VISIT:
+            return False
+        del host.heads[0]
+        page = self._queue.read(host, sort_key)
+        if page is not None:
+            self._queue.remove(host, sort_key)
+            if self._scores is not None:
+                self._scores.closed(page_id)
+            self.put(page_id, page, host, over, now, bucket=queue_rows.sort_key_bucket(sort_key))
+        else:
+            self._budgets.freed(host)
+        self._table.fill(host)
+        self._hosts.put(host, now)
+        self._table.forget_if_idle(host, now)
         return True

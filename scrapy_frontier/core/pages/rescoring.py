@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.hosts import Hosts
     from ..ranking.scorer import Change, Scorer
-    from ..store.batch import Journal
+    from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.link_rows import Edge
 
@@ -56,13 +56,13 @@ class Rescoring:
     batch is written.
     """
 
-    def __init__(self, scorer: Scorer, store: Store, journal: Journal, hosts: Hosts) -> None:
+    def __init__(self, scorer: Scorer, store: Store, batch: Batch, hosts: Hosts) -> None:
         self.scorer = scorer
         self._store = store
-        self._journal = journal
+        self._batch = batch
         self._hosts = hosts
         self.moved: set[Host] = set()
-        pages = journal.counts.next_page
+        pages = batch.counts.next_page
         self._buckets = array("H", bytes(2 * pages))
         self._priorities = array("I", bytes(4 * pages))  # as in a sort key; these two where there is a bucket
         self._hosts_of = array("I", bytes(4 * pages))  # numbers
@@ -135,8 +135,8 @@ class Rescoring:
 
     def judged(self, page_id: int, content_score: float) -> None:
         """Keep the callback's opinion of a page; it counts from the next ranking or parsed page on."""
-        self._journal.put(keys.content_key(page_id), CONTENT.pack(content_score))
-        self._journal.is_open = True
+        self._batch.put(keys.content_key(page_id), CONTENT.pack(content_score))
+        self._batch.is_open = True
         self._judged.add(page_id)
         self.scorer.judged(page_id, content_score)
 
@@ -183,9 +183,9 @@ class Rescoring:
             if host.rekey(before, after):
                 self.moved.add(host)
         prefix = queue_rows.queue_prefix(name)
-        self._journal.delete(prefix + before)
-        self._journal.put(prefix + after, b"")
-        self._journal.is_open = True
+        self._batch.delete(prefix + before)
+        self._batch.put(prefix + after, b"")
+        self._batch.is_open = True
         if len(after) == _OWN_TURN and page_id < keys.FIRST_VISIT:
             self._buckets[page_id] = _sort_key_bucket(after)
         return True
@@ -200,7 +200,7 @@ class Rescoring:
         """Have the following steps bring all queue rows to the scores of now, then keep the columns and
         *about*, the ranking they come from."""
         self.rows_moved = 0
-        self._read = self._journal.counts.states[State.DONE]
+        self._read = self._batch.counts.states[State.DONE]
         self._walk = _Steps([self._walk_queue, self._walk_waiting, self._save_columns])
         self._about = about
 
@@ -215,7 +215,7 @@ class Rescoring:
     def load(self, limit: int) -> bool:
         """The same for what comes back after a restart."""
         if self._loading is not None:
-            self._journal.commit()  # the rows that are read must be those of now
+            self._batch.commit()  # the rows that are read must be those of now
             if self._loading.step(limit):
                 self._loaded()
         return self._loading is None
@@ -242,8 +242,8 @@ class Rescoring:
         rows = list(self._store.scan(keys.WAITING, after, limit))
         kept = [queue_rows.unpack_sort_key(value) for _, value in rows]
         for index, _, sort_key in self._misplaced([sort_key for sort_key, _ in kept]):
-            self._journal.put(rows[index][0], queue_rows.pack_sort_key(sort_key, kept[index][1]))
-            self._journal.is_open = True
+            self._batch.put(rows[index][0], queue_rows.pack_sort_key(sort_key, kept[index][1]))
+            self._batch.is_open = True
             self.rows_moved += 1
         return rows[-1][0][1:] if len(rows) == limit else None
 
@@ -323,7 +323,7 @@ class Rescoring:
         if self.is_loaded:
             steps = _Steps([self._save_columns])
             while not steps.step(1 << 20):
-                self._journal.commit()
+                self._batch.commit()
 
     def _save_columns(self, after: bytes, limit: int) -> bytes | None:
         """Write one piece of each column for every thousand of *limit*; content rows go into theirs."""
@@ -337,12 +337,12 @@ class Rescoring:
             stop = min(first + BLOCK, pages)
             for name in self.scorer.columns:
                 codes = self.scorer.column(name, first, stop)
-                self._journal.put(keys.column_key(name, first), codes.astype(">u2").tobytes())
+                self._batch.put(keys.column_key(name, first), codes.astype(">u2").tobytes())
             if self._judged:
                 for page_id in [each for each in self._judged if first <= each < stop]:
                     self._judged.remove(page_id)
-                    self._journal.delete(keys.content_key(page_id))
-            self._journal.is_open = True
+                    self._batch.delete(keys.content_key(page_id))
+            self._batch.is_open = True
             first = stop
         return first.to_bytes(keys.ID_BYTES, "big")
 
@@ -350,7 +350,7 @@ class Rescoring:
 
     def is_due(self, now: float, interval: float) -> bool:
         """Whether the crawl has grown enough since the last ranking, or *interval* seconds have passed."""
-        pages, read = self._journal.counts.next_page, self._journal.counts.states[State.DONE]
+        pages, read = self._batch.counts.next_page, self._batch.counts.states[State.DONE]
         if self._loading is not None or self._walk is not None or not self.scorer.needs_ranking:
             return False
         if self._ranked_at is None:
@@ -366,8 +366,8 @@ class Rescoring:
         """Note in the open batch what the last ranking was."""
         self.last_ranking = about
         self._ranked_at = about.get("at")
-        self._journal.put(keys.RANKING, json.dumps(about).encode())
-        self._journal.is_open = True
+        self._batch.put(keys.RANKING, json.dumps(about).encode())
+        self._batch.is_open = True
 
 
 class _Steps:

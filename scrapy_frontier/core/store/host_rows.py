@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 _HOST = struct.Struct(">IIIdIIfI")
 _HOST_BEFORE = struct.Struct(">IIIdIIf")  # without the last number, which is 0
 _LAST_SECOND = 1e12  # what is later is no time
-pack_host = _HOST.pack  # `encode_host` for the fields of a `HostRow`, which every batch needs several times
 
 
-class HostRow(NamedTuple):
+@dataclass(slots=True)
+class HostRow:
     """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
     wait for room in a budget, how many of those done are excluded ones, its smoothed response time (s, single
     precision; 0: not measured), and how many of those excluded were answered all the same: refused then."""
@@ -44,8 +45,35 @@ class HostRow(NamedTuple):
         return self.done + self.failed - self.excluded + self.answered
 
 
+class KeptHost(HostRow):
+    """A row that goes on changing, under its ``name``: each batch that touches it holds its newest state.
+
+    ``prefix`` is where its queue rows begin; ``is_kept`` says that it has a row, on disk or in the open
+    batch. The pages of a host that the operator blocked (``is_blocked``) are queued, but withheld.
+    """
+
+    __slots__ = ("is_blocked", "is_kept", "name", "prefix")
+
+    __eq__ = object.__eq__  # it is itself, whatever its numbers
+    __hash__ = object.__hash__
+
+    is_blocked: bool
+    is_kept: bool
+    name: str
+    prefix: bytes
+
+
 def encode_host(row: HostRow) -> bytes:
-    return _HOST.pack(*row)
+    return _HOST.pack(
+        row.queued,
+        row.done,
+        row.failed,
+        row.visited,
+        row.deferred,
+        row.excluded,
+        row.response_time,
+        row.answered,
+    )
 
 
 def decode_host(data: bytes) -> HostRow:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..hosts.host import Tally
 from ..store import keys
+from .host import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..hosts.host import Host
     from ..store.host_rows import HostRow
+    from .host import Host
 
 KEPT = 10  # a unit keeps so many times its budget for later; what is linked beyond that is only counted
 
@@ -75,15 +75,15 @@ class Budgets:
         self.is_counting = False
         self._counted_early.clear()
 
-    def enter(self, host: Host, row: HostRow) -> None:
-        """Have *host*, loaded from *row*, count for its domain from now on."""
+    def enter(self, host: Host) -> None:
+        """Have *host*, just loaded, count for its domain from now on."""
         if not self._counts_domains:
             return
         if self.is_counting and host.name not in self._counted_early and not self._was_read(host.name):
             self._counted_early.add(host.name)
-            self._add(host.name, row)
+            self._add(host.name, host)
         host.tally = self._tally(host.name)
-        host.tallied = row.queued, row.fetched, row.deferred, 0
+        host.tallied = host.queued, host.fetched, host.deferred, 0
 
     def _was_read(self, name: str) -> bool:
         return name.encode() <= self._counted_to
@@ -153,7 +153,7 @@ class Budgets:
         if cursor is None or keys.id_bytes(page_id) <= cursor:
             self.units[unit] = b""
 
-    def found(self, unit: str, host: HostRow | Host | None) -> None:
+    def found(self, unit: str, host: HostRow | None) -> None:
         """Pages of *unit* wait since an earlier run; *host* is the host, if the unit is one."""
         self.units.setdefault(unit, b"")
         limits = self.limits
@@ -184,7 +184,7 @@ class Budgets:
         self.due.pop(unit, None)
 
 
-def _over(unit: str, kind: str, counts: Host | Tally, pages: int, pending: int) -> OverBudget | None:
+def _over(unit: str, kind: str, counts: HostRow | Tally, pages: int, pending: int) -> OverBudget | None:
     if pages and counts.queued + counts.fetched >= pages:
         most, noun = pages, "page" if pages == 1 else "pages"
     elif pending and counts.queued >= pending:
@@ -200,7 +200,7 @@ def _behind(unit: str, name: str, is_kept: bool) -> OverBudget:
     return OverBudget(unit, f"behind others that wait for room in a budget of {name}", is_kept)
 
 
-def _has_room(counts: Host | HostRow | Tally, pages: int, pending: int) -> bool:
+def _has_room(counts: HostRow | Tally, pages: int, pending: int) -> bool:
     """Whether waiting pages may come back; to the queue not one by one, but an eighth of it at a time."""
     if pages and counts.queued + counts.fetched >= pages:
         return False

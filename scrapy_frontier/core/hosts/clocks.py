@@ -1,0 +1,200 @@
+"""When a host may be asked: its clock, who makes it wait, and what is asked of it beside the pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..parse.urls import origin
+from . import delays, last_call
+from .cooldown import PATIENCE
+from .host import FOREVER, SENDING
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterable
+
+    from ..store.batch import Batch
+    from .delays import ResponseDelay
+    from .host import Host
+    from .hosts import Hosts
+    from .last_call import Haste
+    from .table import HostTable
+    from .troubles import Rest, Trouble, Troubles
+
+_BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
+
+
+class Clocks:
+    """The clocks of the hosts in *table*; *chance* draws their pauses."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        hosts: Hosts,
+        table: HostTable,
+        troubles: Troubles,
+        pace: ResponseDelay,
+        haste: Haste | None,
+        chance: random.Random,
+    ) -> None:
+        self._batch = batch
+        self._hosts = hosts
+        self._table = table
+        self._troubles = troubles
+        self._pace = pace
+        self._haste = haste
+        self._chance = chance
+        self._held: set[str] = set()  # hosts held until a known time, and some that were
+        self.given_up: list[tuple[Host, Trouble]] = []  # since somebody last looked
+
+    # -- requests --------------------------------------------------------------------------------------
+
+    def visit(self, host: Host, now: float) -> None:
+        """A request of *host* begins: its clock starts anew."""
+        host.in_flight += 1
+        host.visited = now
+        if host.delay:
+            jitter = 1 + host.jitter * self._chance.random() if host.jitter else 1
+            host.ready_at = now + host.delay * jitter
+
+    def send(self, host: Host, now: float) -> None:
+        """A request is about to go out: the delay counts from then, and nothing else is asked before."""
+        host.sending += 1
+        self._hosts.put(host, now)
+
+    def sent(self, host: Host, now: float) -> None:
+        """It has gone out."""
+        host.sending -= 1
+        host.visited = max(host.visited, now)
+        host.ready_at = max(host.ready_at, now + host.delay)
+        self._hosts.put(host, now)
+
+    def leave(self, host: Host, was_sent: bool | None) -> None:
+        """A request takes up a place of its host no longer; *was_sent* None: nobody told."""
+        host.in_flight -= 1
+        host.sending -= was_sent is False
+
+    def left(self, host: Host, begun: float, was_sent: bool | None, now: float) -> None:
+        """A request that had *begun* then has left the network."""
+        self.leave(host, was_sent)
+        if host.delay and (host.is_asked or not was_sent):
+            # What a site asks for is counted from its answer, as Nutch does. Where nobody tells when a
+            # request goes out, from no later than a little after the hand-out.
+            untold = was_sent is None and not host.is_asked
+            sent = min(now, begun + SENDING) if untold else now
+            host.ready_at = max(host.ready_at, sent + host.delay)
+        self._hosts.put(host, now)
+
+    def answered(self, host: Host, url: str, begun: float, response_time: float, now: float) -> None:
+        """A request for *url* was answered; `left` has to follow."""
+        if self._haste is not None and (where := origin(url)) not in host.origins and where:
+            host.origins |= {where}
+        if host.cooldown is not None:
+            self._troubles.answered(host, begun, now)
+        if self._pace.factor:
+            host.response_time = delays.smoothed(host.response_time, response_time)
+            host.ask(delays.RESPONSE_TIME, self._pace.delay(host.response_time))
+
+    def take_back(self, host: Host, begun: float, before: tuple[float, float]) -> None:
+        """The request that had *begun* then never was; *before* it, this was the clock."""
+        if host.visited == begun:
+            host.visited, host.ready_at = before
+            if host.visited and host.delay:  # which may have grown meanwhile
+                host.ready_at = max(host.ready_at, host.visited + host.delay)
+
+    def begin_visit(self, name: str, now: float, despite_hold: bool) -> float:
+        """See `Frontier.begin_visit`."""
+        self._batch.check()
+        host = self._table.get(name)
+        wait = max(host.ready_at - now, 0.0)
+        if host.is_blocked:
+            wait = FOREVER
+        elif host.held_until > now and not despite_hold:
+            wait = max(wait, host.held_until - now)
+        elif not host.has_room:
+            wait = max(wait, _BUSY)
+        if not wait:
+            self.visit(host, now)
+            self._batch.touch(host)
+        self._hosts.put(host, now)
+        self._table.forget_if_idle(host, now)
+        return wait
+
+    def end_visit(self, name: str, now: float) -> None:
+        """See `Frontier.end_visit`."""
+        host = self._hosts.by_name.get(name)
+        if host is None:
+            return
+        host.in_flight -= 1
+        host.visited = now
+        host.reset_clock()
+        self._batch.touch(host)
+        self._hosts.put(host, now)
+        self._table.forget_if_idle(host, now)
+
+    # -- who makes it wait -----------------------------------------------------------------------------
+
+    def ask(self, name: str, source: str, seconds: float, now: float) -> bool:
+        """*source* asks for a delay of a host in memory; whether that changes anything."""
+        host = self._hosts.by_name.get(name)
+        if host is None or not host.ask(source, seconds):
+            return False
+        host.reset_clock()
+        self._hosts.put_anew(host, now)
+        return True
+
+    def obey(self, name: str, authority: str, seconds: float, now: float) -> bool:
+        """`ask` for a site, which has no say where the operator ordered something."""
+        host = self._hosts.by_name.get(name)
+        is_ordered = host is not None and delays.OPERATOR in host.asked
+        return not is_ordered and self.ask(name, authority, seconds, now)
+
+    def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
+        """See `Frontier.cool`."""
+        self._batch.check()
+        host = self._table.get(name)
+        rest = self._troubles.meet(host, trouble, now)
+        if rest.cooldown.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
+            last_call.give_up(host, trouble, rest.cooldown.until, now)
+            self.given_up.append((host, trouble))
+        self._hosts.put_anew(host, now)
+        self._table.forget_if_idle(host, now)
+        self._batch.commit()
+        return rest
+
+    def rests(self, name: str, now: float) -> bool:
+        """See `Frontier.rests`."""
+        host = self._hosts.by_name.get(name)
+        return host is not None and host.cooldown is not None and host.cooldown.until > now
+
+    def hold(self, name: str, now: float, until: float, trouble: Trouble | None) -> None:
+        """See `Frontier.hold`."""
+        host = self._hosts.by_name.get(name)
+        if host is None:
+            return
+        host.held_for = trouble
+        if trouble is not None and trouble.attempts > PATIENCE and trouble.failure is not None:
+            last_call.give_up(host, trouble, until, now)
+            self.given_up.append((host, trouble))
+            until = now
+        self._hosts.hold(host, until, now)
+        if now < until < FOREVER:
+            self._held.add(name)
+
+    def held(self, now: float) -> dict[str, float]:
+        """See `Frontier.held`."""
+        hosts = ((name, self._hosts.by_name.get(name)) for name in self._held)
+        found = {name: host.held_until for name, host in hosts if host is not None}
+        found = {name: until for name, until in found.items() if now < until < FOREVER}
+        self._held.intersection_update(found)
+        return found
+
+    def open(self, hosts: Iterable[tuple[Host, Trouble | None]], now: float) -> bool:
+        """Give hosts their places; those with a trouble are given up because of it. Whether one is ready."""
+        is_ready = False
+        for host, trouble in hosts:
+            self._hosts.put_anew(host, now)
+            is_ready = is_ready or host.is_ready
+            if trouble is not None:
+                self.given_up.append((host, trouble))
+        return is_ready

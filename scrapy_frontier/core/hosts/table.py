@@ -1,0 +1,170 @@
+"""The hosts in memory: how they come there from their rows, and how they leave.
+
+A host is in memory while it has queued pages, requests under way, or a delay that has not passed. `Hosts`
+says whose turn it is; here is what they are made of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import UnreadableRecord
+from ..store import host_rows, keys, queue_rows
+from ..store.host_rows import HostRow, all_orders
+from . import delays
+from .host import HEADS, Host, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..store.batch import Batch
+    from ..store.bloom import Seen
+    from ..store.leveldb import Store
+    from .budgets import Budgets
+    from .delays import ResponseDelay
+    from .host import Politeness
+    from .hosts import Hosts
+    from .troubles import Troubles
+
+_NOTHING = HostRow()  # is known of a host
+
+
+class HostTable:
+    """Loads the hosts of *store* into *hosts*. *seen* is filled with the names that earlier runs left.
+
+    *politeness* maps hosts to limits of their own, *otherwise* holds for all others. After a kill
+    (not *was_clean*) a host may have been visited up to *opened_at* without its row saying so.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        batch: Batch,
+        seen: Seen,
+        hosts: Hosts,
+        budgets: Budgets,
+        troubles: Troubles,
+        *,
+        politeness: Mapping[str, Politeness],
+        otherwise: Politeness,
+        pace: ResponseDelay,
+        opened_at: float,
+        was_clean: bool,
+    ) -> None:
+        self._store = store
+        self._batch = batch
+        self._seen = seen
+        self._hosts = hosts
+        self._budgets = budgets
+        self._troubles = troubles
+        self._orders = dict(all_orders(store))
+        self._politeness = politeness
+        self._otherwise = otherwise
+        self._pace = pace
+        self._opened_at = opened_at
+        self._was_clean = was_clean
+        self._to_load: bytes | None = b""
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether all hosts with queued pages are in memory."""
+        return self._to_load is None
+
+    def load(self, now: float, limit: int) -> None:
+        """Look at *limit* more rows: about 20 us for a host with queued pages, 1 us for another one."""
+        assert self._to_load is not None
+        self._batch.commit()
+        rows = list(self._store.scan(keys.HOST, after=self._to_load, limit=limit))
+        for key, value in rows:
+            self._seen.add(key)
+            name = key[1:].decode()
+            is_there = name in self._hosts.by_name
+            if not is_there or self._budgets.is_counting:
+                row = self._row(name, value)
+                self._budgets.count(name, row)
+                if row.queued and not is_there:
+                    self._hosts.put(self._enter(name, row), now)
+                elif not is_there:
+                    self._hosts.was_visited(name, min(row.visited, self._opened_at), now)
+        self._to_load = rows[-1][0][1:] if len(rows) == limit else None
+        if self._to_load is None:
+            self._budgets.counted()
+
+    def get(self, name: str) -> Host:
+        """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
+        host = self._hosts.by_name.get(name)
+        if host is None:
+            if name in self._batch.left:
+                self._batch.commit()
+            key = keys.host_key(name)
+            is_new = self._to_load is None and self._seen.is_new(key)
+            stored = None if is_new else self._store.get(key)
+            host = self._enter(name, self._row(name, stored) if stored else _NOTHING)
+            host.is_kept = stored is not None
+            self._seen.add(key)
+        return host
+
+    def row_of(self, name: str) -> HostRow | None:
+        """What is known of a host, which is not loaded for that; None: nothing."""
+        host = self._hosts.by_name.get(name)
+        stored = self._store.get(keys.host_key(name)) if host is None else None
+        return host if stored is None else self._row(name, stored)
+
+    def _row(self, name: str, stored: bytes) -> HostRow:
+        try:
+            return host_rows.decode_host(stored)
+        except UnreadableRecord:  # its queue says what matters most
+            queued = sum(1 for _ in self._store.scan(queue_rows.queue_prefix(name)))
+            return HostRow(queued=queued, visited=self._opened_at)
+
+    def _enter(self, name: str, row: HostRow) -> Host:
+        # A clock that was set back must not silence a host for longer than its delay.
+        is_known = row != _NOTHING
+        is_visit_assumed = is_known and not self._was_clean
+        host = Host(name, row, self._politeness.get(name, self._otherwise))
+        if row.visited <= self._opened_at:
+            self._hosts.was_visited(name, row.visited, self._opened_at)
+        if row.visited > self._opened_at or is_visit_assumed:
+            host.visited = self._opened_at
+            host.reset_clock()
+        self._budgets.enter(host)
+        if is_known:
+            self._recall(host)
+        self._obey(host)
+        self._hosts.by_name[name] = host
+        if is_visit_assumed and host.delay:
+            self._batch.touch(host)
+        if host.queued:
+            host.more = True
+            self.fill(host)
+        return host
+
+    def _obey(self, host: Host) -> None:
+        """What the operator ordered."""
+        orders = self._orders.get(host.name)
+        if orders is not None and orders.delay is not None:
+            host.ask(delays.OPERATOR, orders.delay)
+            host.reset_clock()
+        if orders is not None and orders.blocked is not None:
+            host.is_blocked = True
+            self._batch.withheld += host.queued
+
+    def _recall(self, host: Host) -> None:
+        """What earlier runs learnt of it."""
+        if host.response_time and self._pace.factor:
+            host.ask(delays.RESPONSE_TIME, self._pace.delay(host.response_time))
+        self._troubles.recall(host, self._opened_at)
+        host.reset_clock()
+
+    def fill(self, host: Host) -> None:
+        """Read the best of its queue from the disk, where pages there could come before those in memory."""
+        if host.more and host.needs_sort_keys():
+            self._batch.commit()
+            while host.needs_sort_keys():
+                host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
+
+    def forget_if_idle(self, host: Host, now: float) -> None:
+        """Let go of a host with nothing queued and nothing under way; its row says what there is to know."""
+        if host.place is Place.IDLE and not host.in_flight and not host.queued:
+            self._batch.write_host(host)
+            self._hosts.forget(host, now)

@@ -1,0 +1,107 @@
+"""How the end of a lease becomes the state of its page: rows of the page, its links, its next turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..store import keys, page_rows, queue_rows
+from ..store.page_rows import Page
+from ..store.states import State
+from .lifecycle import UNCOUNTED, Event, after
+from .links import NEUTRAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..hosts.budgets import Budgets
+    from ..hosts.host import Host
+    from ..store.batch import Batch
+    from ..store.link_rows import Edge
+    from .leases import Lease, Outcome
+    from .link_graph import LinkGraph
+    from .queue import Queue
+    from .rescoring import Rescoring
+    from .waiting import Waiting
+
+
+class Endings:
+    """Writes what becomes of pages, which are given up after *max_attempts* leases."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        budgets: Budgets,
+        queue: Queue,
+        waiting: Waiting,
+        graph: LinkGraph,
+        scores: Rescoring | None,
+        max_attempts: int,
+    ) -> None:
+        self._batch = batch
+        self._budgets = budgets
+        self._queue = queue
+        self._waiting = waiting
+        self._graph = graph
+        self._scores = scores
+        self._max_attempts = max_attempts
+
+    def after(self, page: Page, outcome: Outcome, now: float) -> Page:
+        """What *outcome* makes of a leased *page*. Raises `IllegalTransition`."""
+        event, reason = outcome.event, outcome.reason
+        attempts = page.attempts + (event not in UNCOUNTED)
+        if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self._max_attempts:
+            event, reason = Event.FAILED, f"{reason} ({attempts} attempts)"
+        return Page(
+            page.url,
+            after(State.LEASED, event),
+            attempts,
+            page.priority if outcome.priority is None else outcome.priority,
+            page.discovered,
+            page.parent,
+            page.host,
+            page.payload if outcome.payload is None else outcome.payload,
+            outcome.status,
+            int(now),
+            outcome.target,
+            reason,
+        )
+
+    def queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
+        """Queue the *page* of a lease once more, in the queue of *host*, not before *due*."""
+        page_id = lease.page_id
+        sort_key = lease.sort_key
+        # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
+        # would put it behind every page that is yet to be found.
+        if page.priority > lease.page.priority:
+            place = NEUTRAL if self._scores is None else self._scores.standing(page_id)
+            sort_key = queue_rows.sort_key(page.priority, place, self._batch.turn, page_id)
+        self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+        if due <= now:
+            self._queue.put_back(host, sort_key, now)
+            return
+        if self._scores is not None:
+            self._scores.waits(page_id)
+        self._waiting.put(host, sort_key, due)
+        self._budgets.note(host)
+
+    def write(self, page_id: int, page: Page, host: Host) -> None:
+        """*page* has come to an end."""
+        if page_id >= keys.FIRST_VISIT:  # a further visit of a known page leaves no trace
+            self._batch.delete(keys.page_key(page_id))
+        else:
+            self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+            self._batch.count_ended(host, page.state, status=page.status)
+
+    def write_links(self, page_id: int | None, state: State, links: Iterable[Edge] | None) -> None:
+        """The links of a page that ended are known, or it has none; its score goes to their targets."""
+        if page_id is None or page_id >= keys.FIRST_VISIT:
+            return
+        is_read = state in (State.DONE, State.REDIRECTED)
+        if links is not None and (is_read or state is State.GONE):
+            links = self._graph.put(page_id, links if is_read else ())
+        if self._scores is None:
+            return
+        if is_read:
+            self._scores.parsed(page_id, links or ())
+        else:
+            self._scores.closed(page_id)

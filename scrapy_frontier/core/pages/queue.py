@@ -1,0 +1,92 @@
+"""Pages in the queues of their hosts: put there and taken away, with all that has to know of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import UnreadableRecord
+from ..store import keys, page_rows, queue_rows
+from ..store.states import State
+from .links import NEUTRAL
+
+if TYPE_CHECKING:
+    from ..hosts.budgets import Budgets
+    from ..hosts.host import Host
+    from ..hosts.hosts import Hosts
+    from ..hosts.table import HostTable
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
+    from .rescoring import Rescoring
+
+
+class Queue:
+    """The queue rows of all hosts, in the open batch, in memory and in the columns of *scores*."""
+
+    def __init__(
+        self,
+        store: Store,
+        batch: Batch,
+        hosts: Hosts,
+        table: HostTable,
+        budgets: Budgets,
+        scores: Rescoring | None,
+    ) -> None:
+        self._store = store
+        self._batch = batch
+        self._hosts = hosts
+        self._table = table
+        self._budgets = budgets
+        self._scores = scores
+        self.unreadable: list[int] = []  # ids of pages set aside since somebody last looked
+
+    def put(self, host: Host, sort_key: bytes, now: float) -> None:
+        """Queue a page of *host*."""
+        self._batch.queue(host, sort_key)
+        if self._scores is not None:
+            self._scores.queued(host.name, sort_key)
+        host.add(sort_key)
+        self._hosts.put(host, now)
+        self._budgets.note(host)
+
+    def put_back(self, host: Host, sort_key: bytes, now: float) -> None:
+        """`put` for a page that was handed out before."""
+        self.put(host, sort_key, now)
+        host.has_waited(sort_key)
+
+    def remove(self, host: Host, sort_key: bytes) -> None:
+        """The page with that row is queued no more."""
+        self._batch.unqueue(host, sort_key)
+        host.is_unqueued(sort_key)
+
+    def sort_key_again(self, page_id: int, priority: int) -> bytes:
+        """The sort key of a page that is queued later than it was discovered."""
+        place = NEUTRAL if self._scores is None else self._scores.opened(page_id)
+        return queue_rows.sort_key(priority, place, self._batch.turn, page_id)
+
+    def read(self, host: Host, sort_key: bytes) -> Page | None:
+        """The queued page with that row; None for one that cannot be read: it is set aside, and fails."""
+        page_id = queue_rows.sort_key_id(sort_key)
+        stored = self._store.get(keys.page_key(page_id)) or b""
+        try:
+            return page_rows.decode_page(stored)
+        except UnreadableRecord:  # keep the bytes where they block nothing
+            self._batch.put(keys.aside_key(page_id), stored)
+            self.remove(host, sort_key)
+            if page_id < keys.FIRST_VISIT:
+                self._batch.count_ended(host, State.FAILED)
+                if self._scores is not None:
+                    self._scores.closed(page_id)
+            self.unreadable.append(page_id)
+            return None
+
+    def place_moved(self, now: float) -> None:
+        """Give hosts whose queue rows were moved, and written, the heads and the place they deserve."""
+        if self._scores is None or not self._scores.moved:
+            return
+        moved = list(self._scores.moved)
+        self._scores.moved.clear()
+        for host in moved:
+            self._table.fill(host)
+        for host in moved:  # only now: giving one a place may look at the heads of all
+            self._hosts.put(host, now)

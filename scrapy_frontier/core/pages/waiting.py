@@ -1,0 +1,74 @@
+"""Pages that wait for the end of a backoff: in rows of their own, in order of time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..hosts.host import FOREVER
+from ..store import keys, queue_rows
+
+if TYPE_CHECKING:
+    from ..hosts.host import Host
+    from ..hosts.table import HostTable
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+    from .queue import Queue
+
+_AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
+
+
+class Waiting:
+    """The waiting rows of *store*. ``next`` is when the first wait is over; None: nobody waits."""
+
+    def __init__(self, store: Store, batch: Batch, table: HostTable, queue: Queue) -> None:
+        self._store = store
+        self._batch = batch
+        self._table = table
+        self._queue = queue
+        first = next(store.scan(keys.WAITING, limit=1), None)
+        self.next = queue_rows.waiting_time(first[0]) if first else None
+        self._cursor = b""
+        self._last_tries: set[int] = set()  # ids of pages whose backoff was cut short
+
+    @property
+    def first(self) -> float:
+        """``next``, or `FOREVER`."""
+        return FOREVER if self.next is None else self.next
+
+    def put(self, host: Host, sort_key: bytes, due: float) -> None:
+        """Have a page that is in no queue wait until *due*."""
+        page_id = queue_rows.sort_key_id(sort_key)
+        self._batch.put(queue_rows.waiting_key(due, page_id), queue_rows.pack_sort_key(sort_key, host.name))
+        self._batch.count_queued(host, 1)
+        if self.next is None or due < self.next:
+            self.next = due
+
+    def wake(self, now: float, is_over: bool) -> None:
+        """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
+        time; commits."""
+        if not is_over and (self.next is None or self.next > now):
+            return
+        self.next = None
+        rows = list(self._store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
+        for index, (key, value) in enumerate(rows):
+            when = queue_rows.waiting_time(key)
+            if (when > now and not is_over) or index == _AT_A_TIME:
+                self.next = when
+                break
+            sort_key, name = queue_rows.unpack_sort_key(value)
+            if when > now:
+                self._last_tries.add(queue_rows.sort_key_id(sort_key))
+            else:
+                self._cursor = key[1:]
+            host = self._table.get(name)
+            self._batch.delete(key)
+            self._batch.count_queued(host, -1)
+            self._queue.put_back(host, sort_key, now)
+        self._batch.commit()
+
+    def was_cut_short(self, page_id: int) -> bool:
+        """Whether the page that is handed out had its backoff cut short; told once."""
+        if page_id not in self._last_tries:
+            return False
+        self._last_tries.remove(page_id)
+        return True
