@@ -35,6 +35,10 @@ NOINDEX = ("drop-items", "skip", "ignore")
 NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
 SCORERS = (*NEED_LINKS, "link", "fifo", "lifo")
 LINKS = ("spider", "all", "none")
+ROBOTS_TIMEOUT = (
+    30.0  # seconds at most for a robots.txt, all pages of whose host wait; DOWNLOAD_TIMEOUT if less
+)
+LONGEST_BACKOFF = 3600.0  # seconds, unless FRONTIER_RETRY_DELAY is more; ten attempts come to nine minutes
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 
 
@@ -54,7 +58,6 @@ class FrontierSettings:
     lease_timeout: float  # seconds
     retry_times: int  # RETRY_TIMES, 0 where RETRY_ENABLED is false
     retry_delay: float  # seconds before the first retry; doubles with each
-    retry_delay_max: float  # seconds
     sync_interval: float  # seconds between two syncs to the disk; 0: never
     robots_timeout: float  # seconds
     crawl_delay_max: float  # seconds
@@ -89,9 +92,8 @@ class FrontierSettings:
             lease_timeout=_number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, float, least=1),
             retry_times=settings.getint("RETRY_TIMES") if settings.getbool("RETRY_ENABLED") else 0,
             retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
-            retry_delay_max=_number(settings, "FRONTIER_RETRY_DELAY_MAX", 3600.0, float),
             sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
-            robots_timeout=_number(settings, "FRONTIER_ROBOTS_TIMEOUT", 30.0, float, least=1),
+            robots_timeout=min(settings.getfloat("DOWNLOAD_TIMEOUT"), ROBOTS_TIMEOUT),
             crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
             sitemaps=_switch(settings, "FRONTIER_SITEMAPS", default=False),
             cooldown=_cooldown(settings),
@@ -153,7 +155,8 @@ class FrontierSettings:
 
     def backoff(self, attempts: int) -> float:
         """Seconds to wait before the page is fetched again after *attempts* leases."""
-        return float(min(self.retry_delay * 2 ** min(attempts - 1, 60), self.retry_delay_max))
+        longest = max(self.retry_delay, LONGEST_BACKOFF)
+        return float(min(self.retry_delay * 2 ** min(attempts - 1, 60), longest))
 
 
 class _Asked(Settings):

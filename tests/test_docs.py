@@ -94,6 +94,21 @@ def test_every_setting_is_in_the_table() -> None:
     assert first_cells(page("settings")) == set(re.findall(r'"(FRONTIER_\w+)"', settings))
 
 
+def test_every_setting_and_meta_key_names_who_needs_it_and_a_test_that_shows_it() -> None:
+    rows = re.findall(
+        r"^\| (`(?:FRONTIER|frontier|download)_.+) \|$", page("settings") + page("meta-keys"), re.MULTILINE
+    )
+    assert len(rows) > 40
+    for row in rows:
+        *_, needed_by, shown_by = row.split(" | ")
+        test = ROOT / "tests" / shown_by.strip("`")
+        assert test.is_file(), row
+        assert needed_by.strip(), row
+        name = row.split("`")[1]
+        if test.parent.name == "crawl" and name.startswith("FRONTIER_"):
+            assert f'"{name}"' in test.read_text(encoding="utf-8"), row
+
+
 def test_the_defaults_are_those_of_the_code() -> None:
     from scrapy.settings import Settings
 
@@ -104,16 +119,16 @@ def test_the_defaults_are_those_of_the_code() -> None:
     assert table == {
         "FRONTIER_MAX_ATTEMPTS": f"{defaults.max_attempts}",
         "FRONTIER_RETRY_DELAY": f"{defaults.retry_delay:g}",
-        "FRONTIER_RETRY_DELAY_MAX": f"{defaults.retry_delay_max:g}",
         "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
         "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
         "FRONTIER_HOST_PAGES": f"{defaults.limits.host_pages}",
         "FRONTIER_HOST_PENDING": f"{defaults.limits.host_pending}",
+        "FRONTIER_DOMAIN_PAGES": f"{defaults.limits.domain_pages}",
+        "FRONTIER_DOMAIN_PENDING": f"{defaults.limits.domain_pending}",
         "FRONTIER_DEPTH": f"{defaults.limits.depth}",
         "FRONTIER_PATH_DEPTH": f"{defaults.traps.depth}",
         "FRONTIER_REPEATED_SEGMENTS": f"{defaults.traps.repeats}",
         "FRONTIER_REDIRECT_MAX_HOSTS": f"{defaults.redirects.most_hosts}",
-        "FRONTIER_ROBOTS_TIMEOUT": f"{defaults.robots_timeout:g}",
         "FRONTIER_END_WAIT": f"{defaults.end_wait:g}",
         "FRONTIER_CRAWL_DELAY_MAX": f"{defaults.crawl_delay_max:g}",
         "FRONTIER_COOLDOWN": f"{defaults.cooldown.first:g}",

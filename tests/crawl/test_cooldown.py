@@ -334,3 +334,11 @@ def test_a_delay_that_follows_the_response_time(web: Web, run: Callable[..., Cra
     settings = {"FRONTIER_DELAY_FACTOR": 3, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
     run(LinkSpider, settings, start_urls=[web.url(f"/{number}") for number in range(4)])
     assert min(web.gaps()) >= 0.9 - TOLERANCE
+
+
+def test_a_delay_that_follows_the_response_time_has_a_longest(web: Web, run: Callable[..., Crawl]) -> None:
+    web.default = Answer(delay=0.3)
+    settings = {"FRONTIER_DELAY_FACTOR": 200, "FRONTIER_DELAY_MAX": 0.6, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    run(LinkSpider, settings, start_urls=[web.url(f"/{number}") for number in range(4)])
+    assert min(web.gaps()) >= 0.6 - TOLERANCE
+    assert max(web.gaps()) < 200 * 0.3

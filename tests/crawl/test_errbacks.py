@@ -170,7 +170,7 @@ def test_it_is_given_up_after_as_many_attempts_as_the_settings_say(
 
 def test_a_dead_host_is_no_other_for_its_robots_txt(web: Web, tell: Callable[..., list[Told]]) -> None:
     """What stopped its robots.txt is what stops its pages."""
-    robots = {"ROBOTSTXT_OBEY": True, "FRONTIER_ROBOTS_TIMEOUT": 2, "DOWNLOAD_TIMEOUT": 2}
+    robots = {"ROBOTSTXT_OBEY": True, "DOWNLOAD_TIMEOUT": 2}
     web.on("/robots.txt", Answer(drop=True), host=1)
     web.on("/robots.txt", Answer(delay=NEVER), host=2)
     with dead_hosts(web) as urls:
@@ -230,7 +230,7 @@ def test_retries_that_would_wait_too_long_are_made_at_once(
     web: Web, tell: Callable[..., list[Told]], way: str
 ) -> None:
     web.on("/", Answer(500))
-    settings = {"FRONTIER_RETRY_DELAY": 7000, "FRONTIER_RETRY_DELAY_MAX": 7000, "FRONTIER_END_WAIT": 60}
+    settings = {"FRONTIER_RETRY_DELAY": 7000, "FRONTIER_END_WAIT": 60}
     (ours,) = tell([web.url("/")], {**WAYS[way], **settings})
     assert ours == [(web.url("/"), "HTTP 500")]
     assert len(web.visits) == 3
@@ -358,7 +358,7 @@ def test_with_a_directory_what_could_not_be_stored_ends(
     """The next run could not make these requests: their errbacks are called; the others stay queued."""
     web.default = Answer(500) if way == "alone" else Answer(429, headers={"Retry-After": "7000"})
     directory = {"FRONTIER_DIR": str(tmp_path / "frontier"), "FRONTIER_END_WAIT": 5}
-    pauses = {"FRONTIER_RETRY_DELAY": 7000, "FRONTIER_RETRY_DELAY_MAX": 7000}
+    pauses = {"FRONTIER_RETRY_DELAY": 7000}
     urls = [web.url(f"/{number}") for number in range(6)]
     (ours,) = tell(urls, {**WAYS[way], **directory, **pauses}, spider=LambdaSpider)
     assert ours == [(url, "HTTP 500" if way == "alone" else "HTTP 429") for url in urls[::2]]

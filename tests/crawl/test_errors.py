@@ -315,7 +315,7 @@ def test_full_disk(web: Web, start: Run, settings: dict[str, Any]) -> None:
         ("FRONTIER_LEASE_TIMEOUT", "nan"),
         ("FRONTIER_RETRY_DELAY", -1),
         ("FRONTIER_RETRY_DELAY", "soon"),
-        ("FRONTIER_RETRY_DELAY_MAX", "inf"),
+        ("FRONTIER_RETRY_DELAY", "inf"),
         ("FRONTIER_SYNC_INTERVAL", "often"),
         ("FRONTIER_SITEMAPS", "perhaps"),
         ("FRONTIER_SITEMAPS", [1]),
@@ -364,9 +364,9 @@ def test_with_the_addon_it_is_said_once(web: Web, run: Run) -> None:
 def test_with_another_scheduler_a_middleware_of_ours_says_it(web: Web, run: Run) -> None:
     """There nobody else would."""
     ours = {"scrapy_frontier.FrontierRobotsTxtMiddleware": 100}
-    settings = {"SCHEDULER": None, "DOWNLOADER_MIDDLEWARES": ours, "FRONTIER_ROBOTS_TIMEOUT": "soon"}
+    settings = {"SCHEDULER": None, "DOWNLOADER_MIDDLEWARES": ours, "FRONTIER_CRAWL_DELAY_MAX": "soon"}
     crawl = run(LinkSpider, {**settings, "ROBOTSTXT_OBEY": True}, start_urls=[web.url("/")])
-    assert "FRONTIER_ROBOTS_TIMEOUT = 'soon': set a number of at least 1" in crawl.log
+    assert "FRONTIER_CRAWL_DELAY_MAX = 'soon': set a number of at least 0" in crawl.log
 
 
 def test_a_setting_that_there_is_not_is_named_with_the_likely_one(web: Web, run: Run) -> None:

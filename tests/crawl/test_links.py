@@ -290,6 +290,16 @@ def test_a_trap_is_no_edge_and_a_session_no_page(
     assert set(pages()) == {start, one, other, web.url("/off", 1)}
 
 
+def test_a_session_is_kept_where_that_is_wanted(
+    web: Web, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    session = "/item?id=1&sid=0123456789abcdef0123456789abcdef"
+    web.link("/", session)
+    run(KeptInSpider, {**ADDON, "FRONTIER_SESSION_IDS": "keep"}, start_urls=[web.url("/")])
+    assert sorted(web.paths()) == ["/", session]
+    assert set(pages()) == {web.url("/"), web.url(session)}
+
+
 def test_a_redirect_is_an_edge(web: Web, run: Callable[..., Crawl], links: Callable[..., Any]) -> None:
     web.on("/moved", status=301, headers={"Location": "/new"})
     web.on("/away", status=302, headers={"Location": web.url("/there", 1)})

@@ -158,6 +158,16 @@ def test_other_hosts_go_on_at_their_own_pace(web: Web, start: Callable[..., Craw
     assert set(web.paths(0)) <= {ROBOTS}
 
 
+def test_a_host_that_asks_for_more_than_the_longest_delay_is_slow_and_never_skipped(
+    web: Web, run: Run
+) -> None:
+    web.on(ROBOTS, robots("Crawl-delay: 3600"))
+    crawl = run(LinkSpider, {**OBEY, "FRONTIER_CRAWL_DELAY_MAX": 0.6}, start_urls=many(web, 3))
+    assert crawl.reason == "finished"
+    assert len(web.paths()) == 4
+    assert 0.6 - TOLERANCE <= min(web.gaps()) <= max(web.gaps()) < 3600
+
+
 def test_a_longer_download_delay_stands(web: Web, run: Run) -> None:
     web.on(ROBOTS, robots("Crawl-delay: 0.1"))
     run(LinkSpider, {**OBEY, "DOWNLOAD_DELAY": 0.8}, start_urls=many(web, 3))
@@ -211,7 +221,7 @@ def test_a_host_whose_file_cannot_be_read_sees_nothing_else(
 ) -> None:
     web.on(ROBOTS, answer, host=0)
     urls = many(web, 20, 0)
-    settings = {**OBEY, "FRONTIER_ROBOTS_TIMEOUT": 8 if answer.delay else 120, "FRONTIER_END_WAIT": 2}
+    settings = {**OBEY, "DOWNLOAD_TIMEOUT": 8 if answer.delay else 120, "FRONTIER_END_WAIT": 2}
     crawl = run(LinkSpider, settings, start_urls=[*urls, *many(web, 20, 1)])
     assert set(web.paths(0)) == {ROBOTS}
     assert len(web.paths(1)) == 21
@@ -407,8 +417,6 @@ def test_sixteen_slow_files_hold_nobody_up(run: Run) -> None:
         settings = {
             **OBEY,
             "CONCURRENT_REQUESTS": 16,
-            "FRONTIER_ROBOTS_TIMEOUT": 600,
-            "DOWNLOAD_TIMEOUT": 600,
         }
         crawl = run(LinkSpider, settings, start_urls=urls)
         assert crawl.reason == "finished"
