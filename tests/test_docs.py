@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scrapy_frontier import addon
+from scrapy_frontier import Scorer, addon
 from scrapy_frontier.core.parse.redirects import REFUSALS
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl import meta_keys, outlinks
+from scrapy_frontier.settings import SCORERS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -184,6 +186,17 @@ def test_what_the_addon_changes_is_listed() -> None:
     assert dict(orders) == {path.rpartition(".")[2]: str(order) for path, order in components.items()}
     replaced = re.findall(r"^\| `(\w+)` \| (?:in the place of|a subclass)", text, re.MULTILINE)
     assert set(replaced) == {path.rpartition(".")[2] for path in addon.REPLACED}
+
+
+def test_the_scorer_of_the_guide_is_one() -> None:
+    text = (ROOT / "docs/order.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    scorer = names["SeedsFirst"]()
+    assert isinstance(scorer, Scorer)
+    assert [scorer.discovered(0), scorer.discovered(1, parent=0)] == [2.0, 1.0]
+    assert first_cells(text) == set(SCORERS)
 
 
 def test_every_room_is_in_the_architecture() -> None:

@@ -6,8 +6,7 @@ and `prepare` (which may take seconds, and may run in a thread) and hands the re
 makes a score sortable in 16 bits. Nothing here touches disk or clock; what a scorer must remember beyond a
 restart it gives out and takes back as columns of buckets.
 
-The default is `Mixed`, in a file of its own, with all scorers by name. ``docs/order.md`` has what they are
-worth.
+The default is `Mixed`, in a file of its own. ``docs/internals/order-experiments.md`` has what they are worth.
 """
 
 from __future__ import annotations
