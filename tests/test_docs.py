@@ -53,6 +53,13 @@ def led_to(page: Path, target: str) -> Path:
     return (page.parent / target.partition("#")[0]).resolve() if target[0] != "#" else page
 
 
+def spelled_out(name: str) -> list[str]:
+    """The names that a shell makes of *name*, which may have one pair of braces."""
+    begin, _, rest = name.partition("{")
+    inner, _, end = rest.partition("}")
+    return [f"{begin}{each}{end}" for each in inner.split(",")] if rest else [name]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_to_a_page_and_to_a_heading_of_it(page: Path) -> None:
     for target in links(page):
@@ -67,10 +74,12 @@ def test_every_page_is_linked_from_another() -> None:
 
 
 def test_pages_and_files_are_named_by_their_links_or_by_a_path_that_exists() -> None:
+    name_of_a_file = r"(?:docs|tests|benchmarks|scrapy_frontier)/[\w/{,}-]+\.(?:md|py)\b"
     for path in [*PAGES, *NAMED]:
         text = path.read_text(encoding="utf-8")
-        for name in re.findall(r"`((?:docs|tests|benchmarks|scrapy_frontier)/[\w/]+\.(?:md|py))`", text):
-            assert (ROOT / name).exists(), (path, name)
+        for name in re.findall(name_of_a_file if path.suffix == ".md" else f"`({name_of_a_file})`", text):
+            for each in spelled_out(name):
+                assert (ROOT / each).exists(), (path, name)
         if path.suffix == ".md" and path != ROOT / "CHANGELOG.md":
             assert re.findall(r"`[\w/]*\w+\.md`", text) == [], path
 
