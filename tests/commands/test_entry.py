@@ -21,7 +21,7 @@ from scrapy_frontier.core.admin.check_notes import KINDS
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl.jobdirs import claim
 
-DOCS = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_scrapy_knows_the_command(tmp_path: Path) -> None:
@@ -245,7 +245,9 @@ def test_the_overview_fits_80_columns() -> None:
 
 
 def test_the_documentation_has_every_command_and_option_and_finding() -> None:
-    text = DOCS.read_text(encoding="utf-8")
+    text = "".join(
+        (DOCS / page).read_text(encoding="utf-8") for page in ("reference/commands.md", "repair.md")
+    )
     table = dict(re.findall(r"^\| `([^`]+)` \| (.+?) \|$", text, re.MULTILINE))
     assert {how: does for how, does in table.items() if how.split()[0] in COMMANDS} == {
         usage(name): spec.does for name, spec in COMMANDS.items()

@@ -20,7 +20,7 @@ from . import facts
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What can be wrong, and what repairing does about it; docs/reference/commands.md shows this table.
+# What can be wrong, and what repairing does about it; docs/repair.md shows this table.
 KINDS = {
     "unreadable page": "its bytes are set aside; what is legible stays as a page that failed",
     "page kept as leased": "it is queued again",

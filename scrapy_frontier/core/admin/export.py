@@ -1,7 +1,7 @@
 """A whole frontier as a stream of plain records; `importer` reads them back.
 
 The records carry requests, not fingerprints, and sort keys as numbers, so that another version, or a project
-with another fingerprinter, can read them; ``docs/reference/commands.md`` describes them. Memory does not grow
+with another fingerprinter, can read them; ``docs/internals/export.md`` describes them. Memory does not grow
 with the number of pages.
 """
 
