@@ -50,7 +50,7 @@ def test_its_figure_is_that_of_the_benchmarks() -> None:
     figures = (ROOT / "docs/internals/benchmarks.md").read_text(encoding="utf-8")
     row = re.search(r"pages in 12 s \| \d+ \((\d+) from the fast hosts\) \| \d+ \((\d+)\)", figures)
     assert row is not None
-    assert f"fetched {row[1]} pages from the fast ones, the frontier {row[2]}" in section("One figure")
+    assert f"fetched {row[1]} pages from the fast ones, the frontier {row[2]}." in section("One figure")
 
 
 def test_ci_runs_the_tests_the_readme_names() -> None:
@@ -70,6 +70,16 @@ def transcript() -> list[tuple[str, list[str]]]:
         elif told:
             told[-1][1].append(line)
     return told
+
+
+def test_what_is_said_of_the_transcript_is_in_it() -> None:
+    text = section("See it in a minute, without internet")
+    before, behind, there = map(
+        int, re.findall(r"^(\d+) pages before .* (\d+) behind .* (\d+) there", text, re.MULTILINE)[0]
+    )
+    assert before + behind == there
+    assert f": {behind} pages of 8 hosts" in text
+    assert text.count(f"{there} done") == 2
 
 
 def shape(lines: list[str]) -> str:
