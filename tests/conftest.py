@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from nursery import nursery
 
 sys.path.append(str(Path(__file__).resolve().parent.parent))
 
@@ -24,6 +25,12 @@ slow = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_
 settings.register_profile("search", deadline=None, suppress_health_check=slow)
 settings.register_profile("anywhere", settings.get_profile("search"), derandomize=True, database=None)
 settings.load_profile("anywhere")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def end_nursery() -> Iterator[None]:
+    yield
+    nursery.close()
 
 
 @pytest.fixture

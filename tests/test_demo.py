@@ -6,8 +6,6 @@ import json
 import os
 import re
 import socket
-import subprocess
-import sys
 import threading
 from collections import Counter, deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 import pytest
+from nursery import nursery
 from parsel import Selector
 from protego import Protego
 from w3lib.url import canonicalize_url
@@ -47,11 +46,11 @@ class Run(NamedTuple):
 
 def crawl(items: Path | None, *arguments: str, port: int = 0, sets: tuple[str, ...] = ()) -> Run:
     port = port or free_port()
-    command = [sys.executable, "-m", "scrapy", "crawl", "demo", *arguments]
+    command = ["-m", "scrapy", "crawl", "demo", *arguments]
     command += ["-O", f"{items}:jsonlines"] if items else []
     for assignment in (f"DEMO_PORT={port}", *sets):
         command += ["-s", assignment]
-    ended = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=600, check=False)
+    ended = nursery.run(command, dict(os.environ), CHECKOUT)
     lines = items.read_text().splitlines() if items and items.exists() else []
     web = Web(port, one_address="DEMO_ONE_ADDRESS=1" in sets or not has_loopbacks())
     output = ended.stdout.splitlines()

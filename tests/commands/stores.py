@@ -6,12 +6,12 @@ import argparse
 import json
 import os
 import random
-import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from nursery import nursery
 from scrapy import Request
 from scrapy.settings import Settings
 from scrapy.utils.request import RequestFingerprinter
@@ -287,18 +287,9 @@ def scrapy_command(*arguments: str | Path) -> list[str]:
     return [sys.executable, "-m", "scrapy", *map(str, arguments)]
 
 
-def run_scrapy(
-    directory: Path, *arguments: str | Path, env: dict[str, str] | None = None, **options: Any
-) -> Said:
+def run_scrapy(directory: Path, *arguments: str | Path, env: dict[str, str] | None = None) -> Said:
     """``scrapy ...`` as a user runs it, in *directory*."""
-    done = subprocess.run(
-        scrapy_command(*arguments),
-        capture_output=True,
-        text=True,
-        cwd=directory,
-        env={**environment(directory), **(env or {})},
-        timeout=600,
-        check=False,
-        **options,
+    done = nursery.run(
+        ["-m", "scrapy", *map(str, arguments)], {**environment(directory), **(env or {})}, directory
     )
     return Said(done.returncode, done.stdout, done.stderr)

@@ -26,7 +26,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def test_scrapy_knows_the_command(tmp_path: Path) -> None:
     crawl(tmp_path / "frontier")
-    assert "frontier" in run_scrapy(tmp_path).out
+    env = environment(tmp_path)
+    new = subprocess.run(scrapy_command(), capture_output=True, env=env, cwd=tmp_path, check=True)
+    assert b"frontier" in new.stdout
     said = run_scrapy(tmp_path, "frontier", "stats", "--dir", tmp_path / "frontier", "--json")
     assert (said.code, said.json["known"]) == (0, 60)
     assert run_scrapy(tmp_path, "frontier").out == overview() + "\n"

@@ -6,8 +6,6 @@ import os
 import random
 import re
 import shutil
-import signal
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import plyvel
 import pytest
+from nursery import nursery
 from stores import (
     NOW,
     SCHEME,
@@ -26,8 +25,6 @@ from stores import (
     order,
     pages,
     rows,
-    run_scrapy,
-    scrapy_command,
     start,
 )
 
@@ -347,24 +344,20 @@ def test_a_repair_may_be_killed_at_any_instant(
     again = shutil.copytree(directory, tmp_path / "again")
     assert Frontiers(again, capsys)("check", "--repair").code == 0
     wanted = pages(again)
+    repair = ["-m", "scrapy", "frontier", "check", "--repair", "--dir"]
+    timed = shutil.copytree(directory, tmp_path / "timed")
     begin = time.monotonic()
-    run_scrapy(
-        tmp_path, "frontier", "check", "--repair", "--dir", shutil.copytree(directory, tmp_path / "timed")
-    )
+    assert nursery.run([*repair, str(timed)], environment(tmp_path), tmp_path).returncode == 0
     whole = time.monotonic() - begin
-    for share in (0.6, 0.75, 0.85, 0.95):
+    for share in (0.3, 0.5, 0.7, 0.8, 0.9):
         shutil.rmtree(again)
         shutil.copytree(directory, again)
-        line = scrapy_command("frontier", "check", "--repair", "--dir", again)
-        with subprocess.Popen(
-            line,
-            env=environment(tmp_path),
-            cwd=tmp_path,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as process:
-            time.sleep(whole * share)
-            process.send_signal(signal.SIGKILL)
+        with open(tmp_path / "said", "w") as said:
+            line = [*repair, str(again)]
+            process = nursery.start(line, environment(tmp_path), tmp_path, said.fileno(), said.fileno())
+        time.sleep(whole * share)
+        process.kill()
+        process.wait()
         assert Frontiers(again, capsys)("check", "--repair").code == 0
         assert pages(again) == wanted
 

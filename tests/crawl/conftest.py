@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from nursery import nursery
 from server import PATIENCE, Web
 
 import scrapy_frontier
@@ -22,6 +23,7 @@ from scrapy_frontier.core.store.page_rows import Page, decode_page
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from nursery import Child
     from scrapy import Spider
 
 HERE = Path(__file__).parent
@@ -46,15 +48,20 @@ class Crawl:
     """A crawl that is running or has ended."""
 
     def __init__(self, spider: type[Spider], directory: Path, settings: dict[str, Any], **arguments: Any):
-        wrap = arguments.pop("wrap", list)  # what is to be done to the command
+        wrap = arguments.pop("wrap", None)  # what is to be done to the command, which imports all anew
         number = len(list(directory.glob("crawl*.log"))) + 1
         self._log = directory / f"crawl{number}.log"
         self._stats = directory / f"stats{number}.json"
         path = f"{spider.__module__}.{spider.__qualname__}"
-        command = [sys.executable, str(HERE / "run_crawl.py"), path, str(self._stats)]
+        command = [str(HERE / "run_crawl.py"), path, str(self._stats)]
         command += [json.dumps(settings), json.dumps(arguments)]
         with open(self._log, "wb") as log:
-            self.process = subprocess.Popen(wrap(command), stderr=log, env=environment(), cwd=directory)
+            self.process: subprocess.Popen[bytes] | Child
+            if wrap is None:
+                self.process = nursery.start(command, environment(), directory, stderr=log.fileno())
+            else:
+                command = wrap([sys.executable, *command])
+                self.process = subprocess.Popen(command, stderr=log, env=environment(), cwd=directory)
 
     def wait(self) -> Crawl:
         """The same, when it has ended by itself."""

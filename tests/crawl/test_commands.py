@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import subprocess
-import sys
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 from conftest import SETTINGS, environment
-from server import PATIENCE
+from nursery import nursery
 
 from scrapy_frontier.crawl.scheduler import SWEEP_INTERVAL
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from nursery import Child
     from server import Web
 
 SPIDER = '''
@@ -55,7 +55,7 @@ class Project:
         self.frontier = directory / "job/frontier"
         page = '<title>hello</title><a href="/1">1</a><a href="/2">2</a>'
         self.url = web.on("/", body=page)
-        self.crawl: subprocess.Popen[bytes] | None = None
+        self.crawl: Child | None = None
         (directory / "scrapy.cfg").write_text("[settings]\ndefault = project.settings\n")
         package = directory / "project"
         package.mkdir()
@@ -72,14 +72,11 @@ class Project:
         (package / "spiders.py").write_text(SPIDER.format(url=self.url))
 
     def scrapy(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "scrapy", *words]
-        return subprocess.run(
-            command, capture_output=True, text=True, cwd=self.directory, env=environment(), timeout=PATIENCE
-        )
+        return nursery.run(["-m", "scrapy", *words], environment(), self.directory)
 
     def start_crawl(self, url: str) -> None:
-        command = [sys.executable, "-m", "scrapy", "crawl", "links", "-a", f"url={url}", "--nolog"]
-        self.crawl = subprocess.Popen(command, cwd=self.directory, env=environment())
+        command = ["-m", "scrapy", "crawl", "links", "-a", f"url={url}", "--nolog"]
+        self.crawl = nursery.start(command, environment(), self.directory)
 
     def stored(self) -> dict[str, str]:
         """The files of the store and what is in them."""

@@ -10,16 +10,15 @@ import re
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import plyvel
 import pytest
-from conftest import SETTINGS, Crawl, assert_closed
+from conftest import SETTINGS, Crawl, assert_closed, environment
 from humble import humbly
+from nursery import nursery
 from scrapy import FormRequest, Request, Spider
 from scrapy.dupefilters import BaseDupeFilter
 from scrapy.http import HtmlResponse, Response
@@ -197,8 +196,7 @@ def test_damaged_files(
     assert_closed(crawl, "frontier_unreadable", str(leveldb))
     assert tables <= {path.name for path in leveldb.iterdir()}
     (advice,) = set(re.findall(r"let `(scrapy frontier check --repair --dir \S+)`", crawl.log))
-    repair = [sys.executable, "-m", *advice.split()]
-    said = subprocess.run(repair, capture_output=True, text=True, timeout=600)
+    said = nursery.run(["-m", *advice.split()], environment(), tmp_path)
     if damage is remove_tables:
         assert (said.returncode, "not one page is legible" in said.stderr) == (1, True)
         return

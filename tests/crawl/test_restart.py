@@ -6,13 +6,12 @@ import math
 import random
 import re
 import signal
-import subprocess
-import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import environment
+from nursery import nursery
 from scrapy import Request, Spider
 from scrapy.exceptions import CloseSpider
 from scrapy.http import HtmlResponse, Response
@@ -192,8 +191,8 @@ def test_a_run_that_fetches_nothing_says_why(web: Web, start: Callable[..., Craw
         "4 pages known, 0 queued: 3 done, 1 failed",
         f"2 seeds are known from an earlier run ({seeds[0]} ...), and not fetched again",
     ]
-    command = [sys.executable, "-m", "scrapy", "frontier", "requeue", "--state", "done,failed"]
-    subprocess.run([*command, "--dir", str(tmp_path / "frontier")], env=environment(), check=True)
+    command = ["-m", "scrapy", "frontier", "requeue", "--state", "done,failed", "--dir", "frontier"]
+    nursery.run(command, environment(), tmp_path).check_returncode()
     fourth = start(TreeSpider, start_urls=seeds).wait()
     assert told(fourth, "known") == ["Resuming crawl (5 requests scheduled): 5 pages known, 5 queued"]
     assert len(web.visits) == 10

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from conftest import environment
+from nursery import nursery
 from scrapy import FormRequest, Request, Spider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
-from server import PATIENCE, Web
 
 from scrapy_frontier.core.store.states import State
 
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
 
     from conftest import Crawl
     from scrapy.http import Response
+    from server import Web
 
     from scrapy_frontier.core.store.page_rows import Page
 
@@ -102,10 +101,8 @@ def imported(directory: Path, urls: dict[str, dict[str, Any]]) -> str:
     records.append({"end": len(records)})
     with gzip.open(directory / "hostile.gz", "wt") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
-    command = [sys.executable, "-m", "scrapy", "frontier", "import", "hostile.gz", "--dir", "frontier"]
-    done = subprocess.run(
-        command, capture_output=True, text=True, cwd=directory, env=environment(), timeout=PATIENCE
-    )
+    command = ["-m", "scrapy", "frontier", "import", "hostile.gz", "--dir", "frontier"]
+    done = nursery.run(command, environment(), directory)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
