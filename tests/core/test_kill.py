@@ -89,7 +89,14 @@ while True:
 """
 
 
-@pytest.mark.parametrize(("seed", "scorer"), [(1, "none"), (2, "none"), (3, "mixed"), (4, "cash")])
+@pytest.mark.parametrize(
+    ("seed", "scorer"),
+    [
+        (1, "none"),
+        (3, "mixed"),
+        *(pytest.param(*more, marks=pytest.mark.slow) for more in ((2, "none"), (4, "cash"), (5, "mixed"))),
+    ],
+)
 def test_a_killed_crawl_goes_on_where_it_was(tmp_path: Path, seed: int, scorer: str) -> None:
     chance = random.Random(seed)
     durable: set[int] = set()

@@ -814,7 +814,19 @@ class ScoringMachine(FrontierMachine):
         self.committed()
 
 
+FEW = settings(max_examples=25, stateful_step_count=40, deadline=None)
+MANY = settings(FEW, max_examples=120)
+
 TestFrontier = FrontierMachine.TestCase
 TestScoring = ScoringMachine.TestCase
-TestScoring.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
-TestFrontier.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestFrontier.settings = TestScoring.settings = FEW
+
+
+@pytest.mark.slow
+class TestFrontierLonger(TestFrontier):
+    settings = MANY
+
+
+@pytest.mark.slow
+class TestScoringLonger(TestScoring):
+    settings = MANY

@@ -277,12 +277,13 @@ class SeedSpider(Spider):
         self.ticked = now
 
 
-def test_seeds_let_the_loop_breathe(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
-    """50,000 seeds while nothing can be fetched: the loop stands still for a tenth of the time at most."""
+@pytest.mark.parametrize("count", [5_000, pytest.param(50_000, marks=pytest.mark.slow)])
+def test_seeds_let_the_loop_breathe(web: Web, run: Callable[..., Crawl], tmp_path: Path, count: int) -> None:
+    """While nothing can be fetched the loop stands still for a tenth of the time at most."""
     web.on("/", delay=3000)
     longest = {}
     for name, addons in {"ours": ADDON, "stock": {}}.items():
         settings = {"SCHEDULER": None, "ADDONS": addons, "CONCURRENT_REQUESTS": 1, "LOG_LEVEL": "INFO"}
-        run(SeedSpider, settings, url=web.url("/"), count=50_000, result=str(tmp_path / name))
+        run(SeedSpider, settings, url=web.url("/"), count=count, result=str(tmp_path / name))
         longest[name] = float((tmp_path / name).read_text())
     assert longest["ours"] < longest["stock"] / 10

@@ -172,6 +172,7 @@ class BurningSpider(LinkSpider):
             pass
 
 
+@pytest.mark.slow
 def test_the_delay_is_kept_on_a_starved_processor(start: Callable[..., Crawl]) -> None:
     """By the clock of the kernel, which marks the bytes when they arrive."""
     hosts, pages, delay = 4, 20, 0.25
