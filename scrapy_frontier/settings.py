@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
-from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.misc import load_object
 
 from .core.errors import FrontierError
 from .core.hosts.budgets import Limits
@@ -25,10 +25,8 @@ from .core.parse.redirects import ChainLimits
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
-    from .core.ranking.scorer import Scorer
 
 PREFIX = "FRONTIER_"
 NOINDEX = ("drop-items", "skip", "ignore")
@@ -256,19 +254,6 @@ def _scorer(settings: BaseSettings) -> str:
             f"FRONTIER_SCORER = {value!r}: set one of {', '.join(map(repr, SCORERS))}, or the path of a class"
         )
     return value
-
-
-def load_scorer(path: str, crawler: Crawler) -> Scorer:
-    """A scorer of the user's own; raises `FrontierSetting` for a path that leads to none."""
-    from .core.ranking.scorer import Scorer  # loads NumPy and SciPy
-
-    try:
-        cls = load_object(path)
-    except (ImportError, NameError, ValueError) as error:
-        raise FrontierSetting(f"FRONTIER_SCORER = {path!r} cannot be imported ({error})") from error
-    if not (isinstance(cls, type) and issubclass(cls, Scorer)):
-        raise FrontierSetting(f"FRONTIER_SCORER = {path!r}: set a subclass of scrapy_frontier.Scorer")
-    return build_from_crawler(cls, crawler)
 
 
 def _path(settings: BaseSettings, name: str) -> str | None:

@@ -27,7 +27,8 @@ from ..core.store.leveldb import Store
 from ..core.store.meta_rows import IN_MEMORY
 from ..crawl import codec, identity, jobdirs
 from ..crawl.politeness_key import Addresses, unit_function
-from ..settings import FrontierSettings, default_politeness, load_scorer, slot_politeness
+from ..crawl.scorers import load_scorer
+from ..settings import FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

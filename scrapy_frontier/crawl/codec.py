@@ -84,12 +84,17 @@ class Codec:
     """Turns the requests of one spider into records and back.
 
     Records of URLs with one of `OWN_FILES` become requests only where *opened* names their scheme, or the
-    spider has asked for such a URL itself. ``on_rare`` is called with each request that was encoded and is
+    spider has asked for such a URL itself. *on_rare* is called with each request that was encoded and is
     more than a plain GET with text and numbers in its ``meta``.
     """
 
-    def __init__(self, spider: Spider, opened: frozenset[str] = frozenset()) -> None:
-        self.on_rare: Callable[[Request], None] | None = None
+    def __init__(
+        self,
+        spider: Spider,
+        opened: frozenset[str] = frozenset(),
+        on_rare: Callable[[Request], None] | None = None,
+    ) -> None:
+        self._on_rare = on_rare
         self.callbacks = Callbacks(spider)
         self._opened = opened
         self._heads: dict[tuple[Any, ...], bytes] = {}
@@ -115,8 +120,8 @@ class Codec:
                     text, is_rare = dumps(to_plain(meta)), True
                 tail = '"meta":' + text + "}"
                 head = (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
-            if is_rare and self.on_rare is not None:
-                self.on_rare(request)
+            if is_rare and self._on_rare is not None:
+                self._on_rare(request)
             return head
         except RecursionError:
             raise Unstorable("it holds data without end, or nested too deeply") from None

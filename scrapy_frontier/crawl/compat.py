@@ -182,7 +182,15 @@ async def first_address(host: str) -> str | None:
 
 def has_spider_middleware(crawler: Crawler, name: str) -> bool:
     """Whether a spider middleware whose class, or a base of it, is called *name* is at work."""
-    manager = getattr(getattr(engine_of(crawler), "scraper", None), "spidermw", None)
+    return _has(getattr(getattr(engine_of(crawler), "scraper", None), "spidermw", None), name)
+
+
+def has_downloader_middleware(crawler: Crawler, name: str) -> bool:
+    """`has_spider_middleware` for those of the downloader."""
+    return _has(getattr(getattr(engine_of(crawler), "downloader", None), "middleware", None), name)
+
+
+def _has(manager: Any, name: str) -> bool:
     found = getattr(manager, "middlewares", None)
     if not isinstance(found, list | tuple):  # an engine made up for a test, as Scrapy's own suite has them
         return False

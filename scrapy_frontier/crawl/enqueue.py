@@ -9,30 +9,30 @@ from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
 from ..core.frontier import NEUTRAL, Link
+from ..core.pages.values import FIRST_VISIT, IN_MEMORY, Edge, State
 from ..core.parse import urls
 from ..core.parse.urls import host_of, without_session
-from ..core.store import keys
-from ..core.store.link_rows import Edge
-from ..core.store.meta_rows import IN_MEMORY
-from ..core.store.states import State
 from . import follow_ups
 from .codec import Codec, memory_record, meta_record
 from .dupefilters import DupeFilter, load_class
 from .follow_ups import is_answer, is_seed, times
-from .identity import plain_fingerprint, plain_identity
+from .identity import plain_identity
 from .meta_keys import AUTO_SLOT, EVERY_RUN, POSTPONED, REFUSED, SLOT, START
 from .plain_data import Unstorable
-from .request_cache import Objects, Recent, mutable_in
+from .request_cache import Recent
 
 if TYPE_CHECKING:
     from collections import deque
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Refusal
+    from ..core.frontier import Frontier, Refusal
+    from ..settings import FrontierSettings
+    from .identity import Identities
     from .in_flight import Flight, Flights
-    from .runtime import Runtime
+    from .politeness_key import Units
+    from .request_cache import Objects
     from .stats import Notes
 
 _MOST_SAID = 100  # hosts whose traps are told one by one
@@ -41,10 +41,6 @@ _REFUSALS = {
     "over-budget": "Counted but not kept: %s: %s, and enough is kept for later",
 }
 _UNUSUAL = frozenset((POSTPONED, REFUSED, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))  # meta
-
-
-class Shared(Unstorable):
-    """What a request holds would be another thing as a copy."""
 
 
 class Listed(NamedTuple):
@@ -56,30 +52,47 @@ class Listed(NamedTuple):
 
 
 class Intake:
-    """Turns requests into links for the frontier of *runtime*, and remembers what it met lately."""
+    """Turns requests into links for *frontier*, and remembers what it met lately."""
 
     def __init__(
-        self, crawler: Crawler, runtime: Runtime, codec: Codec, flights: Flights, notes: Notes
+        self,
+        crawler: Crawler,
+        settings: FrontierSettings,
+        frontier: Frontier,
+        clock: Callable[[], float],
+        identities: Identities,
+        units: Units,
+        codec: Codec,
+        objects: Objects,
+        flights: Flights,
+        notes: Notes,
+        records_links: bool,
+        is_temporary: bool,
     ) -> None:
         self._crawler = crawler
-        self._runtime = runtime
-        self.codec = codec
+        self._frontier = frontier
+        self._clock = clock
+        self._identities = identities
+        self._units = units
+        self._codec = codec
+        self._objects = objects
         self._flights = flights
         self._notes = notes
         self._tally = notes.tally
+        self._records_links = records_links
+        self._is_temporary = is_temporary
+        self._backoff = settings.backoff
         self._recent = Recent()
         self._traps_said: set[str] = set()
-        self._strips = runtime.settings.strips_sessions
-        self._has_depth = bool(runtime.settings.limits.depth)
-        self.objects = Objects()
-        codec.on_rare = self._look
+        self._strips = settings.strips_sessions
+        self._has_depth = bool(settings.limits.depth)
         self.known_seeds = 0  # known from an earlier run, and not fetched again
         self.known_seed = ""  # the URL of the first of these
         self._dupefilter: DupeFilter | None = None
         cls = load_class(crawler)
         self._filters = cls is not BaseDupeFilter
-        has_usual_identities = cls is RFPDupeFilter and runtime.is_default_fingerprinter
-        self._is_usual = has_usual_identities and runtime.unit_of is host_of
+        has_usual_identities = cls is RFPDupeFilter and identities.is_default
+        self._is_usual = has_usual_identities and units.of is host_of
         if cls not in (BaseDupeFilter, RFPDupeFilter):
             self._dupefilter = DupeFilter(cls, crawler, notes)
 
@@ -99,7 +112,7 @@ class Intake:
 
     def remember_seen(self, url: str, page_id: int) -> None:
         """A link to a page that is not queued was found; a later request for it must still come through."""
-        if self._runtime.is_default_fingerprinter and self._filters and self._recent.find(url) is None:
+        if self._identities.is_default and self._filters and self._recent.find(url) is None:
             self._recent.put(url, ~page_id)
 
     def _remember_as(self, url: str, clean: str) -> None:
@@ -129,11 +142,11 @@ class Intake:
 
     def _enqueue_other(self, request: Request) -> bool:
         """`enqueue` for seeds, forms, and requests that follow from others."""
-        runtime = self._runtime
+        frontier = self._frontier
         source = self._flights.by_link.get(id(request)) if self._flights.by_link else None
         url = request.url
         if REFUSED in request.meta:
-            return self._refuse(self._without_session(request, source), source, runtime)
+            return self._refuse(self._without_session(request, source), source)
         flight = self._flights.leading_to(request)
         if flight is None:
             request = self._without_session(request, source)
@@ -142,21 +155,21 @@ class Intake:
         if self._dupefilter is not None and not request.dont_filter and self._dupefilter.seen(request):
             self._tally["dupefilter/filtered"] += 1
             return False
-        fingerprint = self.fingerprint(request)
+        fingerprint = self._identities.of(request)
         again = request.dont_filter or not self._filters
         parent = None if source is None else self.page_of(source)
         if flight is not None:
-            known = runtime.frontier.find(fingerprint)
+            known = frontier.find(fingerprint)
             if self._lead(flight, request, known):
                 return True
             parent = self.page_of(flight)
         if again and self._filters and is_seed(request):
-            known = runtime.frontier.find(fingerprint)
+            known = frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         again = again or (flight is not None and is_answer(request, flight))
         host, is_named = host_of(request.url), flight is None and is_seed(request)
-        is_plain = self._filters and self._is_plain(request)
+        is_plain = self._filters and self._identities.is_plain(request)
         page_id = self._discover(request, fingerprint, host, again, parent, source, is_named, is_plain)
         if url != request.url:
             self._remember_as(url, request.url)
@@ -170,13 +183,13 @@ class Intake:
 
     def _enqueue_link(self, request: Request, url: str) -> bool:
         """`enqueue` for the usual case, an ordinary link: the same in fewer steps."""
-        by_link, clean, runtime = self._flights.by_link, url, self._runtime
+        by_link, clean = self._flights.by_link, url
         source = by_link.get(id(request)) if by_link else None
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request, source)
             clean = request.url
-        fingerprint, host = plain_identity(clean) or (runtime.fingerprint(request), host_of(clean))
-        known = runtime.frontier.look_up(fingerprint)
+        fingerprint, host = plain_identity(clean) or (self._identities.fingerprint(request), host_of(clean))
+        known = self._frontier.look_up(fingerprint)
         if known is None:
             is_new = self._enqueue_new(request, clean, fingerprint, host, source)
         elif known < 0:  # maybe only seen so far
@@ -195,18 +208,18 @@ class Intake:
         self, request: Request, url: str, fingerprint: bytes, host: str, source: Flight | None
     ) -> bool:
         """`_discover` for an ordinary link to a page that is not known."""
-        runtime, parent, weight = self._runtime, None, 1.0
+        parent, weight = None, 1.0
         if source is not None:
             parent = self.page_of(source)
             if source.links is not None:
                 weight = source.links.pending[id(request)][2]
         try:
-            payload = self.codec.encode(request)
+            payload = self._codec.encode(request)
         except Unstorable:
             return self._discover(request, fingerprint, host, False, parent, source, False, True) is not None
-        frontier, depth = runtime.frontier, times(request, "depth") if self._has_depth else 0
+        frontier, depth = self._frontier, times(request, "depth") if self._has_depth else 0
         page_id = frontier.discover_new(
-            fingerprint, url, host, request.priority, payload, parent, weight, depth, runtime.clock()
+            fingerprint, url, host, request.priority, payload, parent, weight, depth, self._clock()
         )
         if frontier.refusals:
             self._refused(frontier.refusals, request)
@@ -215,7 +228,7 @@ class Intake:
         elif page_id is not None:
             self._tally["scheduler/enqueued/disk"] += 1
             if frontier.is_head:  # else others come first, and it is long gone when its turn comes
-                self.objects.keep(page_id, request)
+                self._objects.keep(page_id, request)
         if page_id is None:
             return False
         if source is not None:
@@ -228,59 +241,45 @@ class Intake:
 
         No `Request` is made where the URL alone says who it is, and no signal is sent. 20 us a new page.
         """
-        runtime = self._runtime
+        identities, units = self._identities, self._units
         links = []
         for url, meta, bucket in wanted:
-            identity = plain_identity(url) if runtime.is_default_fingerprinter else None
+            identity = plain_identity(url) if identities.is_default else None
             if identity is None or self._dupefilter is not None:
                 request = Request(url, meta=dict(meta))
                 if self._dupefilter is not None and self._dupefilter.seen(request):
                     self._tally["dupefilter/filtered"] += 1
                     continue
                 url = request.url
-                identity = runtime.fingerprint(request), host_of(url)
+                identity = identities.fingerprint(request), host_of(url)
             fingerprint, host = identity
             payload = meta_record(meta) if meta else b""
             link = Link(fingerprint, url, host, 0, payload, parent, bucket, is_placed=True)
-            unit = host if runtime.unit_of is host_of else runtime.unit_of(url)
+            unit = host if units.of is host_of else units.of(url)
             links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
-        frontier = runtime.frontier
+        frontier = self._frontier
         refused, deferred = frontier.refused.total(), frontier.refused["deferred"]
-        unknown = len(links) - frontier.discover(links, runtime.clock()).count(None)
+        unknown = len(links) - frontier.discover(links, self._clock()).count(None)
         refused, deferred = frontier.refused.total() - refused, frontier.refused["deferred"] - deferred
         self._refused(frontier.refusals)
         self._tally["dupefilter/filtered"] += len(links) - unknown - (refused - deferred)
         self._tally["scheduler/enqueued/disk"] += unknown - deferred
         return unknown - deferred
 
-    def _refuse(self, request: Request, source: Flight | None, runtime: Runtime) -> bool:
+    def _refuse(self, request: Request, source: Flight | None) -> bool:
         """Make the page of *request* known without queueing it; always False."""
         url_host = host_of(request.url)
         host = self._host_key(request, url_host)
         parent = None if source is None else self.page_of(source)
-        link = Link(self.fingerprint(request), request.url, host, request.priority, parent=parent)
+        link = Link(self._identities.of(request), request.url, host, request.priority, parent=parent)
         kept = link._replace(kept_host="" if host == url_host else host)
         reason = str(request.meta.pop(REFUSED))
-        (page_id,) = runtime.frontier.note_seen((kept,), runtime.clock(), reason)
-        if page_id is None or page_id < keys.FIRST_VISIT:
+        (page_id,) = self._frontier.note_seen((kept,), self._clock(), reason)
+        if page_id is None or page_id < FIRST_VISIT:
             self._join(request, page_id, source)
-            if page_id is not None and self._is_plain(request):
+            if page_id is not None and self._identities.is_plain(request):
                 self.remember_seen(request.url, page_id)
         return False
-
-    def fingerprint(self, request: Request) -> bytes:
-        """Who *request* is."""
-        fingerprint = plain_fingerprint(request.url) if self._is_plain(request) else None
-        return fingerprint or self._runtime.fingerprint(request)
-
-    def _is_plain(self, request: Request) -> bool:
-        """Whether the URL alone says who *request* is."""
-        return (
-            self._runtime.is_default_fingerprinter
-            and request.method == "GET"
-            and not request.body
-            and not request.meta.get("verbatim_url")
-        )
 
     def _met(
         self,
@@ -293,8 +292,8 @@ class Intake:
         """Remember the page of a URL, and the edge that leads there from the page of *source*."""
         if not is_plain and source is None:
             return
-        if page_id is None or page_id >= keys.FIRST_VISIT:
-            page_id = self._runtime.frontier.find(fingerprint)
+        if page_id is None or page_id >= FIRST_VISIT:
+            page_id = self._frontier.find(fingerprint)
         if page_id is None:
             return
         self._join(request, page_id, source)
@@ -336,20 +335,20 @@ class Intake:
             times(request, "depth") if self._has_depth else 0,
             is_seed,
         )
-        frontier = self._runtime.frontier
-        page_id = frontier.discover_one(link, self._runtime.clock())
+        frontier = self._frontier
+        page_id = frontier.discover_one(link, self._clock())
         if frontier.refusals:
             self._refused(frontier.refusals, request)
             if page_id is None:
                 self._not_kept(request, fingerprint, source)
                 return None
             if not stored:
-                self.objects.hold(page_id, request)
+                self._objects.hold(page_id, request)
         elif page_id is not None:
             self._keep(page_id, request, stored)
         elif (page_id := self._takes_over(request, fingerprint)) is None:
             self._filtered(request)
-        if self._runtime.links is not None:
+        if self._records_links:
             self._met(request, fingerprint, page_id, source, is_plain)
         elif is_plain:
             self._recent.put(request.url, page_id or 0)
@@ -357,9 +356,9 @@ class Intake:
 
     def _not_kept(self, request: Request, fingerprint: bytes, source: Flight | None) -> None:
         """A trap, or beyond what is kept for later: no page of the graph, unless it was seen before."""
-        known = self._runtime.frontier.find(fingerprint)
+        known = self._frontier.find(fingerprint)
         self._join(request, known, source)
-        if known is not None and self._is_plain(request):
+        if known is not None and self._identities.is_plain(request):
             self.remember_seen(request.url, known)
 
     def _refused(self, refusals: deque[Refusal], request: Request | None = None) -> None:
@@ -397,30 +396,13 @@ class Intake:
             self._flights.by_link[id(instead)] = self._flights.by_link.pop(id(request))
         return instead
 
-    def _look(self, request: Request) -> None:
-        """What can be changed is handed on itself where nothing outlives the crawl; else a copy."""
-        found = mutable_in(request)
-        if not found:
-            return
-        if self._runtime.is_temporary:
-            raise Shared(found)
-        self.codec.on_rare = None
-        self._notes.log(
-            logging.INFO,
-            "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in it, "
-            "others do not see. Pass it from request to request in a chain, or run without JOBDIR and "
-            "FRONTIER_DIR (said once)",
-            request,
-            found,
-        )
-
     def _payload(self, request: Request) -> tuple[bytes, bool]:
         """The record of *request*, and whether it is more than a note that this process has it."""
         try:
-            return self.codec.encode(request), True
+            return self._codec.encode(request), True
         except Unstorable as reason:
-            record = memory_record(request, self.fingerprint(request))
-            if self._runtime.is_temporary:  # nothing survives a restart
+            record = memory_record(request, self._identities.of(request))
+            if self._is_temporary:  # nothing survives a restart
                 return record, False
             self._tally["scheduler/unserializable"] += 1
             self._notes.say_once(
@@ -441,22 +423,22 @@ class Intake:
             if slot != meta.pop(AUTO_SLOT, None):
                 return urls.clean_host(str(slot))
             del meta[SLOT]
-        unit_of = self._runtime.unit_of
+        unit_of = self._units.of
         return url_host if unit_of is host_of else unit_of(request.url)
 
     def _keep(self, page_id: int, request: Request, stored: bool) -> None:
         self._tally["scheduler/enqueued/disk" if stored else "scheduler/enqueued/memory"] += 1
         if stored:
-            self.objects.keep(page_id, request)
+            self._objects.keep(page_id, request)
         else:
-            self.objects.hold(page_id, request)
+            self._objects.hold(page_id, request)
 
     def _takes_over(self, request: Request, fingerprint: bytes) -> int | None:
         """The known page of *request*, if it is yet to be fetched and an earlier process alone had its
         request: from now on it has this one."""
-        frontier = self._runtime.frontier
+        frontier = self._frontier
         known = frontier.look_up(fingerprint)
-        if known is None or known >= 0 or self.objects.holds(~known):
+        if known is None or known >= 0 or self._objects.holds(~known):
             return None
         page = frontier.page(~known)
         if page is None or not page.payload.startswith(IN_MEMORY):
@@ -477,7 +459,7 @@ class Intake:
 
     def _note_seed(self, url: str, fingerprint: bytes) -> None:
         """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back."""
-        frontier = self._runtime.frontier
+        frontier = self._frontier
         known = frontier.find(fingerprint)
         page = frontier.page(known) if known is not None and known < frontier.first_page_of_run else None
         if page is not None and page.state is not State.QUEUED:
@@ -490,7 +472,7 @@ class Intake:
         Seeds come with ``dont_filter`` at every start. Repeated within one run they are meant; known from an
         earlier run only one that failed is tried again.
         """
-        frontier = self._runtime.frontier
+        frontier = self._frontier
         page = frontier.page(known)
         if page is None or page.state is State.SEEN:  # not wanted so far, unless it waits for a budget
             return page is None or not page.is_deferred
@@ -502,7 +484,7 @@ class Intake:
         if page.state is State.FAILED:
             payload, stored = self._payload(request)
             is_possible = stored or page.payload.startswith(IN_MEMORY)  # else no link would look for its loss
-            if is_possible and frontier.requeue(known, self._runtime.clock(), payload, request.priority):
+            if is_possible and frontier.requeue(known, self._clock(), payload, request.priority):
                 self._keep(known, request, stored)
         return False
 
@@ -511,21 +493,21 @@ class Intake:
     def page_of(self, flight: Flight) -> int | None:
         """The page a flight is for; a further visit has an id of its own that is gone when it ends."""
         page_id = flight.lease.page_id
-        if page_id < keys.FIRST_VISIT:
+        if page_id < FIRST_VISIT:
             return page_id
-        return self._runtime.frontier.find(self.fingerprint(flight.request))
+        return self._frontier.find(self._identities.of(flight.request))
 
     def _follow(self, flight: Flight, child: Request) -> bool:
         """Note what *child* makes of the page it follows from; true where it is for that page again."""
         lease = flight.lease
         if POSTPONED in child.meta:
             flight.child_outcome = follow_ups.postponed(flight, child)
-            if self.objects.holds(lease.page_id):
-                self.objects.hold(lease.page_id, child)
+            if self._objects.holds(lease.page_id):
+                self._objects.hold(lease.page_id, child)
             return True
         if not follow_ups.is_retry(child, flight):
             return False
-        delay = self._runtime.settings.backoff(lease.page.attempts + 1)
+        delay = self._backoff(lease.page.attempts + 1)
         flight.child_outcome = follow_ups.retried(flight, child, self._instead(flight, child), delay)
         self._tally["frontier/retries"] += 1
         return True
@@ -536,9 +518,9 @@ class Intake:
         page_id = flight.lease.page_id
         payload, stored = self._payload(child)
         if stored:
-            self.objects.drop(page_id)
+            self._objects.drop(page_id)
             return payload
-        self.objects.hold(page_id, child)
+        self._objects.hold(page_id, child)
         return None
 
     def _lead(self, flight: Flight, child: Request, known: int | None) -> bool:

@@ -8,10 +8,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from scrapy import Request
+from scrapy.utils.request import RequestFingerprinter
 from scrapy.utils.request import fingerprint as scrapy_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from scrapy.utils.request import RequestFingerprinterProtocol
 
 # URLs that `canonicalize_url` leaves as they are but for the fragment, an absent path and the order of the
 # query: for these the fingerprint is Scrapy's own in a tenth of the time (1.5 us for 13).
@@ -91,3 +94,27 @@ def key_scheme(fingerprint: Callable[[Request], bytes], name: str) -> str:
 def plain_fingerprints_agree(fingerprint: Callable[[Request], bytes]) -> bool:
     """Whether `plain_fingerprint` says the same as *fingerprint* wherever it says anything."""
     return all(plain_fingerprint(url) in (None, fingerprint(Request(url))) for url in _PROBES)
+
+
+class Identities:
+    """Who requests are, by the fingerprinter of the project; ``is_default`` where that is Scrapy's own."""
+
+    def __init__(self, fingerprinter: RequestFingerprinterProtocol) -> None:
+        cls = type(fingerprinter)
+        self.fingerprint = fingerprinter.fingerprint
+        self.is_default = cls is RequestFingerprinter and plain_fingerprints_agree(self.fingerprint)
+        self.scheme = key_scheme(self.fingerprint, f"{cls.__module__}.{cls.__qualname__}")
+
+    def of(self, request: Request) -> bytes:
+        """The fingerprint of *request*: of a plain GET in a tenth of the time."""
+        fingerprint = plain_fingerprint(request.url) if self.is_plain(request) else None
+        return fingerprint or self.fingerprint(request)
+
+    def is_plain(self, request: Request) -> bool:
+        """Whether the URL alone says who *request* is."""
+        return (
+            self.is_default
+            and request.method == "GET"
+            and not request.body
+            and not request.meta.get("verbatim_url")
+        )

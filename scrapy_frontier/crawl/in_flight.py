@@ -1,33 +1,29 @@
 """Requests on their way: what is seen of each between hand-out and release, and the verdict.
 
-A request is finished exactly when it leaves the engine's set of requests in progress; no signal says so.
-`Flights` watches that set and what the downloader makes of each request, and sweeps up behind.
+What is seen is told by `watch`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request, signals
+from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
-from twisted.python.failure import Failure
 
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
+from ..core.pages.values import INTERNAL
 from ..core.parse.urls import host_of
-from ..core.store.link_rows import INTERNAL
-from . import compat, downloader
-from .meta_keys import DUPLICATE, POSTPONED, POSTPONED_FOR
+from .meta_keys import DUPLICATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from scrapy.crawler import Crawler
+    from collections.abc import Iterator
 
     from ..core.pages.leases import Lease
-    from ..core.store.link_rows import Edge
+    from ..core.pages.values import Edge
+    from .robots_gate import Decision
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
@@ -64,13 +60,17 @@ class Flight:
         "links",
         "notes",
         "request",
+        "robots",
         "spider_error",
         "status",
     )
 
-    def __init__(self, request: Request, lease: Lease, is_sending: bool = False) -> None:
+    def __init__(
+        self, request: Request, lease: Lease, is_sending: bool = False, robots: Decision | None = None
+    ) -> None:
         self.request = request
         self.lease = lease
+        self.robots = robots  # what robots.txt said when it was handed out
         self.is_sending = is_sending  # its host waits to hear that it went out
         self.status = 0
         self.is_fetched = False
@@ -102,24 +102,9 @@ class Flight:
 
 
 class Flights:
-    """The requests under way; *on_sent* is told of each that goes out, *on_left* of each that leaves the
-    network, *on_end* of its end.
+    """The requests under way."""
 
-    ``tells_sent``: *on_sent* is called for those that are ``is_sending``.
-    """
-
-    def __init__(
-        self,
-        crawler: Crawler,
-        on_sent: Callable[[Flight], None],
-        on_left: Callable[[Flight], None],
-        on_end: Callable[[Flight], None],
-    ) -> None:
-        self._crawler = crawler
-        self._on_sent = on_sent
-        self.tells_sent = False
-        self._on_left = on_left
-        self._on_end = on_end
+    def __init__(self) -> None:
         self._by_request: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
         self.by_child: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
         self.by_link: dict[int, Flight] = {}  # by id of a request that a callback yielded: its page's flight
@@ -134,7 +119,11 @@ class Flights:
         return id(request) in self._by_request
 
     def find(self, request: Request | None) -> Flight | None:
-        """The flight of *request*; None for one that the scheduler did not hand out, or that has ended."""
+        """The flight of a request that the scheduler handed out.
+
+        None for one that is downloaded beside it (``engine.download``: robots.txt, media, inline requests),
+        or that has ended.
+        """
         return self._by_request.get(id(request))
 
     def lease_of(self, request: Request) -> Lease | None:
@@ -142,22 +131,27 @@ class Flights:
         flight = self._by_request.get(id(request))
         return flight.lease if flight is not None else None
 
-    def watch(self) -> bool:
-        """Watch the engine; false where it does not let itself be watched.
+    def start(self, flight: Flight) -> None:
+        self._by_request[id(flight.request)] = flight
 
-        Then a response ends a flight, and the timeout of its lease one that has none.
-        """
-        crawler, connect = self._crawler, self._crawler.signals.connect
-        if compat.watch_inprogress(crawler, self.ended) and downloader.watch_fetch(crawler, self._fetched):
-            connect(self._spider_error, signals.spider_error)
-            connect(self._response_downloaded, signals.response_downloaded)
-            self.tells_sent = downloader.watch_sending(crawler, self._is_sending, self._sent)
-            return True
-        connect(self._response_received, signals.response_received)
-        return False
+    def end(self, request: Request) -> Flight | None:
+        """The flight of *request*, which is over."""
+        flight = self._by_request.pop(id(request), None)
+        if flight is not None and flight.child is not None:
+            self.by_child.pop(id(flight.child), None)
+        return flight
 
-    def start(self, request: Request, lease: Lease, is_sending: bool) -> None:
-        self._by_request[id(request)] = Flight(request, lease, is_sending)
+    def forget_links(self, flight: Flight) -> None:
+        """What the callback of *flight* has yielded came to the scheduler, or will not come any more."""
+        if flight.links is not None:
+            for link in flight.links.pending:
+                self.by_link.pop(link, None)
+
+    def fetched(self, flight: Flight, result: Any) -> None:
+        """The downloader and its middlewares came to *result*."""
+        flight.fetched(result)
+        if flight.child is not None:
+            self.by_child[id(flight.child)] = flight
 
     def leading_to(self, request: Request) -> Flight | None:
         """The flight that *request* follows from: a redirect or retry by a middleware, or by a callback."""
@@ -170,65 +164,6 @@ class Flights:
                     return flight
             return None
         return flight
-
-    def ended(self, request: Request) -> None:
-        """The engine is done with *request*: callback, errback, items and all."""
-        flight = self._by_request.pop(id(request), None)
-        if flight is not None:
-            if flight.child is not None:
-                self.by_child.pop(id(flight.child), None)
-            self._on_end(flight)
-            if flight.links is not None:
-                for link in flight.links.pending:
-                    self.by_link.pop(link, None)
-
-    def sweep(self) -> int:
-        """End what has left the engine unseen; how many."""
-        in_progress = compat.in_progress(self._crawler)
-        if in_progress is None:
-            return 0
-        lost = [flight.request for flight in self if flight.request not in in_progress]
-        for request in lost:
-            self.ended(request)
-        return len(lost)
-
-    def _is_sending(self, request: Request) -> bool:
-        flight = self._by_request.get(id(request))
-        return flight is not None and flight.is_sending
-
-    def _sent(self, request: Request) -> None:
-        flight = self._by_request.get(id(request))
-        if flight is not None:
-            self._on_sent(flight)
-
-    def _fetched(self, request: Request, result: Any) -> Any:
-        flight = self._by_request.get(id(request))
-        if flight is None:
-            return result
-        if flight.lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
-            error = IgnoreRequest(str(result.meta.get(POSTPONED)))
-            result = Failure(error)  # type: ignore[no-untyped-call]  # nobody waits for it
-        flight.fetched(result)
-        if flight.child is not None:
-            self.by_child[id(flight.child)] = flight
-        self._on_left(flight)
-        return result
-
-    def _response_downloaded(self, response: Any, request: Request) -> None:
-        flight = self._by_request.get(id(request))
-        if flight is not None:
-            flight.status = response.status  # a retry hides it from everything that comes later
-
-    def _spider_error(self, failure: Any, response: Any) -> None:
-        flight = self._by_request.get(id(getattr(response, "request", None)))
-        if flight is not None:
-            flight.spider_error = failure.value
-
-    def _response_received(self, response: Any, request: Request) -> None:
-        flight = self._by_request.get(id(request))
-        if flight is not None:
-            flight.fetched(response)
-            self.ended(request)
 
 
 def outcome_of(flight: Flight, is_closing: bool = False) -> Outcome:

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from ..core.errors import FrontierUnreadable, FrontierUnwritable
 from ..core.store import keys
 from ..core.store.directory import full_disk, has_database, is_full
-from ..core.store.leveldb import Store
+from .upkeep import open_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +111,7 @@ def _said_by_store(first: Path) -> str:
     """The spider that a database says it belongs to; empty where there is none, or nobody used it so far."""
     if not has_database(first):
         return ""
-    store = Store(first)
+    store = open_store(first)
     try:
         return (store.get(keys.SPIDER) or b"").decode(errors="replace")
     finally:

@@ -20,9 +20,8 @@ from w3lib.url import safe_url_string
 
 from ..core.frontier import Link
 from ..core.pages.lifecycle import Event
+from ..core.pages.values import CANONICAL, FIRST_VISIT, INTERNAL, NOFOLLOW, REDIRECT, Edge
 from ..core.parse.urls import host_of
-from ..core.store import keys
-from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 from . import codec, identity, meta_keys
 from .in_flight import PageLinks
 from .response_head import is_text
@@ -32,10 +31,12 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
+    from ..core.frontier import Frontier
     from ..core.pages.leases import Outcome
+    from ..settings import FrontierSettings
     from .enqueue import Intake
+    from .identity import Identities
     from .in_flight import Flight, Flights
-    from .runtime import Runtime
     from .stats import Notes
 
 MOST = 10_000  # links of one page
@@ -46,17 +47,23 @@ OUT_OF_SCOPE = "out of scope"
 
 
 class Outlinks:
-    """Turns what spiders yield into edges; *everything*: all anchors of a page too."""
+    """Turns what spiders yield into edges; with ``FRONTIER_LINKS = "all"`` all anchors of a page too."""
 
     def __init__(
-        self, runtime: Runtime, intake: Intake, flights: Flights, notes: Notes, everything: bool
+        self,
+        settings: FrontierSettings,
+        frontier: Frontier,
+        identities: Identities,
+        intake: Intake,
+        flights: Flights,
+        notes: Notes,
     ) -> None:
-        self._runtime = runtime
+        self._frontier = frontier
+        self._identities = identities
         self._intake = intake
         self._flights = flights
         self._notes = notes
-        self._everything = everything
-        settings = runtime.settings
+        self._everything = settings.links == "all"
         self._obeys_nofollow = settings.obeys_nofollow
         self._rels = settings.nofollow_rels
         self._longest = settings.traps.length
@@ -162,7 +169,7 @@ class Outlinks:
         if found is None:
             return None
         if page_id is not None and found.content_score is not None:
-            self._runtime.frontier.set_content_score(page_id, found.content_score)
+            self._frontier.set_content_score(page_id, found.content_score)
         edges = found.edges
         if found.pending or found.anchors:
             edges += self._resolve(found, page_id, now)
@@ -170,7 +177,7 @@ class Outlinks:
         return edges
 
     def _redirect(self, flight: Flight, outcome: Outcome) -> list[Edge]:
-        if outcome.target is None or outcome.target >= keys.FIRST_VISIT:
+        if outcome.target is None or outcome.target >= FIRST_VISIT:
             return []
         child = flight.child.url if flight.child is not None else ""
         internal = INTERNAL if host_of(child) == host_of(flight.request.url) else 0
@@ -198,20 +205,20 @@ class Outlinks:
             if fingerprint is not None:
                 unknown.append(self._link(full_url, fingerprint, page_id))
                 marks.append((flags, 1.0))
-        ids = self._runtime.frontier.note_seen(unknown, now, OUT_OF_SCOPE) if unknown else []
+        ids = self._frontier.note_seen(unknown, now, OUT_OF_SCOPE) if unknown else []
         for link, target, (flags, weight) in zip(unknown, ids, marks, strict=True):
-            if target is not None and target < keys.FIRST_VISIT:
+            if target is not None and target < FIRST_VISIT:
                 self._intake.remember_seen(link.url, target)
                 yield Edge(target, flags, weight)
 
     def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
         """The fingerprint and URL of a request as it would have been queued."""
         url = request.url if request.dont_filter else self._intake.without_session(request.url)
-        return (self._intake.fingerprint(request), url) if url == request.url else self._identify(url)
+        return (self._identities.of(request), url) if url == request.url else self._identify(url)
 
     def _identify(self, url: str) -> tuple[bytes | None, str]:
         """The fingerprint of an anchor's target, and its URL as a request has it."""
-        if self._runtime.is_default_fingerprinter:
+        if self._identities.is_default:
             fingerprint = identity.plain_fingerprint(url)
             if fingerprint is not None:
                 return fingerprint, url
@@ -219,7 +226,7 @@ class Outlinks:
             request = Request(url)
         except ValueError:
             return None, url
-        return self._intake.fingerprint(request), request.url
+        return self._identities.of(request), request.url
 
     def _link(self, url: str, fingerprint: bytes, page_id: int | None) -> Link:
         return Link(fingerprint, url, host_of(url), parent=page_id)

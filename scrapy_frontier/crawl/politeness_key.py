@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ..core.parse import urls
 from ..core.parse.urls import host_of
 from ..settings import ADDRESS, DOMAIN, HOST
+from . import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,6 +94,25 @@ class Addresses:
             for known in list(self._by_host)[: _MOST_ADDRESSES // 10]:
                 del self._by_host[known]
         self._by_host[host] = address
+
+
+class Units:
+    """The units of politeness by `FRONTIER_POLITENESS_KEY`: ``of`` is a function from a URL to the name of
+    its unit."""
+
+    def __init__(self, key: str | Callable[[str], str] = HOST) -> None:
+        self.addresses = Addresses()
+        self.are_addresses = key == ADDRESS
+        self.of = unit_function(key, self.addresses)
+
+    async def looked_up(self, url: str) -> str:
+        """``of``; where addresses are the units, that of *url* is looked up first."""
+        host = host_of(url)
+        if self.are_addresses and self.addresses.get(host) is None:
+            address = await compat.first_address(host)
+            if address is not None:
+                self.addresses.learn(host, address)
+        return self.of(url)
 
 
 def unit_function(key: str | Callable[[str], str], addresses: Addresses) -> Callable[[str], str]:

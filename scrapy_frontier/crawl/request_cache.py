@@ -5,14 +5,18 @@ Both spare work that was done a moment ago; neither has to know anything.
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
 from . import compat
 from .codec import BASE_ATTRIBUTES, OURS
 from .meta_keys import SITEMAP
-from .plain_data import FIXED, is_mutable
+from .plain_data import FIXED, Unstorable, is_mutable
+
+if TYPE_CHECKING:
+    from .stats import Notes
 
 # Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
 _NOBODYS = OURS.union(
@@ -76,6 +80,38 @@ def mutable_in(request: Request) -> str:
 
 def _own_attributes(request: Request) -> dict[str, Any]:
     return {name: getattr(request, name) for name in type(request).attributes if name not in BASE_ATTRIBUTES}
+
+
+class Shared(Unstorable):
+    """What a request holds would be another thing as a copy."""
+
+
+class Sharing:
+    """Sees to what requests hand on that can be changed: itself where nothing outlives the crawl, else a
+    copy."""
+
+    def __init__(self, is_temporary: bool, notes: Notes) -> None:
+        self._is_temporary = is_temporary
+        self._notes = notes
+        self._is_said = False
+
+    def look(self, request: Request) -> None:
+        """Raises `Shared` where only *request* itself holds what it hands on; says so once of copies."""
+        if self._is_said:
+            return
+        found = mutable_in(request)
+        if found and self._is_temporary:
+            raise Shared(found)
+        if found:
+            self._is_said = True
+            self._notes.log(
+                logging.INFO,
+                "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in "
+                "it, others do not see. Pass it from request to request in a chain, or run without JOBDIR "
+                "and FRONTIER_DIR (said once)",
+                request,
+                found,
+            )
 
 
 LATELY = 50_000  # texts in each of two generations; about 160 bytes each

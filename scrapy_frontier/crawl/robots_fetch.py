@@ -14,12 +14,11 @@ from scrapy.http.request import NO_CALLBACK
 
 from ..core.hosts.host import FOREVER
 from ..core.hosts.robots_cache import MAX_REDIRECTS
+from ..core.pages.values import Verdict
 from ..core.parse.headers import location, retry_after
 from ..core.parse.robots_txt import BODY_LIMIT
 from ..core.parse.urls import host_of
-from ..core.store.site_rows import Verdict
 from . import compat
-from .clock import steady_clock
 from .meta_keys import ERRAND, FROM_PUBLIC
 from .private_network import comes_from_inside
 
@@ -30,7 +29,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.frontier import Frontier
-    from ..core.store.site_rows import RobotsCopy
+    from ..core.pages.values import RobotsCopy
+    from .politeness_key import Units
 
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
@@ -56,37 +56,50 @@ class Answer(NamedTuple):
 
 
 class RobotsFetcher:
-    """Fetches files; with a ``frontier`` by the clocks of the hosts."""
+    """Fetches files; with a *frontier* by the clocks of its hosts."""
 
-    def __init__(self, crawler: Crawler, timeout: float) -> None:
+    def __init__(
+        self,
+        crawler: Crawler,
+        timeout: float,
+        clock: Callable[[], float],
+        frontier: Frontier | None,
+        units: Units,
+    ) -> None:
         self._crawler = crawler
         self._timeout = timeout
+        self._clock = clock
+        self._frontier = frontier
+        self._units = units
         self._read: dict[int, int] = {}  # bytes so far, by id of a request that the fetch keeps alive
         self._is_closed = False
-        self.frontier: Frontier | None = None
-        self.clock = steady_clock()
-        self.unit_of: Callable[[str], Awaitable[str]] = _host_of
-        self.sleep: Callable[[float], Awaitable[None]] = compat.sleep
         crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def close(self) -> None:
         self._is_closed = True
-        self.frontier = None
+        self._frontier = None
 
     def wait(self, host: str) -> float:
         """Seconds until *host* may be asked; 0: now, and then `fetch` has to be called."""
-        if self.frontier is None:
+        if self._frontier is None:
             return 0.0
-        return self.frontier.begin_visit(host, self.clock(), despite_hold=True)
+        return self._frontier.begin_visit(host, self._clock(), despite_hold=True)
 
-    async def fetch(self, url: str, host: str, before: RobotsCopy | None = None) -> Answer:
+    async def fetch(
+        self,
+        url: str,
+        host: str,
+        sleep: Callable[[float], Awaitable[None]],
+        before: RobotsCopy | None = None,
+    ) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
 
         The file kept *before* need not be sent again (RFC 9110 13.1): then the answer is a 304. Only that of
         *url* itself has validators, for those of a redirect's target say nothing about *url*.
 
-        The place of the first request is taken already (`wait`); each further one waits for its own host.
-        From a public host none leads into a private network: `PrivateNetworkMiddleware` sees to it.
+        The place of the first request is taken already (`wait`); each further one waits for its own
+        host, by *sleep*. From a public host none leads into a private network: `PrivateNetworkMiddleware`
+        sees to it.
         """
         error, from_public, headers, failure = "", False, _conditions(before), None
         try:
@@ -99,13 +112,13 @@ class RobotsFetcher:
                 is_elsewhere = host_of(target) != host_of(url)
                 request = response.request or Request(url)
                 from_public = is_elsewhere and not await comes_from_inside(request, response)
-                url, host = target, await self.unit_of(target) if is_elsewhere else host
+                url, host = target, await self._units.looked_up(target) if is_elsewhere else host
                 while (wait := self.wait(host)) and not self._is_closed:
                     if wait == FOREVER:
                         return Answer(None, error=f"it leads to {host}, which is blocked")
                     if wait > LONGEST_WAIT and self._rests(host):  # for a day, perhaps
                         return Answer(None, error=f"it leads to {host}, which rests after trouble")
-                    await self.sleep(min(wait, LONGEST_WAIT))
+                    await sleep(min(wait, LONGEST_WAIT))
                 if self._is_closed:
                     break
         except Exception as met:
@@ -116,7 +129,7 @@ class RobotsFetcher:
         return Answer(None, error=error, failure=failure)
 
     def _rests(self, host: str) -> bool:
-        return self.frontier is not None and self.frontier.rests(host, self.clock())
+        return self._frontier is not None and self._frontier.rests(host, self._clock())
 
     async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
         request = Request(
@@ -151,8 +164,8 @@ class RobotsFetcher:
             del self._read[id(request)]
             if stats is not None:
                 stats.inc_value("robotstxt/request_count")
-            if self.frontier is not None:
-                self.frontier.end_visit(host, self.clock())
+            if self._frontier is not None:
+                self._frontier.end_visit(host, self._clock())
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         read = self._read.get(id(request))
@@ -175,14 +188,10 @@ class RobotsFetcher:
             response.body,
             lines("Cache-Control"),
             float(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0.0,
-            retry_after(pause, self.clock()) or 0.0,
+            retry_after(pause, self._clock()) or 0.0,
             next(iter(lines("ETag")), "") if is_direct else "",
             next(iter(lines("Last-Modified")), "") if is_direct else "",
         )
-
-
-async def _host_of(url: str) -> str:
-    return host_of(url)
 
 
 def _conditions(before: RobotsCopy | None) -> dict[str, str]:

@@ -1,37 +1,30 @@
 """Scrapy's scheduler contract over the frontier.
 
-Thin: every decision about a page is the frontier's. Here live what only Scrapy needs: which request
-requests come in (`enqueue`), what was seen of each on its way (`in_flight`), the timer that wakes the engine
-when a host may be visited again (it would sleep up to 5 s), and the promise that no method ever raises.
+Thin: every decision about a page is the frontier's. Here lives what only Scrapy needs: requests are handed
+over to `enqueue` and handed out to the engine, and no method ever raises. The parts are made in `assembly`.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 
 from ..core.errors import FrontierError, FrontierUnwritable
-from ..core.hosts.host import FOREVER
-from ..core.pages.leases import NO_LEASE, Lease, Outcome
+from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
-from ..core.store.meta_rows import IN_MEMORY
-from ..core.store.states import FINISHED, State
-from ..core.times import moment
-from ..settings import unknown_names
+from ..core.pages.values import IN_MEMORY
 from . import compat, downloader
+from .assembly import Crawl
 from .callbacks import Unreadable
-from .codec import Codec, use_up_retries
-from .enqueue import Intake
-from .in_flight import LATENCY, Flight, Flights, describe, outcome_of
+from .codec import use_up_retries
+from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
 from .meta_keys import AUTO_SLOT, SLOT
-from .runtime import Runtime
-from .stats import Notes, inventory
+from .stats import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +33,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
-    from ..core.frontier import Frontier
-    from ..core.hosts.finish import Left
+    from ..core.pages.leases import Lease
+    from .robots_gate import Decision
 
 logger = logging.getLogger(__name__)
 
@@ -62,27 +55,21 @@ class FrontierScheduler(BaseScheduler):
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
-        self.runtime: Runtime | None = None
+        self._crawl: Crawl | None = None  # while the frontier is open
         self._error: FrontierError | None = None
         self._notes = Notes(logger)
         self._tally = self._notes.tally
-        self._flights = Flights(crawler, self._sent, self._left, self._ended)
-        self._intake: Intake | None = None
         self._enqueue: Callable[[Request], bool] = _refuse  # until the frontier is open, and once it is not
         self._last: list[Lease] = []  # of pages that no other run can fetch; the crawl is about to end
-        self._timer: Any = None
-        self._timer_at = float("inf")
-        self._is_told_until = 0.0  # for whom the crawl waits
         self._sweeper: Any = None
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or UNLIMITED
-        self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
 
     def __len__(self) -> int:
-        return self.runtime.frontier.pending if self.runtime is not None else 0
+        return self._crawl.frontier.pending if self._crawl is not None else 0
 
     # -- Scrapy's contract ---------------------------------------------------------------------------
 
@@ -116,70 +103,54 @@ class FrontierScheduler(BaseScheduler):
             return None
 
     def has_pending_requests(self) -> bool:
-        if self.runtime is None:
+        crawl = self._crawl
+        if crawl is None:
             return self._error is not None  # until the spider is closed for it
-        frontier, now = self.runtime.frontier, self.runtime.clock()
+        frontier, now, end_wait = crawl.frontier, crawl.clock(), crawl.settings.end_wait
         if frontier.is_refilling:
             return True
         if not frontier.pending:
-            return self._ends_in_memory(frontier, now)
-        end = frontier.ends_at(now, self.runtime.settings.end_wait)
-        self._say_who_is_given_up(frontier)
-        self._wake_in_time(frontier.wake_at(), now)
-        if end is not None and end > now >= self._is_told_until:
-            self._is_told_until = now + self.runtime.settings.end_wait
-            left = frontier.left_over(now)
-            self._notes.log(
-                logging.INFO,
-                "Waiting: %s; the crawl goes on at %s, or ends at %s if no page comes until then",
-                _left(left),
-                moment(left.first),
-                moment(end),
-            )
-        return end is None or end > now or self._ends_in_memory(frontier, now)
+            return self._ends_in_memory(crawl, now)
+        end = frontier.ends_at(now, end_wait)
+        crawl.telling.say_who_is_given_up()
+        crawl.alarm.set(frontier.wake_at(), now)
+        if end is None:
+            return True
+        if end > now:
+            crawl.telling.say_who_is_waited_for(now, end, end_wait)
+            return True
+        return self._ends_in_memory(crawl, now)
 
     def close(self, reason: str) -> None:
         """Write what is open and close the frontier; requests under way are fetched by the next run."""
-        self._cancel_timer()
         if self._sweeper is not None and self._sweeper.running:
             self._sweeper.stop()
-        runtime = self.runtime
-        if runtime is None:
+        crawl = self._crawl
+        if crawl is None:
             return
         self._report()
-        self._say_what_is_left(runtime, reason)
-        self._say_which_seeds_are_known(runtime)
-        self.runtime, self._enqueue = None, _refuse
+        crawl.telling.say_what_is_left(reason)
+        crawl.telling.say_which_seeds_are_known(crawl.intake.known_seeds, crawl.intake.known_seed)
+        self._crawl, self._enqueue = None, _refuse
         try:
-            runtime.close()
+            crawl.close(reason)
         except FrontierError as error:
             self._give_up(error)
         except Exception:
             logger.error("Cannot close the frontier", exc_info=True, extra={"spider": self.spider})
-        if self._intake is not None:
-            self._intake.close(reason)
 
     # -- opening and failing ---------------------------------------------------------------------------
 
     def _open(self, spider: Spider) -> None:
         crawler = self.crawler
-        runtime = self.runtime = Runtime(crawler, spider)
-        runtime.flights = self._flights
-        self._codec = Codec(spider)
-        self._intake = runtime.intake = Intake(crawler, runtime, self._codec, self._flights, self._notes)
-        if runtime.records_links:
-            from .outlinks import Outlinks
-
-            everything = runtime.settings.links == "all"
-            runtime.links = Outlinks(runtime, self._intake, self._flights, self._notes, everything)
-        frontier = runtime.frontier
+        crawl = self._crawl = Crawl(crawler, spider, self._notes, self._failed)
         begin = time.perf_counter()
-        while not frontier.load(runtime.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:
+        while not crawl.frontier.load(crawl.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:
             pass
-        self._say_how_it_begins(runtime)
-        self._enqueue = self._intake.enqueue
+        crawl.telling.say_how_it_begins(spider, crawler.settings)
+        self._enqueue = crawl.intake.enqueue
         downloader.steady_downloader(crawler)
-        if self._flights.watch():
+        if crawl.watch.begin():
             self._sweeper = compat.create_looping_call(self._sweep)
             self._sweeper.start(SWEEP_INTERVAL, now=False)
 
@@ -216,86 +187,88 @@ class FrontierScheduler(BaseScheduler):
     # -- requests out -----------------------------------------------------------------------------------
 
     def _next(self) -> Request | None:
-        runtime = self.runtime
-        if runtime is None or self._error is not None or len(self._flights) >= self._most:
+        crawl = self._crawl
+        if crawl is None or self._error is not None or len(crawl.flights) >= self._most:
             return None
-        frontier, now = runtime.frontier, runtime.clock()
+        frontier, now = crawl.frontier, crawl.clock()
         if self._last:
-            return self._hand_out_last(self._last.pop(), runtime)
+            return self._hand_out_last(self._last.pop(), crawl)
         if not frontier.is_loaded and not frontier.load(now, LOAD_AT_ONCE):
             compat.wake(self.crawler)
         passed_over = 0
         while (lease := frontier.lease(now)) is not None:
-            request = self._request(lease, runtime)
+            request = self._request(lease, crawl)
             if request is not None:
-                gate = runtime.gate if lease.given_up is None else None  # else nobody is asked for anything
-                if gate is None or gate.admits(request, lease, now):
-                    return self._hand_out(request, lease, runtime)
-                if self._intake is not None and not self._intake.objects.holds(lease.page_id):
-                    self._intake.objects.keep(lease.page_id, request)
+                if crawl.gate is None or lease.given_up is not None:  # then nobody is asked for anything
+                    return self._hand_out(request, lease, crawl)
+                decision = crawl.gate.admit(request, lease, now)
+                if decision is not None:
+                    return self._hand_out(request, lease, crawl, decision)
+                if not crawl.objects.holds(lease.page_id):
+                    crawl.objects.keep(lease.page_id, request)
             passed_over += 1
             if passed_over == _MOST_PASSED_OVER:  # many new hosts: let the event loop breathe
                 compat.wake(self.crawler)
                 return None
         if frontier.unreadable:
             self._report_unreadable(frontier.unreadable)
-        self._wake_in_time(frontier.wake_at(), now)
+        crawl.alarm.set(frontier.wake_at(), now)
         return None
 
-    def _request(self, lease: Lease, runtime: Runtime) -> Request | None:
+    def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
         page = lease.page
-        request = self._intake.objects.recall(lease.page_id) if self._intake is not None else None
+        request = crawl.objects.recall(lease.page_id)
         if request is None:
             try:
                 if not page.payload.startswith(IN_MEMORY):
-                    return self._codec.decode(page.url, page.priority, page.payload)
+                    return crawl.codec.decode(page.url, page.priority, page.payload)
                 self._say_lost(page.url)
                 outcome = Outcome(Event.LOST, reason=LOST)
             except Unreadable as reason:
                 self._tally["frontier/unreadable"] += 1
                 logger.error("Set aside %s: %s", page.url, reason, extra={"spider": self.spider})
                 outcome = Outcome(Event.FAILED, reason=f"unreadable record: {reason}")
-            now = runtime.clock()
-            runtime.frontier.skip_visit(lease.id, now)
-            runtime.frontier.release(lease.id, outcome, now)
+            now = crawl.clock()
+            crawl.frontier.skip_visit(lease.id, now)
+            crawl.frontier.release(lease.id, outcome, now)
             return None
         in_progress = compat.in_progress(self.crawler)
-        if request in self._flights or (in_progress is not None and request in in_progress):
+        if request in crawl.flights or (in_progress is not None and request in in_progress):
             return request.replace()  # the engine cannot tell one object from itself
         return request
 
-    def _hand_out(self, request: Request, lease: Lease, runtime: Runtime) -> Request:
-        is_sending = self._flights.tells_sent and runtime.frontier.sending(lease.id, lease.leased_at)
-        self._flights.start(request, lease, is_sending)
-        held = self._intake is not None and self._intake.objects.holds(lease.page_id)
+    def _hand_out(
+        self, request: Request, lease: Lease, crawl: Crawl, robots: Decision | None = None
+    ) -> Request:
+        is_sending = crawl.watch.tells_sent and crawl.frontier.sending(lease.id, lease.leased_at)
+        crawl.flights.start(Flight(request, lease, is_sending, robots))
+        held = crawl.objects.holds(lease.page_id)
         self._tally["scheduler/dequeued/memory" if held else "scheduler/dequeued/disk"] += 1
         meta = request.meta
         meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
         is_given_up = lease.given_up is not None and not meta.get("proxy")
-        if is_given_up or lease.page.attempts + 1 >= runtime.settings.max_attempts:
-            use_up_retries(request, runtime.settings.retry_times)
+        if is_given_up or lease.page.attempts + 1 >= crawl.settings.max_attempts:
+            use_up_retries(request, crawl.settings.retry_times)
         if not lease.page.host:
             meta[AUTO_SLOT] = lease.host
         elif meta.get(SLOT) is None:  # a unit of politeness that is no host
             meta[SLOT] = meta[AUTO_SLOT] = lease.host
         return request
 
-    def _ends_in_memory(self, frontier: Frontier, now: float) -> bool:
+    def _ends_in_memory(self, crawl: Crawl, now: float) -> bool:
         """Whether there are pages that no other run can fetch: they end in this one, with an error."""
-        if self._intake is None or self._last:
-            return bool(self._last)
-        leases = (frontier.last_lease(page_id, now) for page_id in self._intake.objects.held())
-        self._last = [lease for lease in leases if lease is not None]
-        if self._last:
-            self._notes.log(logging.INFO, "%d requests are in memory only: they end now", len(self._last))
-            compat.wake(self.crawler)
+        if not self._last:
+            leases = (crawl.frontier.last_lease(page_id, now) for page_id in crawl.objects.held())
+            self._last = [lease for lease in leases if lease is not None]
+            if self._last:
+                self._notes.log(logging.INFO, "%d requests are in memory only: they end now", len(self._last))
+                compat.wake(self.crawler)
         return bool(self._last)
 
-    def _hand_out_last(self, lease: Lease, runtime: Runtime) -> Request | None:
-        request = self._request(lease, runtime)
-        if self._intake is not None:
-            self._intake.objects.drop(lease.page_id)
-        return None if request is None else self._hand_out(request, lease, runtime)
+    def _hand_out_last(self, lease: Lease, crawl: Crawl) -> Request | None:
+        request = self._request(lease, crawl)
+        crawl.objects.drop(lease.page_id)
+        return None if request is None else self._hand_out(request, lease, crawl)
 
     def _say_lost(self, url: str) -> None:
         self._notes.say_once(
@@ -316,185 +289,30 @@ class FrontierScheduler(BaseScheduler):
         )
         page_ids.clear()
 
-    # -- releases ---------------------------------------------------------------------------------------
-
-    def _sent(self, flight: Flight) -> None:
-        runtime = self.runtime
-        if runtime is None:
-            return
-        try:
-            now = runtime.clock()
-            runtime.frontier.sent(flight.lease.id, now)
-            self._wake_in_time(runtime.frontier.wake_at(), now)
-        except Exception as error:
-            self._failed(error)
-
-    def _left(self, flight: Flight) -> None:
-        runtime = self.runtime
-        if runtime is None:
-            return
-        frontier, lease, now = runtime.frontier, flight.lease, runtime.clock()
-        try:
-            if self._follows_throttle:
-                slot = downloader.download_slot(self.crawler, lease.host)
-                if slot is not None:
-                    frontier.set_delay(lease.host, slot.delay, now)
-            frontier.off_wire(lease.id, now, flight.response_time)
-        except Exception as error:
-            self._failed(error)
-
-    def _ended(self, flight: Flight) -> None:
-        runtime = self.runtime
-        if runtime is None:
-            return
-        try:
-            is_closing = flight.error is not None and compat.is_closing(self.crawler)
-            outcome, now = outcome_of(flight, is_closing), runtime.clock()
-            if flight.led_to is not None and outcome.target is None:
-                target = runtime.frontier.find(runtime.fingerprint(flight.led_to))
-                outcome = outcome._replace(target=target)
-            links, page_id = None, None
-            if runtime.links is not None and self._intake is not None:
-                page_id = self._intake.page_of(flight)
-                links = runtime.links.of(flight, outcome, page_id, now)
-            state = runtime.frontier.release(flight.lease.id, outcome, now, links, page_id)
-            if state is None and flight.lease.id != NO_LEASE:
-                self._tally["frontier/late"] += 1
-                page = runtime.frontier.page(flight.lease.page_id)
-                state = None if page is None else page.state
-            if state is not State.QUEUED and self._intake is not None:
-                self._intake.objects.drop(flight.lease.page_id)
-        except Exception as error:
-            self._failed(error)
+    # -- telling ----------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
         """Release what left the engine unseen, write, report. Runs every `SWEEP_INTERVAL` seconds."""
+        crawl = self._crawl
         try:
-            if swept := self._flights.sweep():
-                self._tally["frontier/swept"] += swept
+            if crawl is not None:
+                crawl.watch.sweep()
             self._report()
-            if self.runtime is not None and self._error is None:
-                self.runtime.frontier.commit()
+            if crawl is not None and self._error is None:
+                crawl.frontier.commit()
         except Exception as error:  # a looping call that raises is never called again
             self._failed(error)
 
-    # -- waking up and telling --------------------------------------------------------------------------
-
-    def _wake_in_time(self, when: float | None, now: float) -> None:
-        if self._sweeper is None or when is None or when >= self._timer_at:
-            return
-        self._cancel_timer()
-        self._timer_at = when
-        self._timer = compat.call_later(max(0.0, when - now), self._wake)
-
-    def _wake(self) -> None:
-        self._timer, self._timer_at = None, float("inf")
-        compat.wake(self.crawler)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer, self._timer_at = None, float("inf")
-
-    def _say_what_is_left(self, runtime: Runtime, reason: str) -> None:
-        """Where a crawl ended although pages are left, say of whom, and when to come back."""
-        if reason == "finished" and runtime.frontier.withheld:
-            blocked = runtime.frontier.withheld
-            pages = "1 page stays" if blocked == 1 else f"{blocked} pages stay"
-            unblock = "`scrapy frontier unblock HOST` and run the crawl again to fetch them"
-            self._notes.log(logging.WARNING, "%s queued, of hosts that are blocked; %s", pages, unblock)
-        if reason != "finished" or not runtime.frontier.pending:
-            return
-        left = runtime.frontier.left_over(runtime.clock())
-        remedy = "they are lost: set JOBDIR or FRONTIER_DIR to keep them"
-        if not runtime.is_temporary:
-            remedy = "they stay queued: run the crawl again"
-            if left.first < FOREVER:
-                remedy += f", the first may be visited at {moment(left.first)}, or raise FRONTIER_END_WAIT"
-        self._notes.log(logging.WARNING, "%s; %s", _left(left), remedy)
-
-    def _say_which_seeds_are_known(self, runtime: Runtime) -> None:
-        """Who runs a crawl a second time must see why the feed has nothing in it."""
-        if self._intake is None or not (count := self._intake.known_seeds):
-            return
-        seeds = "1 seed is" if count == 1 else f"{count} seeds are"
-        known = f"{seeds} known from an earlier run ({self._intake.known_seed}{' ...' if count > 1 else ''})"
-        if self._tally["scheduler/dequeued/disk"] or self._tally["scheduler/dequeued/memory"]:
-            self._notes.log(logging.INFO, "%s, and not fetched again", known)
-            return
-        states = runtime.frontier.counts.states
-        self._notes.log(
-            logging.WARNING,
-            "Nothing was fetched: %s, and pages are fetched once. To fetch them again: scrapy frontier "
-            "requeue --state %s; or another JOBDIR; or frontier_every_run in the meta of a seed",
-            known,
-            ",".join(state.name.lower() for state in FINISHED if states[state]),
-        )
-
-    def _say_how_it_begins(self, runtime: Runtime) -> None:
-        frontier, left = runtime.frontier, self._left_by_scrapy()
-        other = frontier.used_by(self.spider.name)
-        what = inventory(frontier.counts.states)
-        if frontier.pending:
-            self._notes.log(
-                logging.INFO, "Resuming crawl (%d requests scheduled): %s", frontier.pending, what
-            )
-            if other is not None:
-                self._notes.log(
-                    logging.WARNING,
-                    "These are requests of spider %r. Unless it was renamed to %r, stop and give each spider "
-                    "a directory of its own: pages whose callback is missing here end as failed",
-                    other,
-                    self.spider.name,
-                )
-        elif sum(frontier.counts.states):
-            self._notes.log(logging.INFO, "%s", what)
-        elif left:
-            self._notes.log(
-                logging.WARNING,
-                "%s holds the queue of Scrapy's own scheduler, which is not read: this crawl begins anew. To "
-                "go on with that one, unset SCHEDULER and the add-on; else remove the directory",
-                left,
-            )
-        for name, likely in unknown_names(self.crawler.settings):
-            meant = f": is {likely} meant?" if likely else ""
-            self._notes.log(logging.WARNING, "There is no setting %s%s", name, meant)
-        if runtime.is_temporary:
-            self._notes.log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
-
-    def _left_by_scrapy(self) -> str | None:
-        """The directory of requests that Scrapy's own scheduler has left in the job directory."""
-        directory = Path(self.crawler.settings["JOBDIR"] or "", "requests.queue")
-        is_there = self.crawler.settings["JOBDIR"] and directory.is_dir() and any(directory.iterdir())
-        return str(directory) if is_there else None
-
-    def _say_who_is_given_up(self, frontier: Frontier) -> None:
-        for host, trouble in frontier.given_up:
-            self._notes.log(
-                logging.INFO,
-                "Gave up %s: %s; its pages end with that (%d are queued for this host)",
-                trouble.origin or host.name,
-                trouble.reason,
-                host.queued,
-            )
-        frontier.given_up.clear()
-
     def _report(self) -> None:
-        if self.runtime is not None:
-            self._say_who_is_given_up(self.runtime.frontier)
-        if self.runtime is not None and self.runtime.gate is not None:
-            self.runtime.gate.report()
-        if self.crawler.stats is not None and self.runtime is not None:
-            self._notes.report(self.crawler.stats, self.runtime.frontier)
+        crawl = self._crawl
+        if crawl is None:
+            return
+        crawl.telling.say_who_is_given_up()
+        if crawl.gate is not None:
+            crawl.gate.report()
+        if self.crawler.stats is not None:
+            self._notes.report(self.crawler.stats, crawl.frontier)
 
 
 def _refuse(request: Request) -> bool:
     return False
-
-
-def _left(left: Left) -> str:
-    names = ", ".join(left.names) + (" ..." if left.hosts > len(left.names) else "")
-    pages = "1 page is" if left.pages == 1 else f"{left.pages} pages are"
-    hosts = "1 host" if left.hosts == 1 else f"{left.hosts} hosts"
-    doing = f": {' or '.join(left.doing)}" if left.doing else ""
-    return f"{pages} left, of {hosts} ({names}){doing}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ..core.store.states import State
+from ..core.pages.values import State
 
 if TYPE_CHECKING:
     import logging

@@ -1,4 +1,5 @@
-"""What the files of an open frontier need, in a thread: to be synced, and to be deleted quickly."""
+"""The store of a crawl: how it is opened, and what its files need in a thread, to be synced and to be
+deleted quickly."""
 
 from __future__ import annotations
 
@@ -11,11 +12,20 @@ from typing import TYPE_CHECKING
 from ..core.store.held_files import HeldFiles
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..core.store.leveldb import Store
 
 logger = logging.getLogger(__name__)
 
 LOOK = 0.25  # seconds
+
+
+def open_store(directory: str | Path, scheme: str = "") -> Store:
+    """The database in *directory*; raises what `Store` raises."""
+    from ..core.store.leveldb import Store
+
+    return Store(directory, scheme)
 
 
 class Upkeep:

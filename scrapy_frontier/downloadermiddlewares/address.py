@@ -13,43 +13,38 @@ from scrapy.exceptions import NotConfigured
 
 from ..core.parse.urls import host_of
 from ..crawl import compat
+from ..crawl.assembly import Component
 from ..crawl.meta_keys import AUTO_SLOT, MOVED, POSTPONED, SLOT
-from ..crawl.runtime import runtime_of
 from ..settings import ADDRESS, FrontierSettings
 
 if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from typing_extensions import Self
 
 
-class AddressMiddleware:
+class AddressMiddleware(Component):
     """Behind Offsite (50), which refuses more cheaply, and before whatever asks the host for anything."""
 
     def __init__(self, crawler: Crawler) -> None:
         if FrontierSettings.of_component(crawler.settings).politeness_key != ADDRESS:
             raise NotConfigured  # in silence: that is the usual case
-        self.crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
+        super().__init__(crawler)
 
     async def process_request(self, request: Request) -> Request | None:
-        runtime = runtime_of(self.crawler)
-        lease = runtime.lease_of(request) if runtime is not None else None
-        if runtime is None or lease is None or request.meta.get("proxy"):
+        crawl = self.crawl
+        lease = crawl.flights.lease_of(request) if crawl is not None else None
+        if crawl is None or lease is None or request.meta.get("proxy"):
             return None
         if request.meta.get(SLOT, lease.host) != request.meta.get(AUTO_SLOT):  # a slot of the user's own
             return None
         host = host_of(request.url)
-        address = runtime.addresses.get(host)
+        address = crawl.units.addresses.get(host)
         if address is None:
             address = await compat.first_address(host)
             if address is None:  # connecting fails as well, and says why
                 return None
-            runtime.addresses.learn(host, address)
+            crawl.units.addresses.learn(host, address)
         if address == lease.host:
             return None
         sent_back = request.replace(dont_filter=True)
@@ -59,7 +54,7 @@ class AddressMiddleware:
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Where the connection went elsewhere than the name resolved to, the pages that come follow it."""
-        runtime = runtime_of(self.crawler)
-        if runtime is not None and response.ip_address is not None and not request.meta.get("proxy"):
-            runtime.addresses.learn(host_of(request.url), str(response.ip_address))
+        crawl = self.crawl
+        if crawl is not None and response.ip_address is not None and not request.meta.get("proxy"):
+            crawl.units.addresses.learn(host_of(request.url), str(response.ip_address))
         return response

@@ -16,17 +16,16 @@ from ..core.parse.directives import canonical, robots_directives
 from ..core.parse.html_head import Head
 from ..core.parse.redirects import is_same_site
 from ..core.parse.urls import escaped_fragment, without_fragment
+from ..crawl.assembly import Component
 from ..crawl.identity import is_same_page
 from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.response_head import head_of
-from ..crawl.runtime import flight_of, runtime_of
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from typing_extensions import Self
 
     from ..crawl.in_flight import Flight
 
@@ -37,12 +36,7 @@ ALIAS = "alias of "
 _LONGEST_URL = 200  # characters of a URL in a reason
 
 
-def nofollow_reason(url: str) -> str:
-    """Why a link of the page at *url* is known and not queued."""
-    return f"linked by {url[:_LONGEST_URL]}, which says nofollow"
-
-
-class DirectivesMiddleware:
+class DirectivesMiddleware(Component):
     """Puts what a page says to crawlers into ``response.meta["frontier_directives"]``, if it says anything.
 
     A dict of plain data: ``noindex`` and ``nofollow`` as bools, ``names`` of all directives without a value
@@ -52,20 +46,16 @@ class DirectivesMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
+        super().__init__(crawler)
         self._settings = FrontierSettings.of_component(crawler.settings)
-        self._crawler = crawler
         self._own_agent: str | None = crawler.settings["ROBOTSTXT_USER_AGENT"]
         self._default_agent: str = crawler.settings["USER_AGENT"]
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
-
     def process_response(self, request: Request, response: Response) -> Request | Response:
         request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
-        flight = flight_of(self._crawler, request)
+        flight = self.flight_of(request)
         if flight is not None and self._has_ajax_form(request, response):
-            count(self._crawler, "frontier/ajax")
+            count(self.crawler, "frontier/ajax")
             return request.replace(url=escaped_fragment(without_fragment(request.url) + "#!"))
         said = self._read(request, response)
         if said is not None:
@@ -103,24 +93,23 @@ class DirectivesMiddleware:
         return agent.decode("latin-1") if agent else self._default_agent
 
     def _now(self) -> float:
-        runtime = runtime_of(self._crawler)
-        return runtime.clock() if runtime is not None else time.time()
+        return self.crawl.clock() if self.crawl is not None else time.time()
 
     def _note(self, flight: Flight, said: dict[str, Any], response: Response) -> None:
         """Have the record of the page tell what became of its items and links, and whose alias it is."""
         settings, named = self._settings, said["canonical"]
         if said["noindex"]:
-            count(self._crawler, "frontier/noindex/pages")
+            count(self.crawler, "frontier/noindex/pages")
             if settings.noindex == "skip":
                 raise IgnoreRequest(SKIPPED)
             if settings.noindex == "drop-items":
                 flight.notes += (DROPPED,)
         if said["nofollow"]:
-            count(self._crawler, "frontier/nofollow/pages")
+            count(self.crawler, "frontier/nofollow/pages")
             if settings.obeys_nofollow:
                 flight.notes += (NOFOLLOW,)
         if named is not None and settings.obeys_canonical and is_same_site(named, response.url):
-            count(self._crawler, "frontier/canonical")
+            count(self.crawler, "frontier/canonical")
             flight.notes += (ALIAS + named[:_LONGEST_URL],)
             flight.led_to = Request(named)
 

@@ -16,26 +16,30 @@ from scrapy.utils.response import get_meta_refresh
 
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
-from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh, retry_after
+from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh
 from ..core.parse.html_head import Head
 from ..core.parse.redirects import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
 from ..core.parse.urls import absolute, host_of
-from ..core.store.host_rows import LONGEST_ASKED
 from ..crawl import compat
+from ..crawl.assembly import Component
 from ..crawl.identity import is_same_page
 from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
 from ..crawl.private_network import is_from_private
+from ..crawl.reasons import nofollow_reason
 from ..crawl.response_head import head_of, is_text
-from ..crawl.runtime import flight_of, may_be_called_again, runtime_of
 from ..crawl.stats import count
+from ..crawl.troubles import asked_pause
 from ..settings import FrontierSettings
-from .directives import DirectivesMiddleware, nofollow_reason
+from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
     from scrapy import Spider
+    from scrapy.crawler import Crawler
     from scrapy.http import Response
     from scrapy.settings import BaseSettings
+    from typing_extensions import Self
 
+    from ..crawl.assembly import Crawl
     from ..crawl.in_flight import Flight
 
 AT_ONCE = 1  # seconds; a page that is left as soon as that is shown to nobody
@@ -43,12 +47,18 @@ LONGEST_URL = 200  # characters of a URL in a reason
 NOT_FOLLOWED = "redirect refused: "
 
 
-class _Limited(redirect.BaseRedirectMiddleware):
+class _Limited(redirect.BaseRedirectMiddleware, Component):
     """What both middlewares share: the limits of a chain, and how a refusal is told."""
 
     def __init__(self, settings: BaseSettings) -> None:
         super().__init__(settings)
         self.limits = FrontierSettings.of_component(settings).redirects
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        middleware = super().from_crawler(crawler)
+        middleware.await_crawl(crawler)
+        return middleware
 
     def limited(self, child: Request, request: Request, response: Response) -> Request | ChainRefusal:
         """*child*, to which *request* leads, fit to be followed; or why it is not."""
@@ -101,17 +111,16 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
             return followed
         if self._was_to_be_followed(request, response):
             reason = self.told(NO_HTTP, _location(response))
-            flight = flight_of(self.crawler, request)
+            flight = self.flight_of(request)
             if flight is not None:
                 flight.child_outcome = Outcome(Event.EXCLUDED, response.status, reason)
         return result
 
     def _delay(self, child: Request, response: Response) -> None:
         """A redirect may say how long its target is to be left alone (RFC 9110 10.2.3)."""
-        runtime, asked = runtime_of(self.crawler), response.headers.get("Retry-After")
-        if runtime is not None and asked is not None:
-            seconds = retry_after(asked.decode("latin-1"), runtime.clock()) or 0.0
-            child.meta[NOT_BEFORE] = runtime.clock() + min(seconds, LONGEST_ASKED)
+        crawl = self.crawl
+        if crawl is not None and "Retry-After" in response.headers:
+            child.meta[NOT_BEFORE] = crawl.clock() + (asked_pause(response, crawl.clock()) or 0.0)
 
     def _was_to_be_followed(self, request: Request, response: Response) -> bool:
         """Whether only the scheme of its target can be why a redirect was not followed."""
@@ -141,13 +150,14 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
-        flight = flight_of(self.crawler, request)
-        if flight is None or not may_be_called_again(self.crawler, flight):
+        flight = self.flight_of(request)
+        crawl = self.crawl
+        if flight is None or crawl is None or not crawl.may_be_called_again(flight):
             return self._followed(request, response)
         if not request.meta.get("dont_redirect") and request.method != "HEAD":
             found = self._refresh(response)
             if found is not None and found.seconds < self._maxdelay:
-                self._discover(flight, found, request, response)
+                self._discover(crawl, flight, found, request, response)
         return response
 
     def _followed(self, request: Request, response: Response) -> Request | Response:
@@ -176,9 +186,10 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
             return None
         return found._replace(url=head.absolute(found.url, response.url) or found.url)
 
-    def _discover(self, flight: Flight, found: Refresh, request: Request, response: Response) -> None:
-        runtime = runtime_of(self.crawler)
-        if runtime is None or is_same_page(found.url, request.url):
+    def _discover(
+        self, crawl: Crawl, flight: Flight, found: Refresh, request: Request, response: Response
+    ) -> None:
+        if is_same_page(found.url, request.url):
             return
         target = self._target(found, request, response)
         if isinstance(target, ChainRefusal):
@@ -194,7 +205,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         if response.status >= 400:
             return
         if found.seconds <= AT_ONCE:
-            known = runtime.frontier.find(runtime.fingerprint(target))
+            known = crawl.frontier.find(crawl.identities.of(target))
             reason = f"led to {target.url[:LONGEST_URL]}"
             flight.child_outcome = Outcome(Event.REDIRECTED, response.status, reason, target=known)
         else:

@@ -18,19 +18,18 @@ from scrapy import signals
 
 from ..core.errors import FrontierError, FrontierUnwritable
 from ..crawl import compat
-from ..crawl.runtime import runtime_of
+from ..crawl.assembly import Component, closing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
-    from typing_extensions import Self
 
     from ..core.ranking.graph import Repacked
     from ..core.ranking.matrix import Ranking
     from ..core.ranking.scorer import Scorer
     from ..core.ranking.snapshot import Snapshot
-    from ..crawl.runtime import Runtime
+    from ..crawl.assembly import Crawl
 
 logger = logging.getLogger(__name__)
 
@@ -48,23 +47,19 @@ PACK_AFTER = 4096  # rows of the graph written since they were packed last, wher
 SWITCH_INTERVAL = 0.0005
 
 
-class RankingExtension:
+class RankingExtension(Component):
     """Ranks the pages whenever the crawl has grown by the scorer's share, and packs the link graph."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._runtime: Runtime | None = None
+        super().__init__(crawler)
         self._looking: Any = None
         self._run: _Run | None = None
         self._not_before = 0.0
         self._rows_packed = 0
         self._to_tell = 1000  # pages from which on the next ranking is told
         crawler.signals.connect(self._begin, signals.engine_started)
+        crawler.signals.connect(self._stop, closing)
         crawler.signals.connect(self._end, signals.engine_stopped)
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
 
     def _begin(self) -> None:
         self._looking = compat.create_looping_call(self._look)
@@ -80,7 +75,7 @@ class RankingExtension:
         if self._run is not None:
             self._run.stop()
             self._run = None
-        self._runtime = None
+        self._crawl = None
 
     def _look(self) -> None:
         try:
@@ -90,30 +85,27 @@ class RankingExtension:
             self._failed(error)
 
     def _start_if_due(self) -> None:
-        runtime = runtime_of(self._crawler)
-        if runtime is None or not runtime.records_links:
+        crawl = self.crawl
+        if crawl is None or crawl.links is None:
             return
-        if self._runtime is None:
-            self._runtime = runtime
-            runtime.before_close.append(self._stop)
-        frontier = runtime.frontier
+        frontier = crawl.frontier
         if time.monotonic() < self._not_before or not frontier.is_loaded:
             return
         rescoring = frontier.rescoring
         scorer = None
-        if rescoring is not None and rescoring.is_due(runtime.clock(), runtime.settings.rank_interval):
+        if rescoring is not None and rescoring.is_due(crawl.clock(), crawl.settings.rank_interval):
             scorer = rescoring.scorer
         elif frontier.graph.rows - self._rows_packed < PACK_AFTER:
             return
         self._rows_packed = frontier.graph.rows
         self._run = _Run(frontier.graph.snapshot(), scorer)
-        self._work = self._steps(self._run, runtime)
+        self._work = self._steps(self._run, crawl)
         self._slice()
 
     def _slice(self) -> None:
         """Go on with the run for a third of a millisecond, and come back; not while the crawl ends."""
         run = self._run
-        if run is None or compat.is_closing(self._crawler):
+        if run is None or compat.is_closing(self.crawler):
             return
         try:
             began = time.perf_counter()
@@ -136,28 +128,28 @@ class RankingExtension:
 
     def _failed(self, error: Exception) -> None:
         if isinstance(error, FrontierUnwritable):  # the scheduler meets it too, says so and closes the spider
-            compat.wake(self._crawler)
+            compat.wake(self.crawler)
             return
-        spider = {"spider": self._crawler.spider}
+        spider = {"spider": self.crawler.spider}
         if isinstance(error, FrontierError):
             logger.error("The ranking failed: %s", error, extra=spider)
         else:
             logger.error("The ranking failed: see scrapy frontier check", exc_info=error, extra=spider)
-        if self._crawler.stats is not None:
-            self._crawler.stats.inc_value("frontier/errors")
+        if self.crawler.stats is not None:
+            self.crawler.stats.inc_value("frontier/errors")
 
-    def _steps(self, run: _Run, runtime: Runtime) -> Iterator[float]:
+    def _steps(self, run: _Run, crawl: Crawl) -> Iterator[float]:
         """The loop's part of a run, a step at a time; yields the seconds to wait before the next."""
-        frontier = runtime.frontier
+        frontier = crawl.frontier
         while not run.is_ranked.is_set():
             yield LOOK / 5
         if run.error is not None:
             raise run.error
         if run.ranking is not None and frontier.rescoring is not None:
             frontier.rescoring.scorer.adopt(run.prepared)
-            frontier.rescoring.begin_walk(run.about(runtime.clock()))
+            frontier.rescoring.begin_walk(run.about(crawl.clock()))
             yield 0.0
-            while not frontier.rescore(runtime.clock(), ROWS):
+            while not frontier.rescore(crawl.clock(), ROWS):
                 yield PATIENCE if frontier.lags() else 0.0
             self._report(run, frontier.rescoring.rows_moved)
         while (packed := run.next_packed()) is not None:
@@ -170,7 +162,7 @@ class RankingExtension:
             raise run.error
 
     def _report(self, run: _Run, moved: int) -> None:
-        ranking, stats = run.ranking, self._crawler.stats
+        ranking, stats = run.ranking, self.crawler.stats
         assert ranking is not None
         seconds = time.perf_counter() - run.began
         is_larger = run.pages >= self._to_tell  # else the stats say it, and a small crawl is ranked often
@@ -185,7 +177,7 @@ class RankingExtension:
             ranking.iterations,
             ranking.error_bound,
             moved,
-            extra={"spider": self._crawler.spider},
+            extra={"spider": self.crawler.spider},
         )
         if stats is None:
             return

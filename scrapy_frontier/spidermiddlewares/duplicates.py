@@ -14,8 +14,8 @@ from scrapy.spidermiddlewares.base import BaseSpiderMiddleware
 
 from ..core.errors import FrontierUnwritable
 from ..core.parse.urls import host_of
+from ..crawl.assembly import Component
 from ..crawl.meta_keys import AUTO_SLOT, DUPLICATE, SLOT
-from ..crawl.runtime import runtime_of
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _DIGEST_BYTES = 16
 
 
-class DuplicatesMiddleware(BaseSpiderMiddleware):
+class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
     """Behind `FrontierSpiderMiddleware`, so that the link graph has the links that are dropped.
 
     Items go on as ever, and so does what is asked for with ``dont_filter``. About 20 us a page.
@@ -37,21 +37,23 @@ class DuplicatesMiddleware(BaseSpiderMiddleware):
     def from_crawler(cls, crawler: Crawler) -> Self:
         if not FrontierSettings.of_component(crawler.settings).stops_duplicates:
             raise NotConfigured
-        return cls(crawler)
+        middleware = cls(crawler)
+        middleware.await_crawl(crawler)
+        return middleware
 
     def process_spider_input(self, response: Response) -> None:
-        runtime, request = runtime_of(self.crawler), response.request
-        if runtime is None or request is None:
+        crawl, request = self.crawl, response.request
+        if crawl is None or request is None:
             return
         request.meta.pop(DUPLICATE, None)
         if not response.body or not 200 <= response.status < 300:
             return
-        page_id = runtime.frontier.find(runtime.fingerprint(request))
+        page_id = crawl.frontier.find(crawl.identities.of(request))
         if page_id is None:
             return
         digest = blake2b(response.body, digest_size=_DIGEST_BYTES).digest()
         try:
-            other = runtime.frontier.same_content(page_id, _host_of(request), digest)
+            other = crawl.frontier.same_content(page_id, _host_of(request), digest)
         except FrontierUnwritable:  # the scheduler meets it too, says so and closes the spider
             return
         if other is not None:

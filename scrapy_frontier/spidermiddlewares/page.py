@@ -20,14 +20,14 @@ from ..core.parse.headers import rel_tokens, shared_rel
 from ..core.parse.redirects import is_same_site
 from ..core.parse.urls import escaped_fragment, host_of
 from ..crawl import compat
+from ..crawl.assembly import Component
 from ..crawl.identity import page_fingerprint, plain_fingerprint
 from ..crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
 from ..crawl.outlinks import AT_A_TIME
 from ..crawl.private_network import is_from_private
+from ..crawl.reasons import nofollow_reason
 from ..crawl.response_head import is_text
-from ..crawl.runtime import flight_of, may_be_called_again, runtime_of
 from ..crawl.stats import count
-from ..downloadermiddlewares.directives import nofollow_reason
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from typing_extensions import Self
 
     from ..crawl.outlinks import Outlinks, Recorder
 
@@ -43,14 +42,14 @@ SEEDS_AT_A_TIME = 25
 SPELL = 0.003  # seconds for the links of a page, then others get their turn
 
 
-class Place:
+class PlaceInLine:
     """A page's place in *line*, those with very many links, from when it gives way first until `leave`.
 
     The first in the line gives way for one turn of the event loop at a time, so that it is done in bounded
     time whatever others do: a kill before that has it fetched again.
     """
 
-    def __init__(self, line: list[Place]) -> None:
+    def __init__(self, line: list[PlaceInLine]) -> None:
         self._line = line
 
     async def give_way(self) -> None:
@@ -63,7 +62,7 @@ class Place:
             self._line.remove(self)
 
 
-class FrontierSpiderMiddleware:
+class FrontierSpiderMiddleware(Component):
     """Does to a page's items and links what the page asks for, records its links for the link graph, and
     gives way after every 25 seeds and in a page with very many links.
 
@@ -79,17 +78,12 @@ class FrontierSpiderMiddleware:
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        self._crawler = crawler
-        self._line: list[Place] = []
+        super().__init__(crawler)
+        self._line: list[PlaceInLine] = []
         self._consequences = Consequences(crawler)
 
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
-
     def _links(self) -> Outlinks | None:
-        runtime = runtime_of(self._crawler)
-        return runtime.links if runtime is not None else None
+        return self.crawl.links if self.crawl is not None else None
 
     def process_spider_input(self, response: Response) -> None:
         links = self._links()
@@ -107,7 +101,7 @@ class FrontierSpiderMiddleware:
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        rules, place = self._consequences.of(response), Place(self._line)
+        rules, place = self._consequences.of(response), PlaceInLine(self._line)
         if rules is not None:
             result = rules.filter_async(result, place.give_way)
         links = self._links()
@@ -147,11 +141,11 @@ def _recorded(response: Response, result: Iterable[Any], recorder: Recorder) -> 
 _NO_TYPES: frozenset[str] = frozenset()
 
 
-class Consequences:
+class Consequences(Component):
     """The rules of one crawl."""
 
     def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
+        super().__init__(crawler)
         self.settings = FrontierSettings.of_component(crawler.settings)
         self._rels = {rel.encode() for rel in self.settings.nofollow_rels}
 
@@ -161,11 +155,11 @@ class Consequences:
         0.1 ms for a page of 100 KB without directives: its bytes are searched for the link types that count.
         """
         said = response.meta.get(DIRECTIVES) if response.request is not None else None
-        flight = flight_of(self.crawler, response.request)
+        crawl, flight = self.crawl, self.flight_of(response.request)
         leads_on = flight is not None and flight.child_outcome is not None
         if said is None and not leads_on and not self.settings.ajax and not self._may_have_rels(response):
             return None
-        may_add = flight is not None and may_be_called_again(self.crawler, flight)
+        may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight)
         return PageRules(self, response, said or {}, leads_on, may_add)
 
     def _may_have_rels(self, response: Response) -> bool:
@@ -213,7 +207,12 @@ class PageRules:
     *may_add*: its canonical page can be given to the same callback."""
 
     def __init__(
-        self, rules: Consequences, response: Response, said: dict[str, Any], leads_on: bool, may_add: bool
+        self,
+        rules: Consequences,
+        response: Response,
+        said: dict[str, Any],
+        leads_on: bool,
+        may_add: bool,
     ) -> None:
         settings = rules.settings
         self._rules = rules
@@ -287,7 +286,7 @@ class PageRules:
 
     def _refused(self, request: Request, reason: str) -> Request | None:
         """Mark *request*: the link counts for nothing, and the scheduler will not queue it."""
-        if runtime_of(self._rules.crawler) is None:
+        if self._rules.crawl is None:
             return None
         request.meta[NOFOLLOW] = True
         request.meta[REFUSED] = reason

@@ -72,46 +72,24 @@ SINS = {
     ("commands/steer.py", "core/store"),
     ("core/store/keys.py", "core/parse"),
     ("core/store/site_rows.py", "core/parse"),
-    ("crawl/enqueue.py", "core/store"),
-    ("crawl/in_flight.py", "core/store"),
     ("crawl/jobdirs.py", "core/store"),
-    ("crawl/outlinks.py", "core/store"),
-    ("crawl/robots_fetch.py", "core/store"),
-    ("crawl/robots_gate.py", "core/store"),
-    ("crawl/runtime.py", "core/ranking"),
-    ("crawl/runtime.py", "core/store"),
-    ("crawl/scheduler.py", "core/store"),
-    ("crawl/stats.py", "core/store"),
+    ("crawl/scorers.py", "core/ranking"),
     ("crawl/upkeep.py", "core/store"),
-    ("downloadermiddlewares/cooldown.py", "core/hosts"),
-    ("downloadermiddlewares/cooldown.py", "core/store"),
     ("downloadermiddlewares/redirect.py", "core/pages"),
-    ("downloadermiddlewares/redirect.py", "core/store"),
-    ("downloadermiddlewares/robotstxt.py", "core/hosts"),
-    ("downloadermiddlewares/robotstxt.py", "core/store"),
     ("downloadermiddlewares/sitemaps.py", "core/hosts"),
     ("downloadermiddlewares/sitemaps.py", "core/pages"),
     ("extensions/ranking.py", "core/ranking"),
-    ("settings.py", "core/ranking"),
-    ("spidermiddlewares/page.py", "downloadermiddlewares"),
 }
 # Files that need each other, directly or round about.
-CIRCLES = {
-    "crawl/enqueue.py",
-    "crawl/outlinks.py",
-    "crawl/robots_gate.py",
-    "crawl/runtime.py",
-}
+CIRCLES: set[str] = set()
 LONG = {
     "core/admin/check.py",
     "core/frontier.py",
     "core/hosts/turns.py",
     "core/pages/rescoring.py",
     "crawl/enqueue.py",
-    "crawl/robots_gate.py",
-    "crawl/scheduler.py",
 }
-SAME_NAMES = {"Place"}
+SAME_NAMES: set[str] = set()
 
 
 def name_of(file: Path) -> str:

@@ -548,6 +548,50 @@ class BackwardsParser:
         return url[-2:].encode() in self.body
 
 
+class CountingParser(BackwardsParser):
+    """Allows everything, and counts how often it is asked, and for whom."""
+
+    crawler: Any
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, robotstxt_body: bytes) -> CountingParser:
+        parser = cls(robotstxt_body)
+        parser.crawler = crawler
+        return parser
+
+    def allowed(self, url: str, user_agent: str) -> bool:
+        self.crawler.stats.inc_value(f"asked/{user_agent}")
+        return True
+
+
+class OtherAgentMiddleware:
+    """Fetches some pages in another name."""
+
+    def process_request(self, request: Request) -> None:
+        if request.url.endswith(("/0", "/1")):
+            request.headers["User-Agent"] = "other/1.0"
+
+
+def test_each_request_is_decided_once(web: Web, run: Run) -> None:
+    web.on(ROBOTS, robots("Disallow: /no"))
+    web.on("/5", status=302, headers={"Location": "/target"})
+    settings = {**OBEY, "ROBOTSTXT_PARSER": "test_robots_crawl.CountingParser"}
+    crawl = run(LinkSpider, settings, start_urls=many(web, 6))
+    assert sorted(web.paths()) == [*(f"/{number}" for number in range(6)), ROBOTS, "/target"]
+    assert crawl.stats["asked/mybot/1.0"] == 7, "six pages, and where one of them led to"
+
+
+def test_one_that_changed_on_its_way_is_decided_anew(web: Web, run: Run) -> None:
+    web.on(ROBOTS, robots("Disallow: /no"))
+    settings = {
+        **OBEY,
+        "ROBOTSTXT_PARSER": "test_robots_crawl.CountingParser",
+        "DOWNLOADER_MIDDLEWARES": {"test_robots_crawl.OtherAgentMiddleware": 50},
+    }
+    crawl = run(LinkSpider, settings, start_urls=many(web, 5))
+    assert (crawl.stats["asked/mybot/1.0"], crawl.stats["asked/other/1.0"]) == (5, 2)
+
+
 def test_gaps_are_counted_from_the_answer_of_robots(web: Web, run: Run) -> None:
     web.on(ROBOTS, Answer(200, "User-agent: *\nCrawl-delay: 0.8\n", delay=0.8))
     run(LinkSpider, OBEY, start_urls=many(web, 2))

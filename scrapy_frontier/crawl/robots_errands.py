@@ -1,0 +1,231 @@
+"""The errands that find out what robots.txt says, a few at a time, each by the clock of its host."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ..core.errors import FrontierUnwritable
+from ..core.hosts.robots_cache import is_current, learnt
+from ..core.hosts.troubles import Trouble
+from ..core.pages.values import Verdict
+from ..core.parse.headers import TOO_BUSY
+from ..core.parse.urls import host_of
+from ..core.times import span
+from . import compat
+from .private_network import is_led_to, leads_inside
+from .robots_sites import LARGE, Shelf
+from .stats import count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from twisted.internet.defer import Deferred
+
+    from ..core.frontier import Frontier
+    from ..core.pages.values import RobotsCopy
+    from ..settings import FrontierSettings
+    from .politeness_key import Units
+    from .robots_fetch import Answer, RobotsFetcher
+    from .robots_parser import Parsers
+    from .robots_sites import KnownSites
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 64  # errands under way, or `CONCURRENT_REQUESTS` if that is more
+BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the event loop
+LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
+
+
+class Asking:
+    """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
+
+    ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
+    """
+
+    def __init__(self, host: str, request: Request) -> None:
+        self.host = host
+        self.request = request
+        self.failure: Exception | None = None
+        self.is_meant = False
+        self.held: set[str] = set()
+        self.waiting: list[Deferred[None]] = []
+
+
+class Errands:
+    """Fetches files for *sites* until `close`; with a *frontier* by the clocks of its hosts."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        settings: FrontierSettings,
+        clock: Callable[[], float],
+        frontier: Frontier | None,
+        units: Units,
+        sites: KnownSites,
+        parsers: Parsers,
+        fetcher: RobotsFetcher,
+    ) -> None:
+        self._crawler = crawler
+        self._settings = settings
+        self._clock = clock
+        self._frontier = frontier
+        self._units = units
+        self._sites = sites
+        self._parsers = parsers
+        self._fetcher = fetcher
+        self.asking: dict[str, Asking] = {}
+        # KnownSites in a private network that only public pages led to, and their addresses: nobody is asked.
+        self._inside: Shelf[str, str] = Shelf(len)
+        self._queue: deque[str] = deque()
+        self._under_way = 0
+        self._most = max(AT_ONCE, crawler.settings.getint("CONCURRENT_REQUESTS"))
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Start nothing more, and touch the frontier no more."""
+        self.is_closed = True
+        self._fetcher.close()
+        self._frontier = None
+
+    def ask(self, authority: str, host: str, request: Request) -> Asking:
+        """Have the file of *authority* fetched for a page of *host*, unless that is under way."""
+        asking = self.asking.get(authority)
+        is_new = asking is None
+        if asking is None:
+            asking = self.asking[authority] = Asking(host, request)
+        if not asking.is_meant:
+            asking.is_meant = self._settings.redirects.allows_private or not is_led_to(request)
+        if is_new and asking.is_meant and not self._is_unresolved(asking):
+            self._queue.append(authority)
+            compat.call_later(0, self._begin)
+        elif is_new:
+            compat.start(self._look_up(authority, asking))
+        return asking
+
+    def private_address(self, authority: str, request: Request) -> str | None:
+        """The address of a site in a private network that nobody asks, because a public page leads there."""
+        address = self._inside.get(authority)
+        return address if address is not None and is_led_to(request) else None
+
+    def _is_unresolved(self, asking: Asking) -> bool:
+        """Whether the page waits under a name that stands for an address not known yet."""
+        is_by_name = asking.host == host_of(asking.request.url)
+        return self._units.are_addresses and is_by_name and not asking.request.meta.get("proxy")
+
+    async def _look_up(self, authority: str, asking: Asking) -> None:
+        """Ask a site by the clock of its address, unless that is private and only public pages led there."""
+        address = None
+        try:
+            if not asking.is_meant:
+                address = await leads_inside(asking.request)
+            if self._is_unresolved(asking):
+                asking.host = await self._units.looked_up(asking.request.url)
+        except Exception:
+            logger.error("address of %s", authority, exc_info=True, extra={"spider": self._crawler.spider})
+        if address is not None and not asking.is_meant and not self.is_closed:
+            self._inside.keep(authority, address)
+            self._let_go(self.asking.pop(authority))
+            return
+        self._queue.append(authority)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start what may start: as many errands as there is room for, each by the clock of its host."""
+        for _ in range(BEGUN_AT_ONCE):
+            if not self._queue or self._under_way >= self._most or self.is_closed:
+                return
+            authority = self._queue.popleft()
+            asking = self.asking[authority]
+            copy = self._sites.copy(authority)
+            is_known = copy is not None and is_current(copy, self._clock())
+            wait = 0.0 if is_known else self._fetcher.wait(asking.host)
+            if wait:
+                compat.call_later(min(wait, LONGEST_NAP), self._again, authority)
+            else:
+                self._under_way += 1
+                compat.start(self._learn(authority, asking, copy, is_known))
+        compat.call_later(0, self._begin)
+
+    def _again(self, authority: str) -> None:
+        self._queue.append(authority)
+        self._begin()
+
+    async def _sleep(self, seconds: float) -> None:
+        """An errand waits for the host that its file lies on: others have its place meanwhile."""
+        self._under_way -= 1
+        try:
+            self._begin()
+            await compat.sleep(seconds)
+        finally:
+            self._under_way += 1
+
+    async def _learn(self, authority: str, asking: Asking, copy: RobotsCopy | None, is_known: bool) -> None:
+        """Fetch, keep, parse; whatever happens, let go who waits for it."""
+        sites, agent = self._sites, self._sites.agent_of(asking.request)
+        try:
+            if copy is None or not is_known:
+                copy = await self._fetch(authority, asking, copy)
+            if self.is_closed:
+                return
+            if len(copy.body) > LARGE:
+                found = await compat.in_thread(sites.read, copy, authority, agent)
+            else:
+                found = sites.read(copy, authority, agent)
+            sites.learn(authority, agent, found, copy, asking.failure)
+        except Exception as error:
+            if not isinstance(error, FrontierUnwritable):  # which the scheduler meets too, and says
+                count(self._crawler, "frontier/errors")
+                extra = {"spider": self._crawler.spider}
+                logger.error("robots.txt of %s", authority, exc_info=True, extra=extra)
+            copy = learnt(copy, None, self._clock())
+            sites.learn(authority, agent, sites.read(copy, authority, agent), copy)
+        finally:
+            self._under_way -= 1
+            self._let_go(self.asking.pop(authority))
+            self._begin()
+
+    async def _fetch(self, authority: str, asking: Asking, before: RobotsCopy | None) -> RobotsCopy:
+        answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host, self._sleep, before)
+        copy = learnt(before, answer.status, self._clock(), *answer[1:7])
+        if self.is_closed:
+            return copy
+        if self._frontier is not None and not answer.retry_after:
+            copy = self._frontier.hastened(copy, self._clock())
+        self._sites.keep(authority, copy)
+        asking.failure = answer.failure
+        if copy.failures:
+            self._cool(copy, answer)
+            count(self._crawler, "frontier/robots/unreachable")
+            logger.warning(
+                "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s",
+                authority,
+                answer.error or f"HTTP {answer.status}",
+                "an old copy is used" if copy.body else "its pages wait",
+                span(copy.ask_at - self._clock()),
+                extra={"spider": self._crawler.spider},
+            )
+        else:
+            await self._parsers.tell(copy.body, asking.request)
+        return copy
+
+    def _cool(self, copy: RobotsCopy, answer: Answer) -> None:
+        """Have a host rest that asks for less. Without an old copy its pages wait as it is."""
+        is_asked = (
+            answer.status in TOO_BUSY and copy.verdict is Verdict.PARSE and self._settings.cooldown.first
+        )
+        if self._frontier is not None and is_asked:
+            trouble = Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after or None)
+            if self._frontier.cool(answer.host, trouble, self._clock()).is_new:
+                count(self._crawler, "frontier/cooldown/strikes")
+
+    def _let_go(self, asking: Asking) -> None:
+        for done in asking.waiting:
+            done.callback(None)
+        if self._frontier is not None:
+            for host in asking.held:
+                self._frontier.release_hold(host, self._clock())
+            compat.wake(self._crawler)

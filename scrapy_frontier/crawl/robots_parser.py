@@ -1,0 +1,77 @@
+"""The parsers of robots.txt that users choose, and ours behind the same interface."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.robotstxt import RobotParser
+from scrapy.settings import SETTINGS_PRIORITIES
+from scrapy.utils.misc import load_object
+
+from ..core.parse.robots_txt import parse
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from typing_extensions import Self
+
+    from ..core.parse.robots_rules import Rules
+
+
+class Parsers:
+    """The parsers that ``ROBOTSTXT_PARSER`` names, where somebody has set it."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        chosen = crawler.settings.getpriority("ROBOTSTXT_PARSER") or 0
+        is_own = chosen > SETTINGS_PRIORITIES["default"]
+        self._cls = load_object(crawler.settings["ROBOTSTXT_PARSER"]) if is_own else None
+
+    def of(self, body: bytes) -> RobotParser | None:
+        """The user's parser of a file; None where there is none, or nothing to parse."""
+        if not body or self._cls is None:
+            return None
+        parser: RobotParser = self._cls.from_crawler(self._crawler, body)
+        return parser
+
+    async def tell(self, body: bytes, request: Request) -> None:
+        """Send Scrapy's signal for a file just fetched, and the request that asked for it first."""
+        robots_parsed = getattr(signals, "robots_parsed", None)  # 2.18+
+        if robots_parsed is not None:
+            cls = self._cls or RulesParser
+            parser = cls.from_crawler(self._crawler, body)
+            await self._crawler.signals.send_catch_log_async(
+                signal=robots_parsed, robotparser=parser, request=request
+            )
+
+
+class RulesParser(RobotParser):
+    """Our rules behind the interface of Scrapy's parsers; those of another agent are read when asked for."""
+
+    def __init__(self, rules: Rules | None = None, body: bytes = b"") -> None:
+        self._rules = rules
+        self._body = body
+        self._by_agent: dict[str, Rules] = {}
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
+        return cls(body=robotstxt_body)
+
+    def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        return self._rules_for(user_agent).allowed(_text(url))
+
+    def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        return self._rules_for(user_agent).crawl_delay
+
+    def _rules_for(self, user_agent: str | bytes) -> Rules:
+        if self._rules is not None:
+            return self._rules
+        agent = _text(user_agent)
+        if agent not in self._by_agent:
+            self._by_agent[agent] = parse(self._body, agent)
+        return self._by_agent[agent]
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

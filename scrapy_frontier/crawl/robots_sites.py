@@ -1,0 +1,168 @@
+"""What the robots.txt of each site says, as far as it is known: parsed for those met lately, else as a copy.
+
+What a file means is decided in `core.hosts.robots_cache`. Without an open frontier (another scheduler) the
+copies are kept in memory.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ..core.hosts.robots_cache import Standing, is_current, standing
+from ..core.hosts.troubles import Trouble
+from .stats import count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.robotstxt import RobotParser
+
+    from ..core.frontier import Frontier
+    from ..core.pages.values import RobotsCopy
+    from .robots_parser import Parsers
+
+KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
+KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
+LARGE = 20_000  # bytes of a file that is parsed in a thread: some take 1 us a byte, and the event loop waits
+SLOW = 0.01  # seconds; rules that may take longer to say whether a URL is allowed do so in a thread
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+class Site(NamedTuple):
+    """What holds for the pages of one authority, for one user agent."""
+
+    authority: str
+    standing: Standing
+    copy: RobotsCopy
+    parser: RobotParser | None  # of the user's choice; it then says what is allowed
+    agent: str
+    size: int  # bytes of the file
+    failure: Exception | None = None  # with which it could not be fetched in this run
+
+    def allows(self, url: str) -> bool:
+        if self.parser is not None:
+            return self.parser.allowed(url, self.agent)
+        return self.standing.rules.allowed(url)
+
+    def is_slow(self, url: str) -> bool:
+        """Whether `allows` and `why` would stop the event loop."""
+        return self.parser is None and self.standing.rules.cost(url) > SLOW
+
+    def why(self, url: str) -> str:
+        """What forbids *url*, for people."""
+        return "says ROBOTSTXT_PARSER" if self.parser is not None else self.standing.rules.where(url)
+
+    @property
+    def trouble(self) -> Trouble:
+        """Why its pages wait."""
+        what = "cannot be read" if self.copy.failures else "asks for other hours"
+        reason = f"robots.txt of {self.authority} {what}"
+        return Trouble(reason, attempts=self.copy.failures, origin=self.authority, failure=self.failure)
+
+
+class Shelf(OrderedDict[_Key, _Value]):
+    """Keeps what was used last: at most `KNOWN` things, and `KNOWN_BYTES` of what they were made from."""
+
+    def __init__(self, size_of: Callable[[_Value], int]) -> None:
+        super().__init__()
+        self._size_of = size_of
+        self._bytes = 0
+
+    def keep(self, key: _Key, value: _Value) -> None:
+        self.drop(key)
+        self[key] = value
+        self._bytes += self._size_of(value)
+        while len(self) > KNOWN or (self._bytes > KNOWN_BYTES and len(self) > 1):
+            self.drop(next(iter(self)))
+
+    def drop(self, key: _Key) -> None:
+        if key in self:
+            self._bytes -= self._size_of(self.pop(key))
+
+
+class KnownSites:
+    """What is known of the sites of a crawl; *listed* is called with the sitemaps that a file names, maybe
+    none, whenever it comes into memory."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        clock: Callable[[], float],
+        frontier: Frontier | None,
+        parsers: Parsers,
+        listed: Callable[[str, tuple[str, ...]], None] | None,
+    ) -> None:
+        self._crawler = crawler
+        self._clock = clock
+        self._frontier = frontier
+        self._parsers = parsers
+        self._listed = listed
+        self._agent = str(crawler.settings["ROBOTSTXT_USER_AGENT"] or "")
+        self._default_agent = str(crawler.settings["USER_AGENT"] or "")
+        self._sites: Shelf[tuple[str, str], Site] = Shelf(lambda site: site.size)
+        # Where there is no frontier to keep them.
+        self._copies: Shelf[str, RobotsCopy] = Shelf(lambda copy: len(copy.body))
+
+    def close(self) -> None:
+        """Touch the frontier no more."""
+        self._frontier = self._listed = None
+
+    def known(self, authority: str, agent: str) -> Site | None:
+        """What holds for *authority* by what is known now; None where somebody has to be asked."""
+        key = authority, agent
+        site = self._sites.get(key)
+        if site is not None:
+            if site.standing.ask_at > self._clock():
+                self._sites.move_to_end(key)
+                return site
+            self._sites.drop(key)
+            return None
+        copy = self.copy(authority)
+        if copy is None or not is_current(copy, self._clock()) or len(copy.body) > LARGE:
+            return None
+        if self._frontier is not None:
+            count(self._crawler, "frontier/robots/read")
+        return self.learn(authority, agent, self.read(copy, authority, agent), copy)
+
+    def agent_of(self, request: Request) -> str:
+        """The name by which *request* is judged."""
+        if self._agent:
+            return self._agent
+        own = dict.get(request.headers, b"User-Agent") if request.headers else None
+        return own[0].decode("latin-1") if own else self._default_agent
+
+    def read(self, copy: RobotsCopy, authority: str, agent: str) -> Standing:
+        return standing(copy, self._clock(), agent, f"{authority}/robots.txt")
+
+    def learn(
+        self,
+        authority: str,
+        agent: str,
+        found: Standing,
+        copy: RobotsCopy,
+        failure: Exception | None = None,
+    ) -> Site:
+        """Remember what a *copy* says (`read`)."""
+        parser = self._parsers.of(copy.body)
+        site = Site(authority, found, copy._replace(body=b""), parser, agent, len(copy.body), failure)
+        self._sites.keep((authority, agent), site)
+        if self._listed is not None and not copy.failures:
+            self._listed(authority, tuple(found.rules.sitemaps))
+        return site
+
+    def copy(self, authority: str) -> RobotsCopy | None:
+        if self._frontier is not None:
+            return self._frontier.robots_copy(authority)
+        return self._copies.get(authority)
+
+    def keep(self, authority: str, copy: RobotsCopy) -> None:
+        if self._frontier is not None:
+            self._frontier.keep_robots_copy(authority, copy)
+        else:
+            self._copies.keep(authority, copy)

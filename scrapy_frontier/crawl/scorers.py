@@ -1,0 +1,41 @@
+"""The scorer of a crawl, of ours or of the user's own."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy.utils.misc import build_from_crawler, load_object
+
+from ..settings import NEED_LINKS, FrontierSetting
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+
+    from ..core.ranking.scorer import Scorer
+
+logger = logging.getLogger(__name__)
+
+
+def make_scorer(name: str, crawler: Crawler, has_links: bool) -> Scorer | None:
+    """The scorer of `FRONTIER_SCORER`; None for first in, first out, and where it would see no link."""
+    if name == "fifo" or (name in NEED_LINKS and not has_links):
+        if name != "fifo":
+            logger.info("FRONTIER_SCORER = %r needs links, and none are recorded: first in, first out", name)
+        return None
+    from ..core.ranking.scorers_by_name import SCORERS  # loads NumPy and SciPy
+
+    return SCORERS[name]() if name in SCORERS else load_scorer(name, crawler)
+
+
+def load_scorer(path: str, crawler: Crawler) -> Scorer:
+    """A scorer of the user's own; raises `FrontierSetting` for a path that leads to none."""
+    from ..core.ranking.scorer import Scorer  # loads NumPy and SciPy
+
+    try:
+        cls = load_object(path)
+    except (ImportError, NameError, ValueError) as error:
+        raise FrontierSetting(f"FRONTIER_SCORER = {path!r} cannot be imported ({error})") from error
+    if not (isinstance(cls, type) and issubclass(cls, Scorer)):
+        raise FrontierSetting(f"FRONTIER_SCORER = {path!r}: set a subclass of scrapy_frontier.Scorer")
+    return build_from_crawler(cls, crawler)

@@ -1,0 +1,143 @@
+"""What a crawl tells of itself: how it begins, for whom it waits, whom it gives up, and what is left."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..core.hosts.host import FOREVER
+from ..core.pages.values import FINISHED
+from ..core.times import moment
+from ..settings import unknown_names
+from .stats import inventory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Spider
+    from scrapy.settings import BaseSettings
+
+    from ..core.frontier import Frontier
+    from ..core.hosts.finish import Left
+    from .stats import Notes
+
+
+class Telling:
+    """Tells of *frontier*, by *notes*."""
+
+    def __init__(
+        self, frontier: Frontier, clock: Callable[[], float], notes: Notes, is_temporary: bool
+    ) -> None:
+        self._frontier = frontier
+        self._clock = clock
+        self._notes = notes
+        self._is_temporary = is_temporary
+        self._is_told_until = 0.0  # for whom the crawl waits
+
+    def say_how_it_begins(self, spider: Spider, settings: BaseSettings) -> None:
+        frontier, left, log = self._frontier, _left_by_scrapy(settings), self._notes.log
+        other = frontier.used_by(spider.name)
+        what = inventory(frontier.counts.states)
+        if frontier.pending:
+            log(logging.INFO, "Resuming crawl (%d requests scheduled): %s", frontier.pending, what)
+            if other is not None:
+                log(
+                    logging.WARNING,
+                    "These are requests of spider %r. Unless it was renamed to %r, stop and give each spider "
+                    "a directory of its own: pages whose callback is missing here end as failed",
+                    other,
+                    spider.name,
+                )
+        elif sum(frontier.counts.states):
+            log(logging.INFO, "%s", what)
+        elif left:
+            log(
+                logging.WARNING,
+                "%s holds the queue of Scrapy's own scheduler, which is not read: this crawl begins anew. To "
+                "go on with that one, unset SCHEDULER and the add-on; else remove the directory",
+                left,
+            )
+        for name, likely in unknown_names(settings):
+            meant = f": is {likely} meant?" if likely else ""
+            log(logging.WARNING, "There is no setting %s%s", name, meant)
+        if self._is_temporary:
+            log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
+
+    def say_who_is_given_up(self) -> None:
+        for host, trouble in self._frontier.given_up:
+            self._notes.log(
+                logging.INFO,
+                "Gave up %s: %s; its pages end with that (%d are queued for this host)",
+                trouble.origin or host.name,
+                trouble.reason,
+                host.queued,
+            )
+        self._frontier.given_up.clear()
+
+    def say_who_is_waited_for(self, now: float, end: float, end_wait: float) -> None:
+        """Once in *end_wait* seconds."""
+        if now < self._is_told_until:
+            return
+        self._is_told_until = now + end_wait
+        left = self._frontier.left_over(now)
+        self._notes.log(
+            logging.INFO,
+            "Waiting: %s; the crawl goes on at %s, or ends at %s if no page comes until then",
+            _left(left),
+            moment(left.first),
+            moment(end),
+        )
+
+    def say_what_is_left(self, reason: str) -> None:
+        """Where a crawl ended although pages are left, say of whom, and when to come back."""
+        frontier = self._frontier
+        if reason != "finished":
+            return
+        if frontier.withheld:
+            pages = "1 page stays" if frontier.withheld == 1 else f"{frontier.withheld} pages stay"
+            unblock = "`scrapy frontier unblock HOST` and run the crawl again to fetch them"
+            self._notes.log(logging.WARNING, "%s queued, of hosts that are blocked; %s", pages, unblock)
+        if not frontier.pending:
+            return
+        left = frontier.left_over(self._clock())
+        remedy = "they are lost: set JOBDIR or FRONTIER_DIR to keep them"
+        if not self._is_temporary:
+            remedy = "they stay queued: run the crawl again"
+            if left.first < FOREVER:
+                remedy += f", the first may be visited at {moment(left.first)}, or raise FRONTIER_END_WAIT"
+        self._notes.log(logging.WARNING, "%s; %s", _left(left), remedy)
+
+    def say_which_seeds_are_known(self, count: int, first: str) -> None:
+        """Who runs a crawl a second time must see why the feed has nothing in it."""
+        if not count:
+            return
+        seeds = "1 seed is" if count == 1 else f"{count} seeds are"
+        known = f"{seeds} known from an earlier run ({first}{' ...' if count > 1 else ''})"
+        tally = self._notes.tally
+        if tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]:
+            self._notes.log(logging.INFO, "%s, and not fetched again", known)
+            return
+        states = self._frontier.counts.states
+        self._notes.log(
+            logging.WARNING,
+            "Nothing was fetched: %s, and pages are fetched once. To fetch them again: scrapy frontier "
+            "requeue --state %s; or another JOBDIR; or frontier_every_run in the meta of a seed",
+            known,
+            ",".join(state.name.lower() for state in FINISHED if states[state]),
+        )
+
+
+def _left_by_scrapy(settings: BaseSettings) -> str | None:
+    """The directory of requests that Scrapy's own scheduler has left in the job directory."""
+    directory = Path(settings["JOBDIR"] or "", "requests.queue")
+    is_there = settings["JOBDIR"] and directory.is_dir() and any(directory.iterdir())
+    return str(directory) if is_there else None
+
+
+def _left(left: Left) -> str:
+    names = ", ".join(left.names) + (" ..." if left.hosts > len(left.names) else "")
+    pages = "1 page is" if left.pages == 1 else f"{left.pages} pages are"
+    hosts = "1 host" if left.hosts == 1 else f"{left.hosts} hosts"
+    doing = f": {' or '.join(left.doing)}" if left.doing else ""
+    return f"{pages} left, of {hosts} ({names}){doing}"

@@ -1,0 +1,106 @@
+"""What a response or an error of the downloader says of a host, and how it ends a page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
+from scrapy.spidermiddlewares.httperror import HttpError
+
+from ..core.hosts.troubles import Trouble as Trouble
+from ..core.pages.values import LONGEST_ASKED as LONGEST_ASKED
+from ..core.parse.headers import TOO_BUSY, retry_after
+
+if TYPE_CHECKING:
+    from scrapy import Request
+
+# With Retry-After others say the same (RFC 9110 15.5.14, 15.6; GitHub's 403), not with a page that is gone.
+MAY_ASK = frozenset((403, 413, *range(500, 600)))
+# By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
+_ERRORS = {
+    "refused": ("connection refused", False),
+    "dns": ("its name does not resolve", False),
+    "timeout": ("timed out", True),
+    "lost": ("connection lost", True),
+}
+_NAMES = {
+    "ConnectionRefusedError": "refused",
+    "DownloadConnectionRefusedError": "refused",
+    "DNSLookupError": "dns",
+    "CannotResolveHostError": "dns",
+    "TimeoutError": "timeout",
+    "TCPTimedOutError": "timeout",
+    "DownloadTimeoutError": "timeout",
+    "ConnectionClosed": "lost",
+    "ConnectError": "lost",
+    "ConnectionError": "lost",
+    "ResponseFailed": "lost",
+    "DownloadFailedError": "lost",
+}
+
+
+def asked_pause(response: Response, now: float) -> float | None:
+    """Seconds for which *response* asks to be left alone, a day at most; None where it does not say."""
+    asked = response.headers.get(b"Retry-After")
+    seconds = None if asked is None else retry_after(asked.decode("latin-1"), now)
+    return None if seconds is None else min(seconds, LONGEST_ASKED)
+
+
+def trouble_in(response: Response, now: float) -> Trouble | None:
+    """What *response* says of its host; None where it says nothing.
+
+    An error with Retry-After is trouble whatever its status, but for those that say it will stay.
+    """
+    status, headers = response.status, response.headers.getlist(b"Retry-After")
+    if status not in TOO_BUSY and not (status in MAY_ASK and headers):
+        return None
+    seconds = retry_after(headers[0].decode("latin-1"), now) if headers else None
+    if status not in TOO_BUSY and not seconds:
+        return None
+    failure = Response(response.url, status, {"Retry-After": headers} if headers else None)
+    return Trouble(f"HTTP {status}", seconds, status == 503 and not seconds, failure=failure)
+
+
+def error_of(trouble: Trouble, request: Request) -> Exception:
+    """What ends a page that is given up because of *trouble*: the error that another page of its site met."""
+    failure = trouble.failure
+    if isinstance(failure, Response):
+        return HttpError(failure.replace(url=request.url, request=request), "Ignoring non-200 response")
+    return failure.with_traceback(None) if isinstance(failure, Exception) else IgnoreRequest(trouble.reason)
+
+
+def _is_answer(error: BaseException | None) -> bool:
+    """Whether *error*, of Twisted or aiohttp, is about what the host answered, not about the connection."""
+    if error is None or type(error).__name__ == "ClientResponseError":
+        return error is not None
+    for reason in getattr(error, "reasons", ()):
+        kind = type(getattr(reason, "value", reason))
+        if _NAMES.keys().isdisjoint(each.__name__ for each in kind.__mro__):
+            return True
+        if kind.__name__ == "ConnectionDone" and type(error).__name__ == "ResponseFailed":
+            return True  # it began to answer, and closed the connection as if that were all
+    return False
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """Let go of what *error*, which is kept while its host does not answer, holds by its tracebacks."""
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
+
+
+def trouble_of(error: BaseException) -> Trouble | None:
+    """What an error of the downloader says of the host; None where it says nothing.
+
+    Broken headers, a body cut short and a TLS certificate that does not fit are no better after a rest, and
+    the host answered.
+    """
+    if _is_answer(error if hasattr(error, "reasons") else error.__cause__):
+        return None
+    for kind in type(error).__mro__:
+        name = _NAMES.get(kind.__name__)
+        if name is not None:
+            reason, may_be_page = _ERRORS[name]
+            return Trouble(reason, may_be_page=may_be_page)
+    return None

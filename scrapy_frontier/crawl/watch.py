@@ -1,0 +1,182 @@
+"""What the engine makes of the requests under way, and what the frontier is told of it.
+
+A request is finished exactly when it leaves the engine's set of requests in progress; no signal says so.
+`Watch` sees to that set and to what the downloader makes of each request, and sweeps up behind.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import Request, signals
+from scrapy.exceptions import IgnoreRequest
+from twisted.python.failure import Failure
+
+from ..core.pages.leases import NO_LEASE
+from ..core.pages.values import State
+from . import compat, downloader
+from .in_flight import Flight, Flights, outcome_of
+from .meta_keys import POSTPONED, POSTPONED_FOR
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from ..core.frontier import Frontier
+    from .alarm import Alarm
+    from .enqueue import Intake
+    from .identity import Identities
+    from .outlinks import Outlinks
+    from .request_cache import Objects
+    from .stats import Notes
+
+
+class Watch:
+    """Watches from `begin` until `close`. Nothing is raised into the engine: *failed* is called with it."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        frontier: Frontier,
+        clock: Callable[[], float],
+        flights: Flights,
+        identities: Identities,
+        objects: Objects,
+        intake: Intake,
+        links: Outlinks | None,
+        alarm: Alarm,
+        notes: Notes,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._crawler = crawler
+        self._frontier = frontier
+        self._clock = clock
+        self._flights = flights
+        self._identities = identities
+        self._objects = objects
+        self._intake = intake
+        self._links = links
+        self._alarm = alarm
+        self._tally = notes.tally
+        self._failed = failed
+        self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
+        self._is_closed = False
+        self.tells_sent = False  # of flights that are ``is_sending``
+
+    def begin(self) -> bool:
+        """Watch the engine; false where it does not let itself be watched.
+
+        Then a response ends a flight, and the timeout of its lease one that has none.
+        """
+        crawler, connect = self._crawler, self._crawler.signals.connect
+        if compat.watch_inprogress(crawler, self._ended) and downloader.watch_fetch(crawler, self._fetched):
+            connect(self._spider_error, signals.spider_error)
+            connect(self._response_downloaded, signals.response_downloaded)
+            self.tells_sent = downloader.watch_sending(crawler, self._is_sending, self._sent)
+            return True
+        connect(self._response_received, signals.response_received)
+        return False
+
+    def close(self) -> None:
+        """Tell the frontier nothing more."""
+        self._is_closed = True
+
+    def sweep(self) -> None:
+        """End what has left the engine unseen."""
+        in_progress = compat.in_progress(self._crawler)
+        if in_progress is None:
+            return
+        lost = [flight.request for flight in self._flights if flight.request not in in_progress]
+        for request in lost:
+            self._ended(request)
+        if lost:
+            self._tally["frontier/swept"] += len(lost)
+
+    # -- what is seen ------------------------------------------------------------------------------------
+
+    def _is_sending(self, request: Request) -> bool:
+        flight = self._flights.find(request)
+        return flight is not None and flight.is_sending
+
+    def _sent(self, request: Request) -> None:
+        flight = self._flights.find(request)
+        if flight is None or self._is_closed:
+            return
+        try:
+            now = self._clock()
+            self._frontier.sent(flight.lease.id, now)
+            self._alarm.set(self._frontier.wake_at(), now)
+        except Exception as error:
+            self._failed(error)
+
+    def _fetched(self, request: Request, result: Any) -> Any:
+        flight = self._flights.find(request)
+        if flight is None:
+            return result
+        if flight.lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
+            error = IgnoreRequest(str(result.meta.get(POSTPONED)))
+            result = Failure(error)  # type: ignore[no-untyped-call]  # nobody waits for it
+        self._flights.fetched(flight, result)
+        self._left(flight)
+        return result
+
+    def _left(self, flight: Flight) -> None:
+        """A request has left the network."""
+        if self._is_closed:
+            return
+        frontier, lease, now = self._frontier, flight.lease, self._clock()
+        try:
+            if self._follows_throttle:
+                slot = downloader.download_slot(self._crawler, lease.host)
+                if slot is not None:
+                    frontier.set_delay(lease.host, slot.delay, now)
+            frontier.off_wire(lease.id, now, flight.response_time)
+        except Exception as error:
+            self._failed(error)
+
+    def _ended(self, request: Request) -> None:
+        """The engine is done with *request*: callback, errback, items and all."""
+        flight = self._flights.end(request)
+        if flight is None:
+            return
+        if not self._is_closed:
+            try:
+                self._release(flight)
+            except Exception as error:
+                self._failed(error)
+        self._flights.forget_links(flight)
+
+    def _release(self, flight: Flight) -> None:
+        frontier, lease = self._frontier, flight.lease
+        is_closing = flight.error is not None and compat.is_closing(self._crawler)
+        outcome, now = outcome_of(flight, is_closing), self._clock()
+        if flight.led_to is not None and outcome.target is None:
+            outcome = outcome._replace(target=frontier.find(self._identities.of(flight.led_to)))
+        links, page_id = None, None
+        if self._links is not None:
+            page_id = self._intake.page_of(flight)
+            links = self._links.of(flight, outcome, page_id, now)
+        state = frontier.release(lease.id, outcome, now, links, page_id)
+        if state is None and lease.id != NO_LEASE:
+            self._tally["frontier/late"] += 1
+            page = frontier.page(lease.page_id)
+            state = None if page is None else page.state
+        if state is not State.QUEUED:
+            self._objects.drop(lease.page_id)
+
+    def _response_downloaded(self, response: Any, request: Request) -> None:
+        flight = self._flights.find(request)
+        if flight is not None:
+            flight.status = response.status  # a retry hides it from everything that comes later
+
+    def _spider_error(self, failure: Any, response: Any) -> None:
+        flight = self._flights.find(getattr(response, "request", None))
+        if flight is not None:
+            flight.spider_error = failure.value
+
+    def _response_received(self, response: Any, request: Request) -> None:
+        flight = self._flights.find(request)
+        if flight is not None:
+            flight.fetched(response)
+            self._ended(request)
