@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .outlinks import Outlinks
     from .robots_gate import Gate
     from .sitemap_contact import SitemapContacts
+    from .sitemap_reading import SitemapReader
     from .stats import Notes
 
 # What is not made where the component that needs it is not at work.
@@ -181,10 +182,13 @@ class Crawl:
 
             self.links = Outlinks(settings, frontier, identities, intake, flights, notes)
         self.sitemaps: SitemapContacts | None = None
+        self.sitemap_reader: SitemapReader | None = None
         if compat.has_downloader_middleware(crawler, SITEMAPS):
             from .sitemap_contact import SitemapContacts
+            from .sitemap_reading import SitemapReader
 
-            self.sitemaps = SitemapContacts(crawler, frontier, clock, identities, intake)
+            sitemaps = self.sitemaps = SitemapContacts(crawler, frontier, clock, identities, intake)
+            self.sitemap_reader = SitemapReader(crawler, frontier, identities, intake, sitemaps)
         self.gate: Gate | None = None
         if compat.has_downloader_middleware(crawler, ROBOTS):
             from .robots_gate import make_gate

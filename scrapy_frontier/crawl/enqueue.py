@@ -177,8 +177,8 @@ class Intake:
             if is_named:
                 self._note_seed(request.url, fingerprint)
             return False
-        if flight is not None and flight.child_outcome is not None:
-            flight.child_outcome = flight.child_outcome._replace(target=page_id)
+        if flight is not None:
+            flight.leads_to(page_id)
         return True
 
     def _enqueue_link(self, request: Request, url: str) -> bool:
@@ -501,14 +501,14 @@ class Intake:
         """Note what *child* makes of the page it follows from; true where it is for that page again."""
         lease = flight.lease
         if POSTPONED in child.meta:
-            flight.child_outcome = follow_ups.postponed(flight, child)
+            flight.ends_as(follow_ups.postponed(flight, child))
             if self._objects.holds(lease.page_id):
                 self._objects.hold(lease.page_id, child)
             return True
         if not follow_ups.is_retry(child, flight):
             return False
         delay = self._backoff(lease.page.attempts + 1)
-        flight.child_outcome = follow_ups.retried(flight, child, self._instead(flight, child), delay)
+        flight.ends_as(follow_ups.retried(flight, child, self._instead(flight, child), delay))
         self._tally["frontier/retries"] += 1
         return True
 
@@ -526,8 +526,8 @@ class Intake:
     def _lead(self, flight: Flight, child: Request, known: int | None) -> bool:
         """Note that a flight led to *child*; true when that is the same page once more."""
         if known is None or known != flight.lease.page_id:
-            flight.child_outcome = follow_ups.redirected(child, known)
+            flight.ends_as(follow_ups.redirected(child, known))
             return False
         is_changed = follow_ups.may_answer_otherwise(self._crawler, flight.request, child)
-        flight.child_outcome = follow_ups.redirected_to_itself(self._instead(flight, child), is_changed)
+        flight.ends_as(follow_ups.redirected_to_itself(self._instead(flight, child), is_changed))
         return True

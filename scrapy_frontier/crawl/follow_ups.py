@@ -63,9 +63,14 @@ def postponed(flight: Flight, child: Request) -> Outcome:
     return Outcome(Event.RETURNED, flight.status, reason, delay=delay, host=host)
 
 
-def redirected(child: Request, target: int | None) -> Outcome:
+def redirected(child: Request, target: int | None, status: int = 0) -> Outcome:
     """The page led to *child*; *target* is its page, if that is known."""
-    return Outcome(Event.REDIRECTED, reason=f"led to {child.url[:200]}", target=target)
+    return Outcome(Event.REDIRECTED, status, f"led to {child.url[:200]}", target=target)
+
+
+def refused(status: int, reason: str) -> Outcome:
+    """The page leads to where nobody may follow."""
+    return Outcome(Event.EXCLUDED, status, reason)
 
 
 def redirected_to_itself(payload: bytes | None, is_changed: bool) -> Outcome:

@@ -19,7 +19,7 @@ from ..core.parse.urls import host_of
 from .meta_keys import DUPLICATE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..core.pages.leases import Lease
     from ..core.pages.values import Edge
@@ -45,13 +45,12 @@ class Consumed(IgnoreRequest):
 class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far.
 
-    ``notes`` say what was found on a page that was fetched; ``led_to`` is the page it names as its better
-    self. Both end up in its record.
+    Written by the methods here, and read by `outcome_of` when it has ended. ``robots`` is what robots.txt
+    said when it was handed out; ``is_sending``: its host waits to hear that it went out.
     """
 
     __slots__ = (
         "child",
-        "child_outcome",
         "error",
         "is_fetched",
         "is_sending",
@@ -59,6 +58,7 @@ class Flight:
         "led_to",
         "links",
         "notes",
+        "outcome",
         "request",
         "robots",
         "spider_error",
@@ -70,14 +70,14 @@ class Flight:
     ) -> None:
         self.request = request
         self.lease = lease
-        self.robots = robots  # what robots.txt said when it was handed out
-        self.is_sending = is_sending  # its host waits to hear that it went out
+        self.robots = robots
+        self.is_sending = is_sending
         self.status = 0
         self.is_fetched = False
         self.error: BaseException | None = None
         self.spider_error: BaseException | None = None
         self.child: Request | None = None
-        self.child_outcome: Outcome | None = None
+        self.outcome: Outcome | None = None
         self.notes: tuple[str, ...] = ()
         self.led_to: Request | None = None
         self.links: PageLinks | None = None
@@ -99,6 +99,20 @@ class Flight:
             self.child = result
         else:
             self.error = getattr(result, "value", result)
+
+    def ends_as(self, outcome: Outcome) -> None:
+        """Whatever else is seen, the page ends like this: a request that follows from it decides."""
+        self.outcome = outcome
+
+    def leads_to(self, target: int) -> None:
+        """The request that follows from it is queued as that page."""
+        if self.outcome is not None:
+            self.outcome = self.outcome._replace(target=target)
+
+    def note(self, words: str, led_to: Request | None = None) -> None:
+        """Have the record of the page, if it is fetched, say *words* too, and name its better self."""
+        self.notes += (words,)
+        self.led_to = led_to or self.led_to
 
 
 class Flights:
@@ -166,15 +180,22 @@ class Flights:
         return flight
 
 
-def outcome_of(flight: Flight, is_closing: bool = False) -> Outcome:
+def outcome_of(
+    flight: Flight, is_closing: bool = False, find: Callable[[Request], int | None] | None = None
+) -> Outcome:
     """What becomes of the page.
 
     A request that a middleware put in its place (redirect, retry) decides first, then what the network or a
     middleware raised, then the callback, then the status. What is cancelled while the crawl *is_closing*
-    counts for nothing.
+    counts for nothing. *find* knows the pages of requests.
     """
-    if flight.child_outcome is not None:
-        return flight.child_outcome
+    outcome = flight.outcome or _seen_of(flight, is_closing)
+    if flight.led_to is not None and outcome.target is None and find is not None:
+        return outcome._replace(target=find(flight.led_to))
+    return outcome
+
+
+def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
     if flight.child is not None:
         return Outcome(Event.REDIRECTED, reason="led to a request that was dropped")
     if flight.error is not None:
@@ -183,10 +204,8 @@ def outcome_of(flight: Flight, is_closing: bool = False) -> Outcome:
         return Outcome(Event.FAILED, flight.status, f"callback raised {describe(flight.spider_error)}")
     if not flight.is_fetched:
         return Outcome(Event.FAILED, flight.status, "ended without a response")
-    if flight.status in _FINAL_EVENTS:
-        return Outcome(_FINAL_EVENTS[flight.status], flight.status, f"HTTP {flight.status}")
     if flight.status >= 400:
-        return Outcome(Event.FAILED, flight.status, f"HTTP {flight.status}")
+        return ended_with(flight.status)
     notes, other = flight.notes, flight.request.meta.get(DUPLICATE)
     if other is not None:
         notes = (*notes, f"same content as {other}"[:_LONGEST_REASON])
@@ -203,6 +222,15 @@ def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome
         return Outcome(Event.EXCLUDED, status, reason[:_LONGEST_REASON])
     if type(error).__name__ == "CancelledError" and is_closing:
         return Outcome(Event.RETURNED, reason="cancelled")
+    return failed_with(error)
+
+
+def ended_with(status: int) -> Outcome:
+    """The server answered that there is no page."""
+    return Outcome(_FINAL_EVENTS.get(status, Event.FAILED), status, f"HTTP {status}")
+
+
+def failed_with(error: BaseException) -> Outcome:
     return Outcome(Event.FAILED, reason=describe(error))
 
 

@@ -150,9 +150,7 @@ class Watch:
     def _release(self, flight: Flight) -> None:
         frontier, lease = self._frontier, flight.lease
         is_closing = flight.error is not None and compat.is_closing(self._crawler)
-        outcome, now = outcome_of(flight, is_closing), self._clock()
-        if flight.led_to is not None and outcome.target is None:
-            outcome = outcome._replace(target=frontier.find(self._identities.of(flight.led_to)))
+        outcome, now = outcome_of(flight, is_closing, self._find), self._clock()
         links, page_id = None, None
         if self._links is not None:
             page_id = self._intake.page_of(flight)
@@ -164,6 +162,9 @@ class Watch:
             state = None if page is None else page.state
         if state is not State.QUEUED:
             self._objects.drop(lease.page_id)
+
+    def _find(self, request: Request) -> int | None:
+        return self._frontier.find(self._identities.of(request))
 
     def _response_downloaded(self, response: Any, request: Request) -> None:
         flight = self._flights.find(request)

@@ -103,15 +103,14 @@ class DirectivesMiddleware(Component):
             if settings.noindex == "skip":
                 raise IgnoreRequest(SKIPPED)
             if settings.noindex == "drop-items":
-                flight.notes += (DROPPED,)
+                flight.note(DROPPED)
         if said["nofollow"]:
             count(self.crawler, "frontier/nofollow/pages")
             if settings.obeys_nofollow:
-                flight.notes += (NOFOLLOW,)
+                flight.note(NOFOLLOW)
         if named is not None and settings.obeys_canonical and is_same_site(named, response.url):
             count(self.crawler, "frontier/canonical")
-            flight.notes += (ALIAS + named[:_LONGEST_URL],)
-            flight.led_to = Request(named)
+            flight.note(ALIAS + named[:_LONGEST_URL], led_to=Request(named))
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:
         """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""

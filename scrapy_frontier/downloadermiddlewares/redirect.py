@@ -14,14 +14,13 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_meta_refresh
 
-from ..core.pages.leases import Outcome
-from ..core.pages.lifecycle import Event
 from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh
 from ..core.parse.html_head import Head
 from ..core.parse.redirects import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
 from ..core.parse.urls import absolute, host_of
 from ..crawl import compat
 from ..crawl.assembly import Component
+from ..crawl.follow_ups import redirected, refused
 from ..crawl.identity import is_same_page
 from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
 from ..crawl.private_network import is_from_private
@@ -64,9 +63,9 @@ class _Limited(redirect.BaseRedirectMiddleware, Component):
         """*child*, to which *request* leads, fit to be followed; or why it is not."""
         chain = [*request.meta.get("redirect_urls", ()), request.url]
         from_private = is_from_private(request, response)
-        refused = refusal(chain, child.url, self.limits, from_private)
-        if refused is not None:
-            return refused
+        refusing = refusal(chain, child.url, self.limits, from_private)
+        if refusing is not None:
+            return refusing
         url = without_foreign_userinfo(child.url, request.url)
         if url != child.url:
             child = child.replace(url=url)
@@ -77,11 +76,11 @@ class _Limited(redirect.BaseRedirectMiddleware, Component):
             child.meta[FROM_PUBLIC] = host_of(url)
         return child
 
-    def told(self, refused: ChainRefusal, target: str) -> str:
+    def told(self, refusing: ChainRefusal, target: str) -> str:
         """Count a refusal; the reason for the record of the page."""
         count(self.crawler, "frontier/redirects/refused")
-        count(self.crawler, f"frontier/redirects/refused/{refused.name}")
-        return f"{NOT_FOLLOWED}{refused.reason} ({target[:LONGEST_URL]})"
+        count(self.crawler, f"frontier/redirects/refused/{refusing.name}")
+        return f"{NOT_FOLLOWED}{refusing.reason} ({target[:LONGEST_URL]})"
 
 
 class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
@@ -113,7 +112,7 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
             reason = self.told(NO_HTTP, _location(response))
             flight = self.flight_of(request)
             if flight is not None:
-                flight.child_outcome = Outcome(Event.EXCLUDED, response.status, reason)
+                flight.ends_as(refused(response.status, reason))
         return result
 
     def _delay(self, child: Request, response: Response) -> None:
@@ -193,7 +192,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
             return
         target = self._target(found, request, response)
         if isinstance(target, ChainRefusal):
-            flight.notes += (self.told(target, found.url),)
+            flight.note(self.told(target, found.url))
             return
         if found.seconds > AT_ONCE and self._forbids_links(request, response):
             count(self.crawler, "frontier/nofollow/links")
@@ -206,11 +205,9 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
             return
         if found.seconds <= AT_ONCE:
             known = crawl.frontier.find(crawl.identities.of(target))
-            reason = f"led to {target.url[:LONGEST_URL]}"
-            flight.child_outcome = Outcome(Event.REDIRECTED, response.status, reason, target=known)
+            flight.ends_as(redirected(target, known, response.status))
         else:
-            flight.notes += (f"refreshes to {target.url[:LONGEST_URL]}",)
-            flight.led_to = target
+            flight.note(f"refreshes to {target.url[:LONGEST_URL]}", led_to=target)
 
     def _forbids_links(self, request: Request, response: Response) -> bool:
         directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)

@@ -156,7 +156,7 @@ class Consequences(Component):
         """
         said = response.meta.get(DIRECTIVES) if response.request is not None else None
         crawl, flight = self.crawl, self.flight_of(response.request)
-        leads_on = flight is not None and flight.child_outcome is not None
+        leads_on = flight is not None and flight.outcome is not None
         if said is None and not leads_on and not self.settings.ajax and not self._may_have_rels(response):
             return None
         may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight)

@@ -75,9 +75,6 @@ SINS = {
     ("crawl/jobdirs.py", "core/store"),
     ("crawl/scorers.py", "core/ranking"),
     ("crawl/upkeep.py", "core/store"),
-    ("downloadermiddlewares/redirect.py", "core/pages"),
-    ("downloadermiddlewares/sitemaps.py", "core/hosts"),
-    ("downloadermiddlewares/sitemaps.py", "core/pages"),
     ("extensions/ranking.py", "core/ranking"),
 }
 # Files that need each other, directly or round about.
