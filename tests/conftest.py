@@ -19,12 +19,13 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Machines are slow at times, and what a run finds the next one must find as well. To look for more:
-# pytest --hypothesis-profile=search
+# Machines are slow at times, and what a run finds the next one must find as well. The CI tries more examples:
+# pytest --hypothesis-profile=many; others every time: pytest --hypothesis-profile=search
 slow = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 settings.register_profile("search", deadline=None, suppress_health_check=slow)
-settings.register_profile("anywhere", settings.get_profile("search"), derandomize=True, database=None)
-settings.load_profile("anywhere")
+settings.register_profile("many", settings.get_profile("search"), derandomize=True, database=None)
+settings.register_profile("few", settings.get_profile("many"), max_examples=40)
+settings.load_profile("few")
 
 
 @pytest.fixture(scope="session", autouse=True)

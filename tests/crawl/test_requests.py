@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 URL = "http://example.com/a"
+EXAMPLES = settings().max_examples
 
 
 class Mixin:
@@ -244,7 +245,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * EXAMPLES)
 def test_plain_data_comes_back_from_json_with_its_types(value: Any) -> None:
     found = from_plain(json.loads(json.dumps(to_plain(value))))
     assert found == value
@@ -325,7 +326,6 @@ def typed(value: Any) -> Any:
 
 
 @given(*[st.dictionaries(st.text(max_size=5), PLAIN, max_size=3)] * 2)
-@settings(max_examples=100, deadline=None)
 def test_any_plain_meta_comes_back(meta: dict[str, Any], cb_kwargs: dict[str, Any]) -> None:
     meta.pop("verbatim_url", None)
     request = Request(URL, meta=meta, cb_kwargs=cb_kwargs)
@@ -335,7 +335,6 @@ def test_any_plain_meta_comes_back(meta: dict[str, Any], cb_kwargs: dict[str, An
 
 
 @given(st.dictionaries(st.text(max_size=5), PLAIN, max_size=3))
-@settings(max_examples=100, deadline=None)
 def test_a_record_of_meta_alone_is_that_of_a_request_with_it(meta: dict[str, Any]) -> None:
     meta.pop("verbatim_url", None)
     assert meta_record(meta) == Codec(Spider("any")).encode(Request("http://h/", meta=meta))
@@ -369,7 +368,7 @@ CLASSES = st.sampled_from(["scrapy.FormRequest", "scrapy.Spider", "no.such", "os
 @example(b'{"class": "scrapy_frontier.crawl.codec.Codec"}')
 @example(b'{"callback": "__init__"}')
 @example(b'{"callback": "."}')
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=5 * EXAMPLES)
 def test_garbage_is_unreadable_and_nothing_worse(payload: bytes) -> None:
     try:
         found = CODEC.decode(URL, 0, payload)
@@ -385,7 +384,7 @@ def test_url_that_makes_no_request_is_unreadable(url: str) -> None:
 
 
 @given(st.text())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * EXAMPLES)
 def test_any_url_comes_back(text: str) -> None:
     """The URL of a request is clean already: to build it again changes nothing."""
     try:
@@ -439,7 +438,7 @@ def urls(draw: st.DrawFn) -> str:
 
 
 @given(urls() | COMMON)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=10 * EXAMPLES)
 def test_plain_fingerprint_is_that_of_scrapy(url: str) -> None:
     """Wherever it answers; and it has to be asked for requests only, whose URLs are clean."""
     try:
@@ -451,7 +450,7 @@ def test_plain_fingerprint_is_that_of_scrapy(url: str) -> None:
 
 
 @given(urls() | COMMON)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=5 * EXAMPLES)
 def test_url_that_was_never_cleaned_is_cleaned_when_its_request_is_built(url: str) -> None:
     try:
         request = Request(url)
