@@ -4,12 +4,14 @@ A crawl of forty pages on loopback, with the add-on, is traced. A *walk* begins 
 package and ends where that call returns, or yields; its path is the file that runs at each moment. Printed
 for each kind of walk: how many there were, and of the one in the middle by returns its calls, its files, the
 changes of file, and how many of these lead back to a file that was left before. The last line is a page: all
-kinds of walk that happen at least once a page, but those of links, summed, by the page.
+kinds of walk that happen at least once a page, but those of links and of timers, summed, by the page.
 
     python benchmarks/walks.py [--every] [--path NAME]
 
---every: all kinds of walk, by where they begin; --path NAME: the way of the one in the middle, indented. To
-trace another version of the package put its checkout first: PYTHONPATH=CHECKOUT python benchmarks/walks.py
+--every: all kinds of walk, by where they begin; --path NAME: the way of the one in the middle, indented,
+and the files it returns to. To trace another version of the package put its checkout first:
+
+    PYTHONPATH=CHECKOUT python benchmarks/walks.py
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -50,7 +52,10 @@ KINDS = {
     "a hand-out": Kind("FrontierScheduler.next_request", answers=True),
     "a release with links": Kind("_Watched.remove"),
 }
-OF_LINKS = {kind.begins for name, kind in KINDS.items() if name.startswith("a link")}
+NOT_OF_A_PAGE = {
+    *(kind.begins for title, kind in KINDS.items() if title.startswith("a link")),
+    *("RankingExtension._look", "RankingExtension._slice"),  # by the clock: as often as the machine is slow
+}
 
 PACKAGE = f"{Path(scrapy_frontier.__file__).parent}/"
 PAGES = 40
@@ -115,6 +120,12 @@ class Walk:
     @property
     def returns(self) -> int:
         return self.changes - (len(set(self.path)) - 1)
+
+    @property
+    def returned_to(self) -> Counter[str]:
+        """How often each file was returned to."""
+        changed_to = Counter(self.path)
+        return Counter({file: times - 1 for file, times in changed_to.items() if times > 1})
 
     def is_of(self, kind: Kind) -> bool:
         if kind.answers and not self.has_answer:
@@ -185,7 +196,7 @@ def line_of(title: str, walks: list[Walk]) -> str:
 
 
 def page_line(walks: dict[str, list[Walk]]) -> str:
-    own = [found for begin, found in walks.items() if len(found) >= PAGES and begin not in OF_LINKS]
+    own = [found for begin, found in walks.items() if len(found) >= PAGES and begin not in NOT_OF_A_PAGE]
     every = [walk for found in own for walk in found]
     files = len({file for found in own for file in middle(found).path})
     calls, changes, returns = (
@@ -212,6 +223,8 @@ def main() -> None:
         if found and options.path and options.path in title:
             for depth, code in middle(found).calls:
                 print(f"    {'  ' * depth}{code.co_filename.removeprefix(PACKAGE)} {name(code)}")
+            for file, times in middle(found).returned_to.most_common():
+                print(f"    returned {times:3} times to {file.removeprefix(PACKAGE)}")
     print(page_line(walks))
 
 
