@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import re
 import signal
 import threading
 import time
@@ -144,9 +145,9 @@ def test_of_many_rankings_the_first_at_each_size_is_told(web: Web, start: Callab
     web.limit = 1
     seed = web.link("/", *(f"/{number}" for number in range(1200)))
     crawl = start(FollowSpider, {**ADDON, "FRONTIER_RANK_INTERVAL": 0.2}, start_urls=[seed])
-    crawl.wait_for("INFO: Ranked 1201 pages")
     crawl.wait_for("Ranked 1201 pages", times=3).kill()
-    assert crawl.log.count("INFO: Ranked ") == 1
+    (told,) = re.findall(r"INFO: Ranked (\d+) pages", crawl.log)
+    assert 1000 <= int(told) <= 1201  # some links may come after it
 
 
 @pytest.mark.parametrize(("scorer", "linked"), [("mixed", ()), ("hits", ()), ("cash", ()), ("mixed", ("/",))])
