@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +18,6 @@ from scrapy_frontier.crawl.scheduler import SWEEP_INTERVAL
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from nursery import Child
     from server import Web
@@ -139,7 +140,9 @@ def test_shell_and_parse_follow_a_refresh_and_a_canonical_link(project: Project,
 
 def try_bench(project: Project) -> None:
     """Its spider would take the pages of the project's crawl, and fail them for want of their callbacks."""
-    bench = project.scrapy("bench", "-s", "CLOSESPIDER_TIMEOUT=1")
+    with open(Path(tempfile.gettempdir()) / "scrapy-bench.lock", "w") as one_at_a_time:  # all want one port
+        fcntl.flock(one_at_a_time, fcntl.LOCK_EX)
+        bench = project.scrapy("bench", "-s", "CLOSESPIDER_TIMEOUT=1")
     assert_fine(bench, "closespider_timeout")
 
 
