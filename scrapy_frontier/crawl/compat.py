@@ -9,11 +9,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from functools import partial
 from operator import attrgetter
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, signals
+from scrapy.core.engine import ExecutionEngine
 from scrapy.extensions.spiderstate import SpiderState
 from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
@@ -22,9 +25,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from scrapy.crawler import Crawler
+    from twisted.python.failure import Failure
 
 __all__ = ["call_later", "create_looping_call"]
 
@@ -195,6 +199,42 @@ def _has(manager: Any, name: str) -> bool:
     if not isinstance(found, list | tuple):  # an engine made up for a test, as Scrapy's own suite has them
         return False
     return any(cls.__name__ == name for middleware in found for cls in type(middleware).__mro__)
+
+
+def is_usual_engine(crawler: Crawler) -> bool:
+    """Whether requests reach the scheduler as Scrapy's own engine has them do it."""
+    engine = engine_of(crawler)
+    names = ("crawl", "_schedule_request")
+    return isinstance(engine, ExecutionEngine) and all(
+        name not in vars(engine) and getattr(type(engine), name, 0) is getattr(ExecutionEngine, name, 1)
+        for name in names
+    )
+
+
+def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]]) -> bool:
+    """Have *handle* called with what a callback yields, behind all spider middlewares, in the place of the
+    scraper's own method, which is its first argument."""
+    scraper = engine_of(crawler).scraper
+    own = getattr(scraper, "handle_spider_output_async", None)
+    if getattr(own, "__qualname__", "") != "Scraper.handle_spider_output_async":  # none, or somebody else's
+        return False
+    scraper.handle_spider_output_async = partial(handle, own)
+    return True
+
+
+def handle_spider_error(crawler: Crawler, failure: Failure, request: Request, response: Any) -> None:
+    """Log and count what a callback raised, as Scrapy does."""
+    engine_of(crawler).scraper.handle_spider_error(failure, request, response)
+
+
+def listeners(crawler: Crawler, signal: object) -> list[Any]:
+    """Who hears *signal*; 5 us."""
+    return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
+
+
+def scheduler_of(crawler: Crawler) -> Any:
+    """The engine's scheduler; None when the spider is closed."""
+    return getattr(_slot(crawler), "scheduler", None)
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:

@@ -1,0 +1,187 @@
+"""What callbacks yield: a page's requests are handed over together, and nobody can tell but by the clock."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider, signals
+from scrapy.exceptions import IgnoreRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from conftest import Crawl
+    from scrapy.http import Response
+    from server import Web
+
+ADDON = {"ADDONS": {"scrapy_frontier.Addon": 500}}
+WAYS = pytest.mark.parametrize("way", [{}, ADDON], ids=["scheduler", "addon"])
+STOCK = {"SCHEDULER": "scrapy.core.scheduler.Scheduler", "ADDONS": {}}
+
+
+class FollowSpider(Spider):
+    name = "follow"
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.url = url
+
+    async def start(self) -> AsyncIterator[Any]:
+        yield Request(self.url)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="a")
+
+
+class OffsiteSpider(FollowSpider):
+    allowed_domains = ("127.0.0.2",)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(3):
+            yield Request(f"http://elsewhere.example/{number}")
+            yield Request(response.urljoin("/on"))
+        yield Request("http://127.0.0.9:1/allowed", meta={"allow_offsite": True, "dont_retry": True})
+        yield Request("http://127.0.0.9:1/not")
+
+
+class ListeningSpider(FollowSpider):
+    """Hears of every request, and refuses one."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> ListeningSpider:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider.scheduled, signals.request_scheduled)
+        crawler.signals.connect(spider.dropped, signals.request_dropped)
+        return spider
+
+    def scheduled(self, request: Request) -> None:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value("heard/scheduled")
+        if request.url.endswith("/refused"):
+            raise IgnoreRequest
+
+    def dropped(self, request: Request) -> None:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value("heard/dropped")
+
+
+@WAYS
+def test_offsite_requests_end_as_with_scrapys_own_scheduler(
+    web: Web, run: Callable[..., Crawl], way: dict[str, Any]
+) -> None:
+    crawls = [run(OffsiteSpider, settings, url=web.link("/")) for settings in (STOCK, way)]
+    assert [crawl.stats["offsite/filtered"] for crawl in crawls] == [8, 8]
+    assert [crawl.stats["offsite/domains"] for crawl in crawls] == [2, 2]
+    assert web.paths().count("/on") == 2
+
+
+@WAYS
+def test_who_listens_hears_of_every_request(web: Web, run: Callable[..., Crawl], way: dict[str, Any]) -> None:
+    url = web.link("/", "/1", "/2", "/refused")
+    web.link("/1", "/", "/2")
+    crawls = [run(ListeningSpider, settings, url=url) for settings in (STOCK, way)]
+    for name, times in ("heard/scheduled", 6), ("heard/dropped", 2):
+        assert [crawl.stats[name] for crawl in crawls] == [times, times]
+    assert "/refused" not in web.paths()
+
+
+class LastMiddleware:
+    """Of another project, as near to the engine as it could be put."""
+
+    async def process_spider_output(self, response: Response, result: Any) -> AsyncIterator[Any]:
+        async for output in result:
+            if not output.url.endswith("/2"):
+                yield output.replace(url=output.url + "?seen")
+
+
+@WAYS
+def test_middlewares_of_others_see_every_request_first(
+    web: Web, run: Callable[..., Crawl], way: dict[str, Any]
+) -> None:
+    url = web.link("/", "/1", "/2")
+    run(FollowSpider, {**way, "SPIDER_MIDDLEWARES": {"test_output.LastMiddleware": -1_000_000}}, url=url)
+    assert sorted(web.paths()) == ["/", "/1?seen"]
+
+
+class RaisingSpider(FollowSpider):
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="a")
+        if len(response.css("a")):
+            raise RuntimeError("behind its links")
+
+
+@WAYS
+def test_requests_before_an_error_count(web: Web, run: Callable[..., Crawl], way: dict[str, Any]) -> None:
+    crawl = run(RaisingSpider, way, url=web.link("/", "/1", "/2"))
+    assert sorted(web.paths()) == ["/", "/1", "/2"]
+    assert crawl.stats["spider_exceptions/RuntimeError"] == 1
+    assert crawl.log.count("RuntimeError: behind its links") == 1
+    assert crawl.reason == "finished"
+
+
+class WaitingSpider(FollowSpider):
+    """A page that waits for what it asked for, in the midst of its callback."""
+
+    async def parse(self, response: Response, **kwargs: Any) -> AsyncIterator[Any]:
+        if not response.url.endswith("/"):
+            self.answers.put_nowait(response.url)
+            return
+        self.answers: asyncio.Queue[str] = asyncio.Queue()
+        for number in (1, 2):
+            yield Request(response.urljoin(f"/{number}"))
+            yield {"answer": await self.answers.get()}
+
+
+class EndlessSpider(FollowSpider):
+    """A page that goes on until one that it links is there."""
+
+    is_there = False
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        if response.url.endswith("/wanted"):
+            self.is_there = True
+        number = 0
+        while response.url.endswith("/") and not self.is_there:
+            yield Request(response.urljoin("/wanted"), dont_filter=not number)
+            number += 1
+
+
+@WAYS
+@pytest.mark.parametrize("spider", [WaitingSpider, EndlessSpider])
+def test_requests_go_out_before_a_callback_ends_that_waits_for_them(
+    web: Web, run: Callable[..., Crawl], way: dict[str, Any], spider: type[Spider]
+) -> None:
+    crawl = run(spider, way, url=web.link("/"))
+    assert crawl.reason == "finished"
+    assert sorted(web.paths()) == (["/", "/1", "/2"] if spider is WaitingSpider else ["/", "/wanted"])
+
+
+class CountingSpider(FollowSpider):
+    """Counts what Scrapy's tasks take of its output, one by one."""
+
+    async def start(self) -> AsyncIterator[Any]:
+        scraper: Any = self.crawler.engine.scraper  # type: ignore[union-attr]
+        own = scraper._process_spidermw_output_async
+
+        async def counted(*given: Any) -> None:
+            assert self.crawler.stats is not None
+            self.crawler.stats.inc_value("one_by_one")
+            await own(*given)
+
+        scraper._process_spidermw_output_async = counted
+        yield Request(self.url)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield from response.follow_all(css="a")
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+        yield None
+
+
+@WAYS
+def test_only_items_are_taken_one_by_one(web: Web, run: Callable[..., Crawl], way: dict[str, Any]) -> None:
+    crawl = run(CountingSpider, way, url=web.link("/", *(f"/{number}" for number in range(5))))
+    assert crawl.stats["one_by_one"] == crawl.stats["item_scraped_count"] == 6
+    assert len(web.visits) == 6
