@@ -86,7 +86,8 @@ def build(graph, directory, share):
             Edge(target, INTERNAL if host(pages[target]) == host(page) else 0)
             for target in node[targets].tolist()
         ]
-        frontier.release(lease.id, FETCHED, now, edges)
+        lease.edges.extend(edges)
+        frontier.release(lease, FETCHED._replace(has_links=True), now)
     hub = pages[int(np.argmax(np.bincount(graph.indices, minlength=len(node))[pages]))]
     frontier.close()
     store = Store(directory)

@@ -54,7 +54,7 @@ def visit(frontier: Frontier, count: int) -> tuple[float, float]:
         lease = frontier.lease(time.time())
         middle = time.perf_counter()
         assert lease is not None
-        frontier.release(lease.id, Outcome(Event.FETCHED, 200), time.time())
+        frontier.release(lease, Outcome(Event.FETCHED, 200), time.time())
         leases.append(middle - begin)
         releases.append(time.perf_counter() - middle)
     return statistics.median(leases) * 1e6, statistics.median(releases) * 1e6

@@ -90,8 +90,8 @@ class Crawl:
             order.append(self.pages[lease.page_id])
             targets = self.graph.indices[slice(*self.graph.indptr[order[-1] : order[-1] + 2])]
             self._discover(targets.tolist(), lease.page_id)
-            edges = map(Edge, self.node[targets].tolist())
-            self.frontier.release(lease.id, FETCHED, self.now, edges)
+            lease.edges.extend(map(Edge, self.node[targets].tolist()))
+            self.frontier.release(lease, FETCHED._replace(has_links=True), self.now)
             if self.frontier.rescoring.is_due(self.now, 0):
                 self._rank()
         self.frontier.close()

@@ -73,7 +73,8 @@ class Web:
         self.frontier.discover(links, time.time())
         popular = [int(known * self.chance.random() ** 3) for _ in range(DEGREE - len(found))]
         edges = [Edge(target) for target in (*found, *popular)]
-        self.frontier.release(lease.id, FETCHED, time.time(), edges, lease.page_id)
+        lease.edges.extend(edges)
+        self.frontier.release(lease, FETCHED._replace(has_links=True), time.time())
 
 
 def build(directory, pages, links):

@@ -12,7 +12,7 @@ safe to repeat: discovering a known page and releasing an ended lease do nothing
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import UnreadableRecord
 from .hosts import delays, last_call
@@ -30,10 +30,10 @@ from .pages.deferred import AT_A_TIME, Deferral
 from .pages.discovery import Discovery
 from .pages.endings import Endings
 from .pages.known import Known
-from .pages.leases import NO_LEASE, Lease, Leases, Outcome
+from .pages.leases import NO_LEASE, Lease, Leases, Outcome, Released
 from .pages.lifecycle import UNCOUNTED, Event
 from .pages.link_graph import LinkGraph
-from .pages.links import NEUTRAL, Link, Refusal
+from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId
 from .pages.queue import Queue
 from .pages.waiting import Waiting
 from .parse.urls import host_of
@@ -43,27 +43,32 @@ from .store.bloom import Seen
 from .store.states import State
 
 if TYPE_CHECKING:
-    from collections import Counter, deque
     from collections.abc import Callable, Iterable
 
     from .hosts.domain_rates import Rates
-    from .hosts.last_call import Haste
+    from .hosts.last_call import Abandoned, Haste
     from .hosts.troubles import Rest, Trouble
     from .pages.rescoring import Rescoring
     from .pages.traps import TrapLimits
     from .ranking.scorer import Scorer
     from .store.batch import OnCommit
     from .store.leveldb import Store
-    from .store.link_rows import Edge
     from .store.meta_rows import Counts
     from .store.page_rows import Page
     from .store.site_rows import Listing, RobotsCopy
 
-__all__ = ["Frontier", "Link", "NEUTRAL", "Refusal"]
+__all__ = ["Discovered", "Fate", "Frontier", "Lease", "Link", "NEUTRAL", "Outcome", "PageId"]
 
 UNLIMITED = Politeness(0.0, 8)
 _COOLDOWN = CooldownRule()
 _PACE = delays.ResponseDelay()
+
+
+class News(NamedTuple):
+    """Pages that were set aside because their rows cannot be read, and what was given up."""
+
+    set_aside: tuple[PageId, ...]
+    given_up: tuple[Abandoned, ...]
 
 
 class Frontier:
@@ -102,10 +107,11 @@ class Frontier:
         self._store = store
         self._batch = batch = Batch(store, on_commit)
         self.was_clean = batch.begin_run()
-        self.first_page_of_run = batch.counts.next_page
+        self._first_of_run = batch.counts.next_page
         seen = Seen()
         seen.is_complete = not batch.counts.next_page
         self._known = Known(store, batch, seen)
+        self.recognize = self._known.recognize  # type: ignore[method-assign]  # asked for every link
         self._hosts = hosts = Hosts(domain_of, rates)
         self._budgets = budgets = Budgets(limits, domain_of)
         troubles = Troubles(store, batch, cooldown, chance)
@@ -193,15 +199,16 @@ class Frontier:
         """The pages that stay queued when the crawl ends now."""
         return left_behind(self._hosts.by_name.values(), now, self._waiting.first)
 
-    def find(self, fingerprint: bytes) -> int | None:
-        """The id of the page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
-        return self._known.find(fingerprint)
+    def find(self, fingerprint: bytes) -> PageId | None:
+        """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
+        found = self._known.look_up(fingerprint)
+        return ~found if found is not None and found < 0 else found
 
-    def look_up(self, fingerprint: bytes) -> int | None:
-        """`find`, but ``~id`` for a page that may be only seen."""
-        return self._known.look_up(fingerprint)
+    def is_of_this_run(self, page_id: PageId) -> bool:
+        """Whether a page was discovered since the frontier was opened."""
+        return page_id >= self._first_of_run
 
-    def page(self, page_id: int) -> Page | None:
+    def page(self, page_id: PageId) -> Page | None:
         """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
         return self._known.page(page_id)
 
@@ -236,29 +243,43 @@ class Frontier:
 
     # -- pages in --------------------------------------------------------------------------------------
 
-    def discover(self, links: Iterable[Link], now: float) -> list[int | None]:
-        """Queue every link that is new or wanted again: its id, or None for what is known already.
+    def recognize(
+        self,
+        url: str,
+        source: Lease | None = None,
+        flags: int = 0,
+        weight: float = 1.0,
+        fingerprint: bytes = b"",
+        only_seen: bool = False,
+    ) -> bool:
+        """Whether the text of *url*, or else the *fingerprint*, tells that its page needs no `discover`.
 
-        Durable after the next `commit`, which `lease` and `release` bring about, and a hundred new pages.
-        O(log hosts) a link.
+        So it is with nine links in ten, in .2 us.
+
+        With a *source* the edge from there is noted. A page that was only seen so far is enough for a link
+        that is *only_seen* itself.
         """
-        return self._discovery.discover(links, now)
+        return self._known.recognize(url, source, flags, weight, fingerprint, only_seen)
 
-    def discover_one(self, link: Link, now: float) -> int | None:
-        """`discover` for a link that comes alone."""
-        return self._discovery.discover_one(link, now)
+    def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
+        """Take in links, found on the page of *source*: one answer each, in order.
 
-    def note_seen(self, links: Iterable[Link], now: float, reason: str) -> list[int | None]:
-        """Make pages known without queueing them, for *reason*: their ids, also of those known before; None
-        for a trap, which leaves no trace.
-
-        A link that is discovered later queues them. Durable with the next batch.
+        What is new or wanted again is queued, the edges gather on the lease; one that has ended still gives
+        the parent. Durable after the next `commit`, which `lease` and `release` bring about, and a hundred
+        new pages. O(log hosts) a link. Raises `FrontierUnwritable`.
         """
-        return self._discovery.note_seen(links, now, reason)
+        return self._discovery.discover(links, now, source)
 
-    def requeue(self, page_id: int, now: float, payload: bytes, priority: int) -> bool:
+    def requeue(self, page_id: PageId, now: float, payload: bytes, priority: int) -> bool:
         """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
         return self._discovery.requeue(page_id, now, payload, priority)
+
+    def news(self) -> News:
+        """What happened beside the answers since this was asked last."""
+        set_aside, given_up = tuple(self._queue.unreadable), tuple(self._clocks.given_up)
+        self._queue.unreadable.clear()
+        self._clocks.given_up.clear()
+        return News(set_aside, given_up)
 
     # -- pages out -------------------------------------------------------------------------------------
 
@@ -273,8 +294,8 @@ class Frontier:
             self._known.learn()
         is_over, self._is_over, self._has_opened = self._is_over, False, False
         self._waiting.wake(now, is_over)
-        for lease_id in self._leases.expired(now):
-            self.release(lease_id, Outcome(Event.EXPIRED, reason="not released in time"), now)
+        for lease in self._leases.expired(now):
+            self.release(lease, Outcome(Event.EXPIRED, reason="not released in time"), now)
         if self._budgets.is_counting:  # until then nobody knows what a domain has left
             return None
         if self._budgets.due:
@@ -318,65 +339,62 @@ class Frontier:
         self._budgets.note(host)
         self._hosts.leased(host, now)
         if lease.given_up is not None:
-            self.skip_visit(lease.id, now)
+            self.skip_visit(lease, now)
         return lease
 
-    def sending(self, lease_id: int, now: float) -> bool:
+    def sending(self, lease: Lease, now: float) -> bool:
         """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
         has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
-        lease = self._leases.get(lease_id)
-        host = self._table.get(lease.host) if lease is not None else None
-        if host is None or not host.delay or self._leases.sending(lease_id) is None:
+        host = self._table.get(lease.host)
+        if not host.delay or not self._leases.sending(lease.id):
             return False
         self._clocks.send(host, now)
         return True
 
-    def sent(self, lease_id: int, now: float) -> None:
+    def sent(self, lease: Lease, now: float) -> None:
         """The request of a lease has gone out: the delay of its host counts from *now*."""
-        lease = self._leases.sent(lease_id)
-        if lease is not None:
+        if self._leases.sent(lease.id):
             self._clocks.sent(self._table.get(lease.host), now)
 
-    def off_wire(self, lease_id: int, now: float, response_time: float | None = None) -> None:
+    def off_wire(self, lease: Lease, now: float, response_time: float | None = None) -> None:
         """The request of a lease has left the network: its host has room again. The lease goes on.
 
         *response_time* in seconds says that the host answered, and how fast.
         """
-        found = self._leases.leave_wire(lease_id)
+        found = self._leases.leave_wire(lease.id)
         if found is None:
             return
-        lease, was_sent = found
+        was_sent = found[1]
         host = self._table.get(lease.host)
         if response_time is not None:
             self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
         self._clocks.left(host, lease.leased_at, was_sent, now)
 
-    def put_back(self, lease_id: int, now: float, is_replaced: bool = False) -> None:
+    def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
         """End the lease granted last as if it had never been: page, clock and turns are as before. Writes
         nothing.
 
         *is_replaced*: the turn is used up all the same, by something else that is asked of the host.
         """
-        host = self._unvisit(lease_id, now, is_replaced)
-        lease = self._leases.end(lease_id)
-        if host is None or lease is None:
+        host = self._unvisit(lease, now, is_replaced)
+        if self._leases.end(lease.id) is None or host is None:
             return
         host.put_back(lease.sort_key)
         self._hosts.put(host, now)
         self._budgets.note(host)
 
-    def skip_visit(self, lease_id: int, now: float) -> None:
+    def skip_visit(self, lease: Lease, now: float) -> None:
         """Nothing will be asked of the host under the lease granted last: its clock and its turn go back, the
         lease goes on."""
-        host = self._unvisit(lease_id, now)
+        host = self._unvisit(lease, now)
         if host is not None:
             self._hosts.put(host, now)
 
-    def _unvisit(self, lease_id: int, now: float, is_replaced: bool = False) -> Host | None:
-        found = self._leases.leave_wire(lease_id)
+    def _unvisit(self, lease: Lease, now: float, is_replaced: bool = False) -> Host | None:
+        found = self._leases.leave_wire(lease.id)
         if found is None:
             return None
-        lease, was_sent = found
+        was_sent = found[1]
         host = self._table.get(lease.host)
         self._clocks.leave(host, was_sent)
         if not is_replaced:
@@ -384,33 +402,25 @@ class Frontier:
         self._clocks.take_back(host, lease.leased_at, lease.before)
         return host
 
-    def release(
-        self,
-        lease_id: int,
-        outcome: Outcome,
-        now: float,
-        links: Iterable[Edge] | None = None,
-        page_id: int | None = None,
-    ) -> State | None:
-        """End a lease: the page's new state, or None for a lease that has ended already.
+    def identify(self, lease: Lease, fingerprint: bytes) -> None:
+        """Say which page a lease without a ``node`` is for, a further visit: whose links gather on it."""
+        lease.node = self.find(fingerprint)
 
-        One batch with everything discovered since the last one; it is on its way to the disk when this
-        returns. A retry beyond ``max_attempts`` fails the page. *links* are the links of a page that was
-        read or led to another, in place of those it had (None: not known); *page_id* says whose they are
-        where the lease was for a further visit.
+    def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
+        """End a lease; nothing is done for one that has ended.
+
+        One batch with everything discovered since the last one, the page's end and its links; it is on its
+        way to the disk when this returns. A retry beyond ``max_attempts`` fails the page.
         """
         batch, endings = self._batch, self._endings
         batch.check()
-        lease = self._leases.get(lease_id)
-        if lease is None:
-            return None
+        if self._leases.get(lease.id) is None:
+            return self._late(lease)
         page = endings.after(lease.page, outcome, now)
-        state = page.state
-        queue = (
-            self._table.get(outcome.host) if outcome.host else None
-        )  # may commit, so before rows are staged
-        self.off_wire(lease_id, now)
-        self._leases.end(lease_id)
+        state, links = page.state, 0
+        queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
+        self.off_wire(lease, now)
+        self._leases.end(lease.id)
         host = self._table.get(lease.host)
         self._queue.remove(host, lease.sort_key)
         if state is State.QUEUED:
@@ -419,21 +429,22 @@ class Frontier:
             endings.queue_again(lease, page, queue or host, now + outcome.delay, now)
         else:
             endings.write(lease.page_id, page, host)
-            endings.write_links(lease.page_id if lease.page_id < keys.FIRST_VISIT else page_id, state, links)
+            links = endings.write_links(lease, state, outcome)
             self._alone_since = None
-        self._budgets.freed(host)
+        if host.tally is not None or self._budgets.units:
+            self._budgets.freed(host)
         if not host.queued:
             self._table.forget_if_idle(host, now)
         batch.counts.attempts += outcome.event not in UNCOUNTED
         batch.commit()
         self._queue.place_moved(now)
-        return state
+        return Released(state, links=links)
 
-    def set_content_score(self, page_id: int, content_score: float) -> None:
-        """Keep what the callback thinks of a page (0: nothing, 1: as of any other); durable with the next
-        batch. Does nothing without a scorer."""
-        if self.rescoring is not None and page_id < self.counts.next_page:
-            self.rescoring.judged(page_id, content_score)
+    def _late(self, lease: Lease) -> Released:
+        if lease.id == NO_LEASE:
+            return Released(State.QUEUED)
+        page = self.page(lease.page_id)
+        return Released(None if page is None else page.state, is_late=True)
 
     def rescore(self, now: float, limit: int) -> bool:
         """Bring *limit* more queue rows to the scores of now; see `Rescoring.begin_walk`. True when done."""
@@ -445,7 +456,7 @@ class Frontier:
         self._queue.place_moved(now)
         return is_done
 
-    def same_content(self, page_id: int, host: str, digest: bytes) -> Page | None:
+    def same_content(self, page_id: PageId, host: str, digest: bytes) -> Page | None:
         """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
 
         A page that failed does not count: nobody followed its links. One lookup, two for a duplicate.
@@ -577,7 +588,7 @@ class Frontier:
         self._is_over = True
         return None
 
-    def last_lease(self, page_id: int, now: float) -> Lease | None:
+    def last_lease(self, page_id: PageId, now: float) -> Lease | None:
         """A lease at the end of the crawl for a queued page whose request no other run can make; None for any
         other page. It is no lease of the store's: the row stays, and nobody has to release it."""
         page = self.page(page_id)
@@ -597,28 +608,3 @@ class Frontier:
             self._batch.end_run()
         finally:
             self._store.close()
-
-    # -- for now
-
-    def discover_new(self, *link: Any) -> int | None:
-        return self._discovery.discover_new(*link)
-
-    @property
-    def refusals(self) -> deque[Refusal]:
-        return self._discovery.refusals
-
-    @property
-    def refused(self) -> Counter[str]:
-        return self._discovery.refused
-
-    @property
-    def is_head(self) -> bool:
-        return self._discovery.is_head
-
-    @property
-    def unreadable(self) -> list[int]:
-        return self._queue.unreadable
-
-    @property
-    def given_up(self) -> list[tuple[Host, Trouble]]:
-        return self._clocks.given_up

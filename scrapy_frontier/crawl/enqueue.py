@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy import Request
 from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
-from ..core.frontier import NEUTRAL, Link
-from ..core.pages.values import FIRST_VISIT, IN_MEMORY, Edge, State
+from ..core.frontier import NEUTRAL, Fate, Link
+from ..core.pages.values import IN_MEMORY, State
 from ..core.parse import urls
 from ..core.parse.urls import host_of, without_session
 from . import follow_ups
@@ -19,15 +19,14 @@ from .follow_ups import is_answer, is_seed, times
 from .identity import plain_identity
 from .meta_keys import AUTO_SLOT, EVERY_RUN, POSTPONED, REFUSED, SLOT, START
 from .plain_data import Unstorable
-from .request_cache import Recent
+from .stats import REFUSAL_STATS
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable, Iterable
 
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Frontier, Refusal
+    from ..core.frontier import Discovered, Frontier, Lease, PageId
     from ..settings import FrontierSettings
     from .identity import Identities
     from .in_flight import Flight, Flights
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from .request_cache import Objects
     from .stats import Notes
 
+_NO_EDGE: tuple[Lease | None, int, float] = (None, 0, 1.0)
 _MOST_SAID = 100  # hosts whose traps are told one by one
 _REFUSALS = {
     "deferred": "Keeping %s for later: %s",
@@ -52,7 +52,7 @@ class Listed(NamedTuple):
 
 
 class Intake:
-    """Turns requests into links for *frontier*, and remembers what it met lately."""
+    """Turns requests into links for *frontier*, and says what became of them."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Intake:
         self._records_links = records_links
         self._is_temporary = is_temporary
         self._backoff = settings.backoff
-        self._recent = Recent()
+        self._recognize = frontier.recognize
         self._traps_said: set[str] = set()
         self._strips = settings.strips_sessions
         self._has_depth = bool(settings.limits.depth)
@@ -91,6 +91,7 @@ class Intake:
         self._dupefilter: DupeFilter | None = None
         cls = load_class(crawler)
         self._filters = cls is not BaseDupeFilter
+        self.knows_texts = self._filters and identities.is_default  # a URL alone may say who it is
         has_usual_identities = cls is RFPDupeFilter and identities.is_default
         self._is_usual = has_usual_identities and units.of is host_of
         if cls not in (BaseDupeFilter, RFPDupeFilter):
@@ -100,44 +101,19 @@ class Intake:
         if self._dupefilter is not None:
             self._dupefilter.close(reason)
 
-    def known(self, request: Request) -> int | None:
-        """The id of the page of a plain GET, if the text of its URL alone tells; else None."""
-        if request.body or request.meta.get("verbatim_url"):
-            return None
-        return self.known_url(request.url)
-
-    def known_url(self, url: str) -> int | None:
-        known = self._recent.find(url)
-        return ~known if known is not None and known < 0 else known
-
-    def remember_seen(self, url: str, page_id: int) -> None:
-        """A link to a page that is not queued was found; a later request for it must still come through."""
-        if self._identities.is_default and self._filters and self._recent.find(url) is None:
-            self._recent.put(url, ~page_id)
-
-    def _remember_as(self, url: str, clean: str) -> None:
-        """*url* leads where *clean* does, which was just met."""
-        known = self._recent.find(clean)
-        if known is not None:
-            self._recent.put(url, known)
-
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page.
 
         Nine links in ten lead to known pages, most of them met a moment ago: there the text of the URL alone
         tells, in a microsecond.
         """
-        url = request.url
-        known = self._recent.latest.get(url)
-        if known is None:
-            known = self._recent.find(url)
         if not (self._flights.by_child or request.dont_filter or request.method != "GET" or request.body):
             meta = request.meta
-            if known is not None and known >= 0 and not meta.get("verbatim_url"):
+            if self._recognize(request.url) and not meta.get("verbatim_url"):
                 self._tally["dupefilter/filtered"] += 1
                 return False
             if self._is_usual and _UNUSUAL.isdisjoint(meta):
-                return self._enqueue_link(request, url)  # as all but a few are
+                return self._enqueue_link(request)  # as all but a few are
         return self._enqueue_other(request)
 
     def _enqueue_other(self, request: Request) -> bool:
@@ -157,22 +133,21 @@ class Intake:
             return False
         fingerprint = self._identities.of(request)
         again = request.dont_filter or not self._filters
-        parent = None if source is None else self.page_of(source)
         if flight is not None:
             known = frontier.find(fingerprint)
             if self._lead(flight, request, known):
                 return True
-            parent = self.page_of(flight)
         if again and self._filters and is_seed(request):
             known = frontier.find(fingerprint)
             again = known is not None and self._is_wanted_again(known, request, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         again = again or (flight is not None and is_answer(request, flight))
-        host, is_named = host_of(request.url), flight is None and is_seed(request)
-        is_plain = self._filters and self._identities.is_plain(request)
-        page_id = self._discover(request, fingerprint, host, again, parent, source, is_named, is_plain)
-        if url != request.url:
-            self._remember_as(url, request.url)
+        is_named = flight is None and is_seed(request)
+        text = url if self.knows_texts and self._identities.is_plain(request) else ""
+        parent = None if flight is None else flight.lease.node
+        page_id = self._discover(
+            request, fingerprint, host_of(request.url), source, text, again, is_named, parent
+        )
         if page_id is None:
             if is_named:
                 self._note_seed(request.url, fingerprint)
@@ -181,60 +156,33 @@ class Intake:
             flight.leads_to(page_id)
         return True
 
-    def _enqueue_link(self, request: Request, url: str) -> bool:
+    def _enqueue_link(self, request: Request) -> bool:
         """`enqueue` for the usual case, an ordinary link: the same in fewer steps."""
-        by_link, clean = self._flights.by_link, url
+        url, by_link = request.url, self._flights.by_link
         source = by_link.get(id(request)) if by_link else None
+        clean = url
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request, source)
             clean = request.url
         fingerprint, host = plain_identity(clean) or (self._identities.fingerprint(request), host_of(clean))
-        known = self._frontier.look_up(fingerprint)
-        if known is None:
-            is_new = self._enqueue_new(request, clean, fingerprint, host, source)
-        elif known < 0:  # maybe only seen so far
-            parent = None if source is None else self.page_of(source)
-            page_id = self._discover(request, fingerprint, host, False, parent, source, False, True)
-            is_new = page_id is not None
-        else:
-            is_new = False
+        lease, flags, weight = _NO_EDGE if source is None else self._edge(request, source)
+        if self._recognize(url, lease, flags, weight, fingerprint):
             self._filtered(request)
-            self._met(request, fingerprint, known, source, True)
-        if clean is not url:
-            self._remember_as(url, clean)
-        return is_new
-
-    def _enqueue_new(
-        self, request: Request, url: str, fingerprint: bytes, host: str, source: Flight | None
-    ) -> bool:
-        """`_discover` for an ordinary link to a page that is not known."""
-        parent, weight = None, 1.0
-        if source is not None:
-            parent = self.page_of(source)
-            if source.links is not None:
-                weight = source.links.pending[id(request)][2]
-        try:
-            payload = self._codec.encode(request)
-        except Unstorable:
-            return self._discover(request, fingerprint, host, False, parent, source, False, True) is not None
-        frontier, depth = self._frontier, times(request, "depth") if self._has_depth else 0
-        page_id = frontier.discover_new(
-            fingerprint, url, host, request.priority, payload, parent, weight, depth, self._clock()
-        )
-        if frontier.refusals:
-            self._refused(frontier.refusals, request)
-            if page_id is None:
-                self._not_kept(request, fingerprint, source)
-        elif page_id is not None:
-            self._tally["scheduler/enqueued/disk"] += 1
-            if frontier.is_head:  # else others come first, and it is long gone when its turn comes
-                self._objects.keep(page_id, request)
-        if page_id is None:
             return False
-        if source is not None:
-            self._join(request, page_id, source)
-        self._recent.put(url, page_id)
-        return True
+        try:
+            payload, is_stored = self._codec.encode(request), True
+        except Unstorable:
+            payload, is_stored = self._payload(request)
+        depth = times(request, "depth") if self._has_depth else 0
+        link = Link(fingerprint, clean, host, request.priority, payload, flags, weight, depth, url)
+        (answer,) = self._frontier.discover((link,), self._clock(), lease)
+        page_id = answer.page
+        if answer.fate is Fate.NEW and is_stored and page_id is not None:
+            self._tally["scheduler/enqueued/disk"] += 1
+            if answer.is_head:  # else others come first, and it is long gone when its turn comes
+                self._objects.keep(page_id, request)
+            return True
+        return self._settle(request, link, answer, is_stored) is not None
 
     def enqueue_listed(self, wanted: Iterable[Listed], parent: int | None) -> int:
         """Queue plain GETs with the spider's default callback, found on *parent*; how many were new.
@@ -254,128 +202,110 @@ class Intake:
                 identity = identities.fingerprint(request), host_of(url)
             fingerprint, host = identity
             payload = meta_record(meta) if meta else b""
-            link = Link(fingerprint, url, host, 0, payload, parent, bucket, is_placed=True)
+            link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
             unit = host if units.of is host_of else units.of(url)
             links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
-        frontier = self._frontier
-        refused, deferred = frontier.refused.total(), frontier.refused["deferred"]
-        unknown = len(links) - frontier.discover(links, self._clock()).count(None)
-        refused, deferred = frontier.refused.total() - refused, frontier.refused["deferred"] - deferred
-        self._refused(frontier.refusals)
-        self._tally["dupefilter/filtered"] += len(links) - unknown - (refused - deferred)
-        self._tally["scheduler/enqueued/disk"] += unknown - deferred
-        return unknown - deferred
+        new = 0
+        for link, answer in zip(links, self._frontier.discover(links, self._clock()), strict=True):
+            if answer.kind:
+                self._say_refused(answer, link, link.url)
+            elif answer.is_taken:
+                new += 1
+            else:
+                self._tally["dupefilter/filtered"] += 1
+        self._tally["scheduler/enqueued/disk"] += new
+        return new
 
     def _refuse(self, request: Request, source: Flight | None) -> bool:
         """Make the page of *request* known without queueing it; always False."""
-        url_host = host_of(request.url)
+        lease, flags, weight = _NO_EDGE if source is None else self._edge(request, source)
+        url_host, reason = host_of(request.url), str(request.meta.pop(REFUSED))
         host = self._host_key(request, url_host)
-        parent = None if source is None else self.page_of(source)
-        link = Link(self._identities.of(request), request.url, host, request.priority, parent=parent)
-        kept = link._replace(kept_host="" if host == url_host else host)
-        reason = str(request.meta.pop(REFUSED))
-        (page_id,) = self._frontier.note_seen((kept,), self._clock(), reason)
-        if page_id is None or page_id < FIRST_VISIT:
-            self._join(request, page_id, source)
-            if page_id is not None and self._identities.is_plain(request):
-                self.remember_seen(request.url, page_id)
+        link = Link(
+            self._identities.of(request),
+            request.url,
+            host,
+            request.priority,
+            flags=flags,
+            weight=weight,
+            text=request.url if self.knows_texts and self._identities.is_plain(request) else "",
+            kept_host="" if host == url_host else host,
+            only_seen=reason,
+        )
+        self._frontier.discover((link,), self._clock(), lease)
         return False
 
-    def _met(
-        self,
-        request: Request,
-        fingerprint: bytes,
-        page_id: int | None,
-        source: Flight | None,
-        is_plain: bool,
-    ) -> None:
-        """Remember the page of a URL, and the edge that leads there from the page of *source*."""
-        if not is_plain and source is None:
-            return
-        if page_id is None or page_id >= FIRST_VISIT:
-            page_id = self._frontier.find(fingerprint)
-        if page_id is None:
-            return
-        self._join(request, page_id, source)
-        if is_plain:
-            self._recent.put(request.url, page_id)
-
-    def _join(self, request: Request, page_id: int | None, source: Flight | None) -> None:
-        """Note the edge that *request* stands for, from the page of *source*, or that there is none."""
-        if source is not None and source.links is not None:
-            _, flags, weight = source.links.pending.pop(id(request))
-            del self._flights.by_link[id(request)]
-            if page_id is not None:
-                source.links.edges.append(Edge(page_id, flags, weight))
+    def _edge(self, request: Request, source: Flight) -> tuple[Lease | None, int, float]:
+        """The edge that *request* stands for: from where, its flags, its weight; told once."""
+        del self._flights.by_link[id(request)]
+        if source.links is None:
+            return _NO_EDGE
+        _, flags, weight = source.links.pending.pop(id(request))
+        return source.lease, flags, weight
 
     def _discover(
         self,
         request: Request,
         fingerprint: bytes,
         url_host: str,
-        again: bool,
-        parent: int | None,
         source: Flight | None,
-        is_seed: bool,
-        is_plain: bool,
-    ) -> int | None:
+        text: str,
+        again: bool,
+        is_named: bool,
+        parent: PageId | None,
+    ) -> PageId | None:
         host = self._host_key(request, url_host)
-        payload, stored = self._payload(request)
+        payload, is_stored = self._payload(request)
+        lease, flags, weight = _NO_EDGE if source is None else self._edge(request, source)
         link = Link(
             fingerprint,
             request.url,
             host,
             request.priority,
             payload,
-            parent,
-            NEUTRAL,
+            flags,
+            weight,
+            times(request, "depth") if self._has_depth else 0,
+            text,
             again,
             "" if host == url_host else host,
-            1.0 if source is None or source.links is None else source.links.pending[id(request)][2],
-            times(request, "depth") if self._has_depth else 0,
-            is_seed,
+            is_named,
+            parent=parent,
         )
-        frontier = self._frontier
-        page_id = frontier.discover_one(link, self._clock())
-        if frontier.refusals:
-            self._refused(frontier.refusals, request)
-            if page_id is None:
-                self._not_kept(request, fingerprint, source)
-                return None
-            if not stored:
+        (answer,) = self._frontier.discover((link,), self._clock(), lease)
+        return self._settle(request, link, answer, is_stored)
+
+    def _settle(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
+        """Keep what the frontier does not; the page that *request* is queued for, or will be."""
+        page_id = answer.page
+        if answer.kind:
+            self._say_refused(answer, link, request)
+        if answer.fate is Fate.REFUSED or page_id is None:
+            return None
+        if answer.fate is Fate.DEFERRED:
+            if not is_stored:
                 self._objects.hold(page_id, request)
-        elif page_id is not None:
-            self._keep(page_id, request, stored)
-        elif (page_id := self._takes_over(request, fingerprint)) is None:
+        elif answer.is_taken:
+            self._keep(page_id, request, is_stored)
+        elif answer.fate is Fate.ABSENT and not self._objects.holds(page_id):
+            self._keep(page_id, request, False)  # an earlier process had it: from now on this one has
+        else:
             self._filtered(request)
-        if self._records_links:
-            self._met(request, fingerprint, page_id, source, is_plain)
-        elif is_plain:
-            self._recent.put(request.url, page_id or 0)
+            return None
         return page_id
 
-    def _not_kept(self, request: Request, fingerprint: bytes, source: Flight | None) -> None:
-        """A trap, or beyond what is kept for later: no page of the graph, unless it was seen before."""
-        known = self._frontier.find(fingerprint)
-        self._join(request, known, source)
-        if known is not None and self._identities.is_plain(request):
-            self.remember_seen(request.url, known)
-
-    def _refused(self, refusals: deque[Refusal], request: Request | None = None) -> None:
+    def _say_refused(self, answer: Discovered, link: Link, what: Request | str) -> None:
         """Say why a link is not queued: each kind once for a host, and of every seed."""
-        is_named = request is not None and is_seed(request)
-        while refusals:
-            refusal = refusals.popleft()
-            what = request or refusal.url
-            words = _REFUSALS.get(refusal.kind, "Refused %s, which looks like a trap (%s)")
-            if refusal.page_id is None and is_named:
-                self._notes.log(logging.WARNING, f"{words}; it comes from a seed", what, refusal.reason)
-                continue
-            key = f"{refusal.kind} {refusal.host}"
-            if key not in self._traps_said and len(self._traps_said) < _MOST_SAID:
-                self._traps_said.add(key)
-                rest = f"said once for {refusal.host}; see the stats frontier/traps and frontier/deferred"
-                self._notes.log(logging.INFO, f"{words}; {rest}", what, refusal.reason)
+        self._tally[REFUSAL_STATS[answer.kind]] += 1
+        words = _REFUSALS.get(answer.kind, "Refused %s, which looks like a trap (%s)")
+        if answer.page is None and isinstance(what, Request) and is_seed(what):
+            self._notes.log(logging.WARNING, f"{words}; it comes from a seed", what, answer.reason)
+            return
+        key = f"{answer.kind} {link.host}"
+        if key not in self._traps_said and len(self._traps_said) < _MOST_SAID:
+            self._traps_said.add(key)
+            rest = f"said once for {link.host}; see the stats frontier/traps and frontier/deferred"
+            self._notes.log(logging.INFO, f"{words}; {rest}", what, answer.reason)
 
     def without_session(self, url: str) -> str:
         """*url* without session identifiers, if they are to be taken out."""
@@ -433,21 +363,6 @@ class Intake:
         else:
             self._objects.hold(page_id, request)
 
-    def _takes_over(self, request: Request, fingerprint: bytes) -> int | None:
-        """The known page of *request*, if it is yet to be fetched and an earlier process alone had its
-        request: from now on it has this one."""
-        frontier = self._frontier
-        known = frontier.look_up(fingerprint)
-        if known is None or known >= 0 or self._objects.holds(~known):
-            return None
-        page = frontier.page(~known)
-        if page is None or not page.payload.startswith(IN_MEMORY):
-            return None
-        if page.state is not State.QUEUED and not page.is_deferred:
-            return None
-        self._keep(~known, request, False)
-        return ~known
-
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
         self._notes.say_once(
@@ -461,7 +376,8 @@ class Intake:
         """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back."""
         frontier = self._frontier
         known = frontier.find(fingerprint)
-        page = frontier.page(known) if known is not None and known < frontier.first_page_of_run else None
+        is_old = known is not None and not frontier.is_of_this_run(known)
+        page = frontier.page(known) if known is not None and is_old else None
         if page is not None and page.state is not State.QUEUED:
             self.known_seeds += 1
             self.known_seed = self.known_seed or url
@@ -479,7 +395,7 @@ class Intake:
         if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
             parent = frontier.page(page.parent) if page.parent is not None else None
             return parent is not None and parent.url == flight.lease.page.url
-        if known >= frontier.first_page_of_run:
+        if frontier.is_of_this_run(known):
             return START.encode() in page.payload
         if page.state is State.FAILED:
             payload, stored = self._payload(request)
@@ -489,13 +405,6 @@ class Intake:
         return False
 
     # -- requests that follow from others --------------------------------------------------------------
-
-    def page_of(self, flight: Flight) -> int | None:
-        """The page a flight is for; a further visit has an id of its own that is gone when it ends."""
-        page_id = flight.lease.page_id
-        if page_id < FIRST_VISIT:
-            return page_id
-        return self._frontier.find(self._identities.of(flight.request))
 
     def _follow(self, flight: Flight, child: Request) -> bool:
         """Note what *child* makes of the page it follows from; true where it is for that page again."""

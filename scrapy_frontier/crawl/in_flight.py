@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..core.pages.leases import Lease
-    from ..core.pages.values import Edge
     from .robots_gate import Decision
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
@@ -241,7 +240,7 @@ def describe(error: BaseException) -> str:
 
 
 class PageLinks:
-    """The links of one page whose callback runs: ``edges``, and those whose page is not known yet.
+    """The links of one page whose callback runs and whose pages are not known yet.
 
     ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags. The links of a
     page that ``is_nofollow`` carry no weight.
@@ -252,7 +251,6 @@ class PageLinks:
         "canonical",
         "content_score",
         "count",
-        "edges",
         "host",
         "is_nofollow",
         "origin",
@@ -264,7 +262,6 @@ class PageLinks:
         self.is_nofollow = is_nofollow
         self.host = host_of(url)
         self.origin = "/".join(url.split("/", 3)[:3]) + "/"
-        self.edges: list[Edge] = []
         self.pending: dict[int, tuple[Request, int, float]] = {}
         self.anchors: dict[str, int] = {}
         self.content_score: float | None = None

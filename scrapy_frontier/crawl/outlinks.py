@@ -20,7 +20,7 @@ from w3lib.url import safe_url_string
 
 from ..core.frontier import Link
 from ..core.pages.lifecycle import Event
-from ..core.pages.values import CANONICAL, FIRST_VISIT, INTERNAL, NOFOLLOW, REDIRECT, Edge
+from ..core.pages.values import CANONICAL, INTERNAL, NOFOLLOW
 from ..core.parse.urls import host_of
 from . import codec, identity, meta_keys
 from .in_flight import PageLinks
@@ -107,12 +107,17 @@ class Outlinks:
                 weight = self._score(meta.pop(LINK_SCORE), LINK_SCORE, 1.0)
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
-        known = self._intake.known(request)
-        if known is None:
+        if not self._is_known(request, flight, flags, weight):
             found.pending[id(request)] = request, flags, weight
             self._flights.by_link[id(request)] = flight
-        else:
-            found.edges.append(Edge(known, flags, weight))
+
+    def _is_known(
+        self, request: Request, flight: Flight, flags: int, weight: float, only_seen: bool = False
+    ) -> bool:
+        """Whether the text of the URL alone tells the page of a plain GET: then its edge is noted."""
+        if request.body or request.meta.get("verbatim_url"):
+            return False
+        return self._frontier.recognize(request.url, flight.lease, flags, weight, only_seen=only_seen)
 
     def _is_too_long(self, url: str) -> bool:
         """Whether a link is a trap by its length alone: to know who a URL of a megabyte is takes 100 ms."""
@@ -159,57 +164,35 @@ class Outlinks:
 
     # -- when the page ends ----------------------------------------------------------------------------
 
-    def of(self, flight: Flight, outcome: Outcome, page_id: int | None, now: float) -> list[Edge] | None:
-        """The links of a page that ends; None where they are not known."""
+    def end(self, flight: Flight, outcome: Outcome, now: float) -> Outcome:
+        """*outcome*, and what is known of the links of the page that ends so."""
         found = flight.links
         if outcome.event is Event.REDIRECTED:
-            return self._redirect(flight, outcome)
-        if outcome.event is not Event.FETCHED:
-            return [] if outcome.event is Event.GONE else None
-        if found is None:
-            return None
-        if page_id is not None and found.content_score is not None:
-            self._frontier.set_content_score(page_id, found.content_score)
-        edges = found.edges
+            child = flight.child.url if flight.child is not None else ""
+            internal = INTERNAL if host_of(child) == host_of(flight.request.url) else 0
+            return outcome._replace(has_links=True, flags=internal)
+        if outcome.event is Event.GONE:
+            return outcome._replace(has_links=True)
+        if outcome.event is not Event.FETCHED or found is None:
+            return outcome
         if found.pending or found.anchors:
-            edges += self._resolve(found, page_id, now)
-        self._notes.tally["frontier/links/recorded"] += len(edges)
-        return edges
+            self._frontier.discover(list(self._left(flight, found)), now, flight.lease)
+        return outcome._replace(has_links=True, content_score=found.content_score)
 
-    def _redirect(self, flight: Flight, outcome: Outcome) -> list[Edge]:
-        if outcome.target is None or outcome.target >= FIRST_VISIT:
-            return []
-        child = flight.child.url if flight.child is not None else ""
-        internal = INTERNAL if host_of(child) == host_of(flight.request.url) else 0
-        return [Edge(outcome.target, REDIRECT | internal)]
-
-    def _resolve(self, found: PageLinks, page_id: int | None, now: float) -> Iterator[Edge]:
-        """Edges for links whose requests never came to the scheduler, or were none."""
-        unknown: list[Link] = []
-        marks: list[tuple[int, float]] = []
+    def _left(self, flight: Flight, found: PageLinks) -> Iterator[Link]:
+        """Links whose requests never came to the scheduler, or were none."""
         for request, flags, weight in found.pending.values():
-            known = self._intake.known(request)
-            if known is not None:
-                yield Edge(known, flags, weight)
-                continue
-            fingerprint, url = self._identify_request(request)
-            if fingerprint is not None:
-                unknown.append(self._link(url, fingerprint, page_id))
-                marks.append((flags, weight))
+            if not self._is_known(request, flight, flags, weight, only_seen=True):
+                yield from self._link(*self._identify_request(request), flags, weight)
         for url, flags in found.anchors.items():
-            known = self._intake.known_url(url)
-            if known is not None:
-                yield Edge(known, flags)
-                continue
-            fingerprint, full_url = self._identify(self._intake.without_session(url))
-            if fingerprint is not None:
-                unknown.append(self._link(full_url, fingerprint, page_id))
-                marks.append((flags, 1.0))
-        ids = self._frontier.note_seen(unknown, now, OUT_OF_SCOPE) if unknown else []
-        for link, target, (flags, weight) in zip(unknown, ids, marks, strict=True):
-            if target is not None and target < FIRST_VISIT:
-                self._intake.remember_seen(link.url, target)
-                yield Edge(target, flags, weight)
+            if not self._frontier.recognize(url, flight.lease, flags, only_seen=True):
+                yield from self._link(*self._identify(self._intake.without_session(url)), flags, 1.0)
+
+    def _link(self, fingerprint: bytes | None, url: str, flags: int, weight: float) -> Iterator[Link]:
+        if fingerprint is not None:
+            text = url if self._intake.knows_texts else ""
+            host = host_of(url)
+            yield Link(fingerprint, url, host, 0, b"", flags, weight, 0, text, only_seen=OUT_OF_SCOPE)
 
     def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
         """The fingerprint and URL of a request as it would have been queued."""
@@ -227,9 +210,6 @@ class Outlinks:
         except ValueError:
             return None, url
         return self._identities.of(request), request.url
-
-    def _link(self, url: str, fingerprint: bytes, page_id: int | None) -> Link:
-        return Link(fingerprint, url, host_of(url), parent=page_id)
 
 
 class Recorder:

@@ -114,25 +114,25 @@ class Gate:
         site = self._sites.known(authority, agent)
         if site is None:
             if self._errands.private_address(authority, request) is not None:
-                frontier.skip_visit(lease.id, now)
+                frontier.skip_visit(lease, now)
                 return UNDECIDED
             # The first page has its turn: hosts without end must not have their files fetched all at once.
-            frontier.put_back(lease.id, now, is_replaced=authority not in self._errands.asking)
+            frontier.put_back(lease, now, is_replaced=authority not in self._errands.asking)
             frontier.hold(host, now)
             self._errands.ask(authority, host, request).held.add(host)
             return None
         until = site.standing.held_until(now)
         if until > now and not lease.page.host:
-            frontier.put_back(lease.id, now)
+            frontier.put_back(lease, now)
             frontier.hold(host, now, until, site.trouble)
             return None
         delay = site.standing.delay(now, self._crawl_delay_max)
         if frontier.site_delay(host, delay, now, authority):
-            frontier.put_back(lease.id, now)
+            frontier.put_back(lease, now)
             return None
         decision = _decide(site, request.url, agent, until, now)
         if until > now or decision.is_forbidden:
-            frontier.skip_visit(lease.id, now)
+            frontier.skip_visit(lease, now)
         return decision
 
     def report(self) -> None:

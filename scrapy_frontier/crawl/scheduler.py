@@ -113,7 +113,7 @@ class FrontierScheduler(BaseScheduler):
         if not frontier.pending:
             return self._ends_in_memory(crawl, now)
         end = frontier.ends_at(now, end_wait)
-        crawl.telling.say_who_is_given_up()
+        self._tell_news(crawl)
         crawl.alarm.set(frontier.wake_at(), now)
         if end is None:
             return True
@@ -212,8 +212,7 @@ class FrontierScheduler(BaseScheduler):
             if passed_over == _MOST_PASSED_OVER:  # many new hosts: let the event loop breathe
                 compat.wake(self.crawler)
                 return None
-        if frontier.unreadable:
-            self._report_unreadable(frontier.unreadable)
+        self._tell_news(crawl)
         crawl.alarm.set(frontier.wake_at(), now)
         return None
 
@@ -231,8 +230,8 @@ class FrontierScheduler(BaseScheduler):
                 logger.error("Set aside %s: %s", page.url, reason, extra={"spider": self.spider})
                 outcome = Outcome(Event.FAILED, reason=f"unreadable record: {reason}")
             now = crawl.clock()
-            crawl.frontier.skip_visit(lease.id, now)
-            crawl.frontier.release(lease.id, outcome, now)
+            crawl.frontier.skip_visit(lease, now)
+            crawl.frontier.release(lease, outcome, now)
             return None
         in_progress = compat.in_progress(self.crawler)
         if request in crawl.flights or (in_progress is not None and request in in_progress):
@@ -242,7 +241,9 @@ class FrontierScheduler(BaseScheduler):
     def _hand_out(
         self, request: Request, lease: Lease, crawl: Crawl, robots: Decision | None = None
     ) -> Request:
-        is_sending = crawl.watch.tells_sent and crawl.frontier.sending(lease.id, lease.leased_at)
+        is_sending = crawl.watch.tells_sent and crawl.frontier.sending(lease, lease.leased_at)
+        if lease.node is None:
+            crawl.frontier.identify(lease, crawl.identities.of(request))
         crawl.flights.start(Flight(request, lease, is_sending, robots))
         held = crawl.objects.holds(lease.page_id)
         self._tally["scheduler/dequeued/memory" if held else "scheduler/dequeued/disk"] += 1
@@ -281,15 +282,17 @@ class FrontierScheduler(BaseScheduler):
             LOST,
         )
 
-    def _report_unreadable(self, page_ids: list[int]) -> None:
-        self._tally["frontier/unreadable"] += len(page_ids)
-        logger.error(
-            "Set aside %d rows of the frontier that cannot be read: pages %s",
-            len(page_ids),
-            ", ".join(map(str, page_ids[:20])),
-            extra={"spider": self.spider},
-        )
-        page_ids.clear()
+    def _tell_news(self, crawl: Crawl) -> None:
+        set_aside, given_up = crawl.frontier.news()
+        crawl.telling.say_who_is_given_up(given_up)
+        if set_aside:
+            self._tally["frontier/unreadable"] += len(set_aside)
+            logger.error(
+                "Set aside %d rows of the frontier that cannot be read: pages %s",
+                len(set_aside),
+                ", ".join(map(str, set_aside[:20])),
+                extra={"spider": self.spider},
+            )
 
     # -- telling ----------------------------------------------------------------------------------------
 
@@ -309,7 +312,7 @@ class FrontierScheduler(BaseScheduler):
         crawl = self._crawl
         if crawl is None:
             return
-        crawl.telling.say_who_is_given_up()
+        self._tell_news(crawl)
         if crawl.gate is not None:
             crawl.gate.report()
         if self.crawler.stats is not None:

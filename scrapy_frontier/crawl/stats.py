@@ -68,8 +68,6 @@ class Notes:
         for name in ("scheduler/enqueued", "scheduler/dequeued"):
             if total := self.tally[f"{name}/disk"] + self.tally[f"{name}/memory"]:
                 stats.set_value(name, total)
-        for kind, value in frontier.refused.items():
-            stats.set_value(REFUSAL_STATS[kind], value)
         stats.set_value("frontier/pending", frontier.pending)
         stats.set_value("frontier/hosts", frontier.hosts)
         stats.set_value("frontier/attempts", frontier.counts.attempts)

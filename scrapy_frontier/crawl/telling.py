@@ -13,13 +13,14 @@ from ..settings import unknown_names
 from .stats import inventory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from scrapy import Spider
     from scrapy.settings import BaseSettings
 
     from ..core.frontier import Frontier
     from ..core.hosts.finish import Left
+    from ..core.hosts.last_call import Abandoned
     from .stats import Notes
 
 
@@ -64,16 +65,15 @@ class Telling:
         if self._is_temporary:
             log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
 
-    def say_who_is_given_up(self) -> None:
-        for host, trouble in self._frontier.given_up:
+    def say_who_is_given_up(self, given_up: Iterable[Abandoned]) -> None:
+        for host, origin, reason, queued in given_up:
             self._notes.log(
                 logging.INFO,
                 "Gave up %s: %s; its pages end with that (%d are queued for this host)",
-                trouble.origin or host.name,
-                trouble.reason,
-                host.queued,
+                origin or host,
+                reason,
+                queued,
             )
-        self._frontier.given_up.clear()
 
     def say_who_is_waited_for(self, now: float, end: float, end_wait: float) -> None:
         """Once in *end_wait* seconds."""

@@ -12,7 +12,6 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
-from ..core.pages.leases import NO_LEASE
 from ..core.pages.values import State
 from . import compat, downloader
 from .in_flight import Flight, Flights, outcome_of
@@ -105,7 +104,7 @@ class Watch:
             return
         try:
             now = self._clock()
-            self._frontier.sent(flight.lease.id, now)
+            self._frontier.sent(flight.lease, now)
             self._alarm.set(self._frontier.wake_at(), now)
         except Exception as error:
             self._failed(error)
@@ -131,7 +130,7 @@ class Watch:
                 slot = downloader.download_slot(self._crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
-            frontier.off_wire(lease.id, now, flight.response_time)
+            frontier.off_wire(lease, now, flight.response_time)
         except Exception as error:
             self._failed(error)
 
@@ -151,16 +150,12 @@ class Watch:
         frontier, lease = self._frontier, flight.lease
         is_closing = flight.error is not None and compat.is_closing(self._crawler)
         outcome, now = outcome_of(flight, is_closing, self._find), self._clock()
-        links, page_id = None, None
         if self._links is not None:
-            page_id = self._intake.page_of(flight)
-            links = self._links.of(flight, outcome, page_id, now)
-        state = frontier.release(lease.id, outcome, now, links, page_id)
-        if state is None and lease.id != NO_LEASE:
-            self._tally["frontier/late"] += 1
-            page = frontier.page(lease.page_id)
-            state = None if page is None else page.state
-        if state is not State.QUEUED:
+            outcome = self._links.end(flight, outcome, now)
+        released = frontier.release(lease, outcome, now)
+        self._tally["frontier/late"] += released.is_late
+        self._tally["frontier/links/recorded"] += released.links
+        if released.state is not State.QUEUED:
             self._objects.drop(lease.page_id)
 
     def _find(self, request: Request) -> int | None:

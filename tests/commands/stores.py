@@ -69,7 +69,7 @@ def fetch(frontier: Frontier, outcome: Outcome = FETCHED, now: float = NOW) -> s
     """Lease the next page and release it; its URL."""
     lease = frontier.lease(now)
     assert lease is not None
-    frontier.release(lease.id, outcome, now)
+    frontier.release(lease, outcome, now)
     return lease.page.url
 
 
@@ -84,7 +84,7 @@ def order(directory: Path, count: int, now: float = NOW, delay: float = 1.0) -> 
         lease = frontier.lease(now)
         if lease is not None:
             found.append(lease.page.url)
-            frontier.off_wire(lease.id, now)
+            frontier.off_wire(lease, now)
             continue
         wake = frontier.wake_at()
         if wake is None or wake > now + 1800:  # only leases are left to wait for
@@ -109,7 +109,7 @@ def crawl(directory: Path, pages: int = 60, hosts: int = 5, ended: int = 24) -> 
     frontier = start(directory)
     urls = [f"http://h{number % hosts}.example/{number}" for number in range(pages)]
     links = [link(url, priority=number % 3) for number, url in enumerate(urls[1:], 1)]
-    assert frontier.discover([link(urls[0])], NOW) == [0]
+    assert [each.page for each in frontier.discover([link(urls[0])], NOW)] == [0]
     fetch(frontier)
     frontier.discover([each._replace(parent=0) for each in links], NOW)
     for number in range(ended):
@@ -148,8 +148,9 @@ def crawl_web(
         outcome = FETCHED
         if number == 5:
             edges, outcome = [Edge(edges[0].target, REDIRECT)], REDIRECTED._replace(target=edges[0].target)
-        frontier.set_content_score(lease.page_id, 2.0 if number % 7 == 0 else 1.0)
-        frontier.release(lease.id, outcome, NOW + number, edges)
+        lease.edges.extend(edges)
+        worth = 2.0 if number % 7 == 0 else 1.0
+        frontier.release(lease, outcome._replace(has_links=True, content_score=worth), NOW + number)
         written[lease.page_id] = sorted(edges)
         if number == packed - 1:
             frontier.commit()
@@ -175,7 +176,8 @@ def crawl_on(directory: Path, count: int, scorer: str, pages: int = 300) -> list
         urls = [web_url((lease.page_id * factor + 3) % pages) for factor in (5, 11)]
         frontier.discover([link(url, parent=lease.page_id) for url in urls], NOW)
         edges = [Edge(page_id) for url in urls if (page_id := frontier.find(fingerprint(url))) is not None]
-        frontier.release(lease.id, FETCHED, NOW + 1000 + number, edges)
+        lease.edges.extend(edges)
+        frontier.release(lease, FETCHED._replace(has_links=True), NOW + 1000 + number)
     frontier.close()
     return found
 

@@ -335,7 +335,7 @@ def test_what_the_crawl_has_set_aside_is_one_finding_and_heals(tmp_path: Path) -
     frontier = start(tmp_path)
     while frontier.lease(1_700_000_000.0) is not None:
         pass
-    assert len(frontier.unreadable) == 1
+    assert len(frontier.news().set_aside) == 1
     frontier.close()
     assert [finding.kind for finding in check(tmp_path)] == ["unreadable page"]
     assert all(finding.is_mended for finding in check(tmp_path, repair=True))

@@ -22,7 +22,7 @@ INDEX_ROW = keys.INDEX + fingerprint(BAD)
 def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
     """One page that is refused, one that is queued."""
     found = start(tmp_path / "old")
-    found.note_seen([link(BAD)], NOW, "nofollow")
+    found.discover([link(BAD, only_seen="nofollow")], NOW)
     found.discover([link(GOOD)], NOW)
     found.close()
     return Frontiers(tmp_path / "old", capsys)
@@ -30,7 +30,7 @@ def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
 
 def assert_queued_by_a_link(directory: Path) -> None:
     found = start(directory)
-    assert found.discover([link(BAD)], NOW) == [0]
+    assert found.discover([link(BAD)], NOW)[0].page == 0
     assert {fetch(found), fetch(found)} == {BAD, GOOD}
     found.close()
     assert check(directory) == []
@@ -55,7 +55,7 @@ def test_requeue_wants_it(frontier: Frontiers) -> None:
     assert pages(frontier.directory)[0].state is State.QUEUED
     assert check(frontier.directory) == []
     found = start(frontier.directory)
-    assert found.discover([link(BAD)], NOW) == [None]
+    assert not found.discover([link(BAD)], NOW)[0].is_taken
     assert {fetch(found), fetch(found)} == {BAD, GOOD}
     found.close()
 
@@ -63,7 +63,7 @@ def test_requeue_wants_it(frontier: Frontiers) -> None:
 def test_requeue_and_a_link_in_one_batch_queue_it_once(frontier: Frontiers) -> None:
     found = start(frontier.directory)
     assert found.requeue(0, NOW, b"", 0)
-    assert found.discover([link(BAD)], NOW) == [None]
+    assert not found.discover([link(BAD)], NOW)[0].is_taken
     assert {fetch(found), fetch(found)} == {BAD, GOOD}
     assert found.lease(NOW) is None
     found.close()
@@ -72,7 +72,7 @@ def test_requeue_and_a_link_in_one_batch_queue_it_once(frontier: Frontiers) -> N
 
 def test_a_request_that_is_only_in_memory_is_fetched(frontier: Frontiers) -> None:
     found = start(frontier.directory)
-    assert found.discover([link(BAD, payload=IN_MEMORY)], NOW) != [None]
+    assert found.discover([link(BAD, payload=IN_MEMORY)], NOW)[0].is_taken
     assert {fetch(found), fetch(found)} == {BAD, GOOD}
     found.close()
 

@@ -182,7 +182,7 @@ def test_trouble_and_strikes_of_a_host_are_columns(
     lease = found.lease(NOW)
     assert lease is not None
     rest = found.cool(lease.host, Trouble("HTTP 503", 120, sent=NOW, page_id=lease.page_id), NOW).cooldown
-    found.release(lease.id, Outcome(Event.RETURNED, 503, "HTTP 503"), NOW)
+    found.release(lease, Outcome(Event.RETURNED, 503, "HTTP 503"), NOW)
     found.close()
 
     def told(when: float) -> list[str]:
@@ -270,7 +270,7 @@ def test_a_page_far_back_in_its_queue_is_not_looked_for(
     frontier.discover([link(f"http://a.example/{number}") for number in range(5)], NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
-    frontier.release(lease.id, Outcome(Event.RETRIED, 503, "HTTP 503", delay=60.0), NOW)
+    frontier.release(lease, Outcome(Event.RETRIED, 503, "HTTP 503", delay=60.0), NOW)
     frontier.close()
     monkeypatch.setattr(explain, "FAR", 2)
     command = Frontiers(tmp_path, capsys)

@@ -239,7 +239,7 @@ def test_the_crawl_obeys_an_ordered_delay(frontier: Frontiers) -> None:
         if lease is None:
             now += 0.5
         else:
-            crawling.release(lease.id, FETCHED, now)
+            crawling.release(lease, FETCHED, now)
             if lease.host == "h1.example":
                 times.append(now)
     crawling.set_delay("h1.example", 0.0, now)  # AutoThrottle does not overrule the operator

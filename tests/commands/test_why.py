@@ -357,7 +357,7 @@ def test_a_host_that_rests_after_trouble(tmp_path: Path, capsys: pytest.CaptureF
     lease = pages.lease(NOW)
     assert lease is not None
     rest = pages.cool(lease.host, Trouble("HTTP 429", 7200, sent=NOW, page_id=lease.page_id), NOW)
-    pages.release(lease.id, Outcome(Event.RETURNED, 429, "a.example rests: HTTP 429"), NOW)
+    pages.release(lease, Outcome(Event.RETURNED, 429, "a.example rests: HTTP 429"), NOW)
     pages.close()
     slow = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=30)
     until = moment(rest.cooldown.until)

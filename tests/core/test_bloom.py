@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from answers import ids
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,7 +39,7 @@ def test_pages_of_earlier_runs_are_known_before_and_after_the_filter_has_learned
     frontier = Frontier(Store(tmp_path), 2.0)
     frontier.load(2.0)
     for _ in range(4):  # a lease learns 400
-        assert frontier.discover(links, 2.0) == [None] * 1000
+        assert ids(frontier.discover(links, 2.0)) == [None] * 1000
         assert frontier.lease(2.0) is not None
-    assert frontier.discover([Link(b"new", "http://a.example/new", "a.example")], 2.0) == [1000]
+    assert ids(frontier.discover([Link(b"new", "http://a.example/new", "a.example")], 2.0)) == [1000]
     frontier.close()

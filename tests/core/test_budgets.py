@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from answers import ids, see
 
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Link
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.deferred import AT_A_TIME
 from scrapy_frontier.core.pages.leases import Outcome
@@ -68,7 +70,7 @@ def drain(frontier: Frontier, outcome: Outcome = FETCHED) -> list[int]:
                 return found
             continue
         found.append(int(lease.page.url.rpartition("/")[2]))
-        frontier.release(lease.id, outcome, NOW)
+        frontier.release(lease, outcome, NOW)
 
 
 def seen(frontier: Frontier) -> int:
@@ -89,21 +91,27 @@ def reason(frontier: Frontier, page_id: int) -> str:
     return found.reason
 
 
+def kinds(found: list[Discovered]) -> Counter[str]:
+    """How many links were deferred or refused, by kind."""
+    return Counter(each.kind for each in found if each.kind)
+
+
 # -- pages of a host -----------------------------------------------------------------------------------
 
 
 def test_what_is_over_the_budget_of_a_host_is_kept_and_not_queued(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pages=3)
-    assert frontier.discover(pages(5), NOW) == [0, 1, 2, 3, 4]
+    found = frontier.discover(pages(5), NOW)
+    assert ids(found) == [0, 1, 2, 3, 4]
     assert frontier.pending == 3
     assert deferred(frontier) == [("a.example", 3), ("a.example", 4)]
     assert reason(frontier, 3) == "over the budget of 3 pages for host a.example"
-    assert [refusal.page_id for refusal in frontier.refusals] == [3, 4]
-    assert frontier.refused == {"deferred": 2}
+    assert kinds(found) == {"deferred": 2}
+    assert {each.reason for each in found[3:]} == {reason(frontier, 3)}
     assert drain(frontier) == [0, 1, 2]
     assert frontier.pending == 0
     assert not frontier.is_refilling
-    assert frontier.discover(pages(5), NOW) == [None] * 5, "what is kept is known"
+    assert ids(frontier.discover(pages(5), NOW)) == [None] * 5, "what is kept is known"
     frontier.close()
 
 
@@ -141,7 +149,7 @@ def test_an_excluded_page_costs_nothing(tmp_path: Path) -> None:
     frontier.discover(pages(6), NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
-    frontier.release(lease.id, EXCLUDED, NOW)
+    frontier.release(lease, EXCLUDED, NOW)
     assert drain(frontier) == [1, 2]
     assert seen(frontier) == 3
     frontier.close()
@@ -153,7 +161,7 @@ def test_a_page_that_is_refused_once_it_was_fetched_costs_as_any_other(tmp_path:
     frontier.discover(pages(6), NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
-    frontier.release(lease.id, EXCLUDED._replace(status=302), NOW)
+    frontier.release(lease, EXCLUDED._replace(status=302), NOW)
     assert drain(frontier) == [1]
     row = host_rows.decode_host(frontier._store.get(keys.host_key("a.example")) or b"")
     assert (row.excluded, row.fetched) == (1, 2)
@@ -196,7 +204,7 @@ def test_a_page_under_way_counts_and_a_retry_keeps_its_place(tmp_path: Path) -> 
     lease = frontier.lease(NOW)
     assert lease is not None
     assert frontier.lease(NOW) is None
-    frontier.release(lease.id, Outcome(Event.RETRIED, 503), NOW)
+    frontier.release(lease, Outcome(Event.RETRIED, 503), NOW)
     assert drain(frontier) == [0]
     assert seen(frontier) == 2
     frontier.close()
@@ -221,9 +229,9 @@ def test_a_page_whose_request_is_in_memory_waits_like_any_other(tmp_path: Path) 
     frontier = start(tmp_path, host_pages=3)
     lost = frontier.lease(NOW)
     assert lost is not None
-    assert frontier.release(lost.id, Outcome(Event.LOST), NOW) is State.SEEN
+    assert frontier.release(lost, Outcome(Event.LOST), NOW).state is State.SEEN
     assert drain(frontier) == [2]
-    assert frontier.discover([page(1)], NOW) == [1], "it has cost its host nothing"
+    assert ids(frontier.discover([page(1)], NOW)) == [1], "it has cost its host nothing"
     assert drain(frontier) == [1]
     frontier.close()
 
@@ -246,7 +254,7 @@ def test_a_new_page_waits_behind_those_that_wait_already(tmp_path: Path) -> None
     frontier.discover(pages(4), NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
-    frontier.release(lease.id, FETCHED, NOW)
+    frontier.release(lease, FETCHED, NOW)
     frontier.discover([page(9)], NOW)
     assert "behind others" in reason(frontier, 4)
     assert drain(frontier) == [1, 2, 3, 9]
@@ -256,13 +264,13 @@ def test_a_new_page_waits_behind_those_that_wait_already(tmp_path: Path) -> None
 def test_beyond_ten_times_the_budget_links_are_counted_and_not_known(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pending=2)
     found = frontier.discover(pages(30), NOW)
-    assert found == [*range(22), *[None] * 8]
-    assert frontier.refused == {"deferred": 20, "over-budget": 8}
+    assert ids(found) == [*range(22), *[None] * 8]
+    assert kinds(found) == {"deferred": 20, "over-budget": 8}
     assert frontier.counts.next_page == 22
-    assert frontier.discover([page(40, is_named=True)], NOW) == [22], "a seed is always kept"
-    assert frontier.discover(pages(30), NOW)[22:] == [None] * 8
+    assert ids(frontier.discover([page(40, is_named=True)], NOW)) == [22], "a seed is always kept"
+    assert ids(frontier.discover(pages(30), NOW))[22:] == [None] * 8
     assert len(drain(frontier)) == 23
-    assert frontier.discover(pages(30), NOW)[22:] == [*range(23, 31)], "linked again, there is room"
+    assert ids(frontier.discover(pages(30), NOW))[22:] == [*range(23, 31)], "linked again, there is room"
     frontier.close()
 
 
@@ -289,9 +297,10 @@ def fingerprint_of(found: page_rows.Page) -> bytes:
 
 def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) -> None:
     frontier = start(tmp_path, host_pending=1)
-    ids = frontier.note_seen(pages(14), NOW, "out of scope")
-    assert frontier.discover(pages(14), NOW) == [*ids[:11], *[None] * 3]
-    assert frontier.refused == {"deferred": 10, "over-budget": 3}
+    before = see(frontier, pages(14), NOW)
+    found = frontier.discover(pages(14), NOW)
+    assert ids(found) == [*before[:11], *[None] * 3]
+    assert kinds(found) == {"deferred": 10, "over-budget": 3}
     assert (frontier.pending, seen(frontier), len(deferred(frontier))) == (1, 13, 10)
     assert reason(frontier, 1) == "over the budget of 1 queued page for host a.example"
     assert reason(frontier, 11) == "out of scope"
@@ -299,9 +308,9 @@ def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) 
     frontier.close()
 
     frontier = start(tmp_path, host_pending=1)
-    assert frontier.discover(pages(11), NOW) == [None] * 11, "what is kept is known"
+    assert ids(frontier.discover(pages(11), NOW)) == [None] * 11, "what is kept is known"
     assert drain(frontier) == [*range(11)]
-    assert frontier.discover(pages(14)[11:], NOW) == ids[11:], "linked again, there is room"
+    assert ids(frontier.discover(pages(14)[11:], NOW)) == before[11:], "linked again, there is room"
     assert drain(frontier) == [11, 12, 13]
     assert (seen(frontier), deferred(frontier)) == (0, [])
     frontier.close()
@@ -310,12 +319,12 @@ def test_a_page_that_was_only_seen_meets_budgets_like_a_new_one(tmp_path: Path) 
 def test_a_page_queued_by_hand_and_put_aside_is_not_only_seen(tmp_path: Path) -> None:
     """Its index row says it may be, for ever."""
     frontier = start(tmp_path, host_pages=1)
-    frontier.note_seen(pages(2), NOW, "out of scope")
+    see(frontier, pages(2), NOW)
     for number in (0, 1):
         assert frontier.requeue(number, NOW, b"", 0)
     assert drain(frontier) == [1]
     assert deferred(frontier) == [("a.example", 0)]
-    assert frontier.discover(pages(2), NOW) == [None, None]
+    assert ids(frontier.discover(pages(2), NOW)) == [None, None]
     assert (seen(frontier), len(deferred(frontier))) == (1, 1)
     assert list(Check(frontier._store, fingerprint_of, NOW).run()) == []
     frontier.close()
@@ -324,21 +333,19 @@ def test_a_page_queued_by_hand_and_put_aside_is_not_only_seen(tmp_path: Path) ->
 def test_a_trap_that_is_only_to_be_seen_leaves_no_trace_either(tmp_path: Path) -> None:
     frontier = start(tmp_path, TrapLimits(depth=1))
     deep = Link(b"deep", "http://a.example/b/c", "a.example")
-    assert frontier.note_seen([deep, page(1)], NOW, "out of scope") == [None, 0]
-    assert not frontier.refusals, "nobody asked for it"
+    assert see(frontier, [deep, page(1)], NOW) == [None, 0]
     frontier.close()
 
 
 def test_a_page_that_was_seen_before_it_was_a_trap_is_not_queued(tmp_path: Path) -> None:
     deep = Link(b"deep", "http://a.example/b/c", "a.example")
     frontier = start(tmp_path)
-    assert frontier.note_seen([deep], NOW, "out of scope") == [0]
+    assert see(frontier, [deep], NOW) == [0]
     frontier.close()
     frontier = start(tmp_path, TrapLimits(depth=1))
-    assert frontier.discover([deep], NOW) == [None]
-    assert frontier.refused == {"depth": 1}
+    assert frontier.discover([deep], NOW) == [Discovered(Fate.REFUSED, kind="depth", reason="depth")]
     assert reason(frontier, 0) == "out of scope"
-    assert frontier.discover([deep._replace(is_named=True)], NOW) == [0]
+    assert ids(frontier.discover([deep._replace(is_named=True)], NOW)) == [0]
     assert frontier.pending == 1
     frontier.close()
 
@@ -349,7 +356,7 @@ def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None
     lease = frontier.lease(NOW)
     assert lease is not None
     moved = Outcome(Event.RETURNED, reason="moved", delay=10.0, host="a.two.example")
-    frontier.release(lease.id, moved, NOW)
+    frontier.release(lease, moved, NOW)
     frontier.discover([page(1, "b.one.example"), page(2, "b.two.example")], NOW)
     assert deferred(frontier) == [("*.two.example", 2)]
     frontier.close()
@@ -360,7 +367,7 @@ def test_a_page_that_is_put_back_is_under_way_no_more(tmp_path: Path) -> None:
     frontier.discover([page(0)], NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
-    frontier.put_back(lease.id, NOW)
+    frontier.put_back(lease, NOW)
     assert drain(frontier) == [0]
     assert seen(frontier) == 0
     frontier.close()
@@ -394,7 +401,7 @@ def test_a_domain_counts_the_same_however_its_hosts_are_loaded(tmp_path: Path, l
     for _ in range(4):
         lease = frontier.lease(NOW)
         assert lease is not None
-        frontier.release(lease.id, FETCHED, NOW)
+        frontier.release(lease, FETCHED, NOW)
     frontier.close()
 
     frontier = start(tmp_path, loaded=loaded, domain_pages=10)
@@ -422,10 +429,10 @@ def test_the_queue_of_a_domain_is_filled_up_again(tmp_path: Path) -> None:
 
 def test_hosts_of_which_all_pages_wait_take_no_memory(tmp_path: Path) -> None:
     frontier = start(tmp_path, domain_pages=2)
-    frontier.discover(trap_hosts(15), NOW)
-    frontier.discover(trap_hosts(60, first=10), NOW)
+    found = frontier.discover(trap_hosts(15), NOW)
+    found += frontier.discover(trap_hosts(60, first=10), NOW)
     assert frontier.hosts == 2
-    assert frontier.refused == {"deferred": 20, "over-budget": 48}
+    assert kinds(found) == {"deferred": 20, "over-budget": 48}
     frontier.discover(pages(1, "h9.trap.example", first=900), NOW)
     row = host_rows.decode_host(frontier._store.get(keys.host_key("h9.trap.example")) or b"")
     assert row.deferred == 1
@@ -483,7 +490,7 @@ def test_a_kill_loses_no_deferred_page_and_counts_none_twice(tmp_path: Path) -> 
     frontier.discover([*pages(6, "a.trap.example"), *pages(6, "b.trap.example", 6)], NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
-    frontier.release(lease.id, FETCHED, NOW)
+    frontier.release(lease, FETCHED, NOW)
     assert frontier.lease(NOW) is not None
     frontier._store.close()
 
@@ -527,24 +534,16 @@ def test_a_trap_leaves_no_trace(tmp_path: Path) -> None:
     frontier = start(tmp_path, TrapLimits(length=50, depth=4, repeats=3))
     before = dict(frontier._store.scan(b""))
     urls = [f"http://a.example/{path}" for path in ("x" * 50, "1/2/3/4/5", "a/a/a")]
-    assert frontier.discover([Link(url.encode(), url, "a.example") for url in urls], NOW) == [None] * 3
-    assert frontier.refused == {"length": 1, "depth": 1, "repeated-segments": 1}
-    assert [refusal.kind for refusal in frontier.refusals] == list(frontier.refused)
+    found = frontier.discover([Link(url.encode(), url, "a.example") for url in urls], NOW)
+    assert found == [
+        Discovered(Fate.REFUSED, kind=kind, reason=kind) for kind in ("length", "depth", "repeated-segments")
+    ]
     frontier.commit()
     assert dict(frontier._store.scan(b"")) == before
     named = Link(urls[0].encode(), urls[0], "a.example", is_named=True)
-    assert frontier.discover([named], NOW) == [0], "what the user names is fetched"
-    assert frontier.discover([named._replace(is_named=False)], NOW) == [None]
-    assert frontier.refused["length"] == 1, "a known page is looked at no more"
-    frontier.close()
-
-
-def test_refusals_nobody_looks_at_do_not_pile_up(tmp_path: Path) -> None:
-    frontier = start(tmp_path, TrapLimits(depth=1))
-    for number in range(300):
-        frontier.discover([Link(b"%d" % number, f"http://a.example/b/{number}", "a.example")], NOW)
-    assert frontier.refused == {"depth": 300}
-    assert len(frontier.refusals) == 100
+    assert ids(frontier.discover([named], NOW)) == [0], "what the user names is fetched"
+    known = frontier.discover([named._replace(is_named=False)], NOW)
+    assert known == [Discovered(Fate.KNOWN, 0)], "a known page is looked at no more"
     frontier.close()
 
 
@@ -590,9 +589,9 @@ def test_pages_put_aside_from_their_queue_keep_their_place(tmp_path: Path) -> No
 
 def test_a_link_score_outlives_the_wait_for_a_budget(tmp_path: Path) -> None:
     frontier = scores(tmp_path, "link", host_pages=1)
-    frontier.discover([page(0, link_score=9.0)], NOW)
+    frontier.discover([page(0, weight=9.0)], NOW)
     frontier.discover(
-        [page(number, link_score=score) for number, score in enumerate((0.5, 4.0, 1.0, 2.0), 1)], NOW
+        [page(number, weight=score) for number, score in enumerate((0.5, 4.0, 1.0, 2.0), 1)], NOW
     )
     assert drain(frontier) == [0]
     frontier.close()

@@ -198,7 +198,7 @@ def test_a_crawl_over_virtual_time_keeps_the_rate_of_a_domain(tmp_path: Path) ->
         lease = frontier.lease(now)
         if lease is not None:
             found.append((now, lease.host))
-            frontier.release(lease.id, FETCHED, now)
+            frontier.release(lease, FETCHED, now)
             continue
         when = frontier.wake_at()
         assert when is not None
@@ -218,7 +218,7 @@ def crawl(frontier: Frontier, begin: float, end: float, times: list[float]) -> N
         lease = frontier.lease(now)
         if lease is not None:
             times.append(now)
-            frontier.release(lease.id, FETCHED, now)
+            frontier.release(lease, FETCHED, now)
             continue
         now = frontier.wake_at() or end
 

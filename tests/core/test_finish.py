@@ -36,12 +36,12 @@ def hold(frontier: Frontier, seconds: float) -> None:
 
 def crawl_delay(frontier: Frontier, seconds: float) -> None:
     frontier.site_delay(A, seconds, NOW)
-    frontier.release(take(frontier, NOW).id, FETCHED, NOW)
+    frontier.release(take(frontier, NOW), FETCHED, NOW)
 
 
 def backoff(frontier: Frontier, seconds: float) -> None:
     for _ in range(2):
-        frontier.release(take(frontier, NOW).id, Outcome(Event.RETRIED, delay=seconds), NOW)
+        frontier.release(take(frontier, NOW), Outcome(Event.RETRIED, delay=seconds), NOW)
 
 
 SHUT = [rest, hold, crawl_delay, backoff]
@@ -79,7 +79,7 @@ def test_while_anything_else_is_to_be_done_it_goes_on(frontier: Frontier) -> Non
     assert frontier.ends_at(NOW, WAIT) is None
     lease = take(frontier, NOW)
     assert frontier.ends_at(NOW, WAIT) is None
-    frontier.release(lease.id, FETCHED, NOW)
+    frontier.release(lease, FETCHED, NOW)
     assert frontier.ends_at(NOW, WAIT) is None  # the settings want 5000 seconds between two pages
 
 
@@ -112,7 +112,7 @@ def test_a_host_that_never_answers_keeps_nobody_longer_than_that(
         lease = take(frontier, now)
         trouble = Trouble("HTTP 429", asked=pause, sent=lease.leased_at, page_id=lease.page_id)
         frontier.cool(A, trouble, now)
-        frontier.release(lease.id, Outcome(Event.RETURNED), now)
+        frontier.release(lease, Outcome(Event.RETURNED), now)
         end = frontier.ends_at(now, WAIT)
         assert end is not None
         if end <= now:
@@ -131,7 +131,7 @@ def test_each_page_that_ends_is_worth_waiting_anew(frontier: Frontier) -> None:
         assert frontier.ends_at(now, WAIT) == now + WAIT
         now += 250
         assert frontier.ends_at(now, WAIT) is None
-        frontier.release(take(frontier, now).id, FETCHED, now)
+        frontier.release(take(frontier, now), FETCHED, now)
     assert frontier.pending == 0
 
 

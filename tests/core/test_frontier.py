@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import ids, see
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
-from scrapy_frontier.core.pages.leases import Lease, Outcome
+from scrapy_frontier.core.pages.leases import Lease, Outcome, Released
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import host_rows, keys
 from scrapy_frontier.core.store.leveldb import Store
@@ -81,7 +82,7 @@ def drain(frontier: Frontier, now: float = NOW) -> list[str]:
     found = []
     while (lease := frontier.lease(now)) is not None:
         found.append(lease.page.url.rpartition("/")[2])
-        frontier.release(lease.id, FETCHED, now)
+        frontier.release(lease, FETCHED, now)
     return found
 
 
@@ -106,26 +107,26 @@ def test_a_new_frontier_is_empty(tmp_path: Path) -> None:
 
 def test_pages_are_numbered_in_order_of_discovery(tmp_path: Path) -> None:
     frontier = start(tmp_path)
-    assert frontier.discover([page("one"), page("two", "b.example")], NOW) == [0, 1]
-    assert frontier.discover([page("three")], NOW) == [2]
+    assert ids(frontier.discover([page("one"), page("two", "b.example")], NOW)) == [0, 1]
+    assert ids(frontier.discover([page("three")], NOW)) == [2]
     assert [frontier.find(fingerprint(name)) for name in ("one", "two", "three", "four")] == [0, 1, 2, None]
     frontier.close()
 
 
 def test_a_known_page_is_not_queued_again(tmp_path: Path) -> None:
     frontier = start(tmp_path)
-    assert frontier.discover([page("one"), page("one")], NOW) == [0, None]
-    assert frontier.discover([page("one")], NOW) == [None]
+    assert ids(frontier.discover([page("one"), page("one")], NOW)) == [0, None]
+    assert ids(frontier.discover([page("one")], NOW)) == [None]
     frontier.commit()
-    assert frontier.discover([page("one")], NOW) == [None]
+    assert ids(frontier.discover([page("one")], NOW)) == [None]
     lease = take(frontier)
-    assert frontier.discover([page("one")], NOW) == [None]
-    frontier.release(lease.id, FETCHED, NOW)
-    assert frontier.discover([page("one")], NOW) == [None]
+    assert ids(frontier.discover([page("one")], NOW)) == [None]
+    frontier.release(lease, FETCHED, NOW)
+    assert ids(frontier.discover([page("one")], NOW)) == [None]
     frontier.close()
 
     frontier = start(tmp_path)
-    assert frontier.discover([page("one")], NOW) == [None]
+    assert ids(frontier.discover([page("one")], NOW)) == [None]
     assert frontier.pending == 0
     frontier.close()
 
@@ -163,7 +164,7 @@ def test_what_was_not_committed_is_discovered_anew_after_a_kill(tmp_path: Path) 
 
     frontier = start(tmp_path)
     assert not frontier.was_clean
-    assert frontier.discover([page("one"), page("two")], NOW) == [None, 1]
+    assert ids(frontier.discover([page("one"), page("two")], NOW)) == [None, 1]
     assert drain(frontier) == ["one", "two"]
     frontier.close()
 
@@ -178,7 +179,7 @@ def test_a_page_wanted_again_is_visited_again_and_that_leaves_no_trace(tmp_path:
     before = {key: value for key, value in rows(frontier).items() if key != keys.COUNTS}
     states = list(frontier.counts.states)
 
-    (visit,) = frontier.discover([page("one", again=True)], NOW)
+    (visit,) = ids(frontier.discover([page("one", again=True)], NOW))
     assert visit is not None
     assert visit >= keys.FIRST_VISIT
     assert frontier.find(fingerprint("one")) == 0
@@ -196,16 +197,16 @@ def test_a_further_visit_survives_a_kill_and_counts_its_attempts(tmp_path: Path)
     frontier = start(tmp_path, max_attempts=2)
     frontier.discover([page("one"), page("one", again=True)], NOW)
     first = take(frontier)
-    frontier.release(first.id, FETCHED, NOW)
+    frontier.release(first, FETCHED, NOW)
     visit = take(frontier)
-    assert frontier.release(visit.id, Outcome(Event.RETRIED, 500, "500"), NOW) is State.QUEUED
+    assert frontier.release(visit, Outcome(Event.RETRIED, 500, "500"), NOW).state is State.QUEUED
     kill(frontier)
 
     frontier = start(tmp_path, max_attempts=2)
     assert frontier.pending == 1
     visit = take(frontier)
     assert visit.page.attempts == 1
-    assert frontier.release(visit.id, Outcome(Event.RETRIED, 500, "500"), NOW) is State.FAILED
+    assert frontier.release(visit, Outcome(Event.RETRIED, 500, "500"), NOW).state is State.FAILED
     assert frontier.page(visit.page_id) is None
     assert state(frontier, 0) is State.DONE
     frontier.close()
@@ -213,7 +214,7 @@ def test_a_further_visit_survives_a_kill_and_counts_its_attempts(tmp_path: Path)
 
 def test_a_page_unknown_so_far_is_not_a_further_visit(tmp_path: Path) -> None:
     frontier = start(tmp_path)
-    assert frontier.discover([page("one", again=True)], NOW) == [0]
+    assert ids(frontier.discover([page("one", again=True)], NOW)) == [0]
     assert drain(frontier) == ["one"]
     assert state(frontier, 0) is State.DONE
     frontier.close()
@@ -222,7 +223,7 @@ def test_a_page_unknown_so_far_is_not_a_further_visit(tmp_path: Path) -> None:
 def test_further_visits_keep_page_numbers_consecutive(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     links = [page("one"), page("one", again=True), page("one", again=True), page("two")]
-    assert frontier.discover(links, NOW) == [0, keys.FIRST_VISIT, keys.FIRST_VISIT + 1, 1]
+    assert ids(frontier.discover(links, NOW)) == [0, keys.FIRST_VISIT, keys.FIRST_VISIT + 1, 1]
     assert drain(frontier) == ["one", "one", "one", "two"]
     frontier.close()
 
@@ -307,7 +308,7 @@ def test_what_was_leased_when_the_crawl_stopped_is_leased_again(tmp_path: Path, 
     frontier = start(tmp_path)
     frontier.discover([page("one"), page("two"), page("three")], NOW)
     first, second = take(frontier), take(frontier)
-    frontier.release(first.id, FETCHED, NOW)
+    frontier.release(first, FETCHED, NOW)
     stopped(frontier)
 
     frontier = start(tmp_path)
@@ -348,7 +349,7 @@ def test_an_outcome_ends_the_page_for_good(
     frontier.discover([page("one", payload=b"frozen")], NOW)
     lease = take(frontier, NOW + 1)
 
-    assert frontier.release(lease.id, Outcome(event, 299, "because"), NOW + 2) is ended
+    assert frontier.release(lease, Outcome(event, 299, "because"), NOW + 2).state is ended
 
     stopped(frontier)  # it was on its way to the disk before `release` returned
     frontier = start(tmp_path)
@@ -369,7 +370,7 @@ def test_links_are_durable_no_later_than_the_end_of_their_page(tmp_path: Path) -
     frontier.discover([page("parent")], NOW)
     lease = take(frontier)
     frontier.discover([page("child", parent=0)], NOW)
-    frontier.release(lease.id, FETCHED, NOW)
+    frontier.release(lease, FETCHED, NOW)
     kill(frontier)
 
     frontier = start(tmp_path)
@@ -382,10 +383,9 @@ def test_releasing_twice_is_once(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one")], NOW)
     lease = take(frontier)
-    assert frontier.release(lease.id, FETCHED, NOW) is State.DONE
+    assert frontier.release(lease, FETCHED, NOW).state is State.DONE
     before = rows(frontier)
-    assert frontier.release(lease.id, Outcome(Event.FAILED, 500), NOW) is None
-    assert frontier.release(12345, FETCHED, NOW) is None
+    assert frontier.release(lease, Outcome(Event.FAILED, 500), NOW) == Released(State.DONE, is_late=True)
     assert rows(frontier) == before
     frontier.close()
 
@@ -394,8 +394,8 @@ def test_a_redirect_remembers_where_it_led(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("from")], NOW)
     lease = take(frontier)
-    (target,) = frontier.discover([page("to", "b.example")], NOW)
-    frontier.release(lease.id, Outcome(Event.REDIRECTED, 301, target=target), NOW)
+    (target,) = ids(frontier.discover([page("to", "b.example")], NOW))
+    frontier.release(lease, Outcome(Event.REDIRECTED, 301, target=target), NOW)
     kill(frontier)
 
     frontier = start(tmp_path)
@@ -410,7 +410,7 @@ def test_a_page_that_was_never_fetched_comes_back_as_it_was(tmp_path: Path) -> N
     frontier = start(tmp_path)
     frontier.discover([page("first", priority=1), page("second")], NOW)
     lease = take(frontier)
-    assert frontier.release(lease.id, Outcome(Event.RETURNED, reason="stopped"), NOW) is State.QUEUED
+    assert frontier.release(lease, Outcome(Event.RETURNED, reason="stopped"), NOW).state is State.QUEUED
     assert frontier.counts.attempts == 0
     again = take(frontier)
     assert (again.page_id, again.page.attempts, again.sort_key) == (lease.page_id, 0, lease.sort_key)
@@ -422,10 +422,10 @@ def test_a_page_that_is_sent_back_can_move_to_another_queue(tmp_path: Path) -> N
     frontier.discover([page("one")], NOW)
     lease = take(frontier)
     moved = Outcome(Event.RETURNED, reason="it moved", host="b.example")
-    assert frontier.release(lease.id, moved, NOW) is State.QUEUED
+    assert frontier.release(lease, moved, NOW).state is State.QUEUED
     lease = take(frontier)
     assert (lease.host, lease.page.host, lease.page.attempts) == ("b.example", "b.example", 0)
-    frontier.release(lease.id, Outcome(Event.RETURNED, host="a.example"), NOW + 5)
+    frontier.release(lease, Outcome(Event.RETURNED, host="a.example"), NOW + 5)
     assert frontier.lease(NOW + 9) is None
     lease = take(frontier, NOW + 10 + SENDING)
     assert (lease.host, lease.page.host) == ("a.example", "")
@@ -437,9 +437,9 @@ def test_an_impossible_outcome_changes_nothing(tmp_path: Path) -> None:
     frontier.discover([page("one")], NOW)
     lease = take(frontier)
     with pytest.raises(IllegalTransition):
-        frontier.release(lease.id, Outcome(Event.DISCOVERED), NOW)
+        frontier.release(lease, Outcome(Event.DISCOVERED), NOW)
     assert frontier.leased == 1
-    assert frontier.release(lease.id, FETCHED, NOW) is State.DONE
+    assert frontier.release(lease, FETCHED, NOW).state is State.DONE
     frontier.close()
 
 
@@ -450,7 +450,7 @@ def test_a_retry_waits_for_its_backoff(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one", payload=b"old")], NOW)
     retried = Outcome(Event.RETRIED, 503, "503", payload=b"new", delay=30.0)
-    assert frontier.release(take(frontier).id, retried, NOW) is State.QUEUED
+    assert frontier.release(take(frontier), retried, NOW).state is State.QUEUED
 
     assert (frontier.pending, queue_rows(frontier), frontier.wake_at()) == (1, [], NOW + 30)
     assert frontier.lease(NOW + 29.9) is None
@@ -466,7 +466,7 @@ def test_a_retry_waits_for_its_backoff(tmp_path: Path) -> None:
 def test_a_backoff_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one")], NOW)
-    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 503, delay=30.0), NOW)
+    frontier.release(take(frontier), Outcome(Event.RETRIED, 503, delay=30.0), NOW)
     stopped(frontier)
 
     frontier = start(tmp_path, NOW + 5)
@@ -479,7 +479,7 @@ def test_a_backoff_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
 def test_a_page_whose_backoff_passed_is_waiting_nowhere(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one")], NOW)
-    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 503, delay=30.0), NOW)
+    frontier.release(take(frontier), Outcome(Event.RETRIED, 503, delay=30.0), NOW)
     take(frontier, NOW + 31)
     assert list(frontier._store.scan(keys.WAITING)) == []
     assert queue_rows(frontier) == [0]
@@ -495,7 +495,7 @@ def test_very_many_backoffs_that_end_at_once_are_all_served(tmp_path: Path) -> N
     frontier = start(tmp_path, default_politeness=Politeness(0.0, 500))
     frontier.discover([page(str(n), f"h{n % 3}") for n in range(200)], NOW)
     for n, lease in enumerate([take(frontier) for _ in range(200)]):
-        frontier.release(lease.id, Outcome(Event.RETRIED, 503, delay=30.0 + n % 2), NOW)
+        frontier.release(lease, Outcome(Event.RETRIED, 503, delay=30.0 + n % 2), NOW)
     served = []
     while (woken := frontier.wake_at()) is not None:
         served += drain(frontier, max(woken, NOW + 30))
@@ -507,7 +507,7 @@ def test_very_many_backoffs_that_end_at_once_are_all_served(tmp_path: Path) -> N
 def test_a_retry_without_backoff_keeps_its_place(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one"), page("two")], NOW)
-    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 500), NOW)
+    frontier.release(take(frontier), Outcome(Event.RETRIED, 500), NOW)
     assert drain(frontier) == ["one", "two"]
     frontier.close()
 
@@ -516,8 +516,8 @@ def test_a_retry_with_a_higher_priority_takes_its_new_place(tmp_path: Path) -> N
     frontier = start(tmp_path)
     frontier.discover([page("one"), page("two")], NOW)
     leases = [take(frontier), take(frontier)]
-    frontier.release(leases[0].id, Outcome(Event.RETURNED), NOW)
-    frontier.release(leases[1].id, Outcome(Event.RETRIED, 500, priority=1), NOW)
+    frontier.release(leases[0], Outcome(Event.RETURNED), NOW)
+    frontier.release(leases[1], Outcome(Event.RETRIED, 500, priority=1), NOW)
     assert queue_rows(frontier) == [1, 0]
     assert drain(frontier) == ["two", "one"]
     assert queue_rows(frontier) == []
@@ -529,7 +529,7 @@ def test_a_retry_with_a_lower_priority_keeps_its_place(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one"), page("two")], NOW)
     for priority in (-1, -2):
-        frontier.release(take(frontier).id, Outcome(Event.RETRIED, 500, priority=priority), NOW)
+        frontier.release(take(frontier), Outcome(Event.RETRIED, 500, priority=priority), NOW)
         assert queue_rows(frontier) == [0, 1]
     assert drain(frontier) == ["one", "two"]
     frontier.close()
@@ -540,13 +540,13 @@ def test_a_page_is_given_up_when_its_attempts_are_used_up(tmp_path: Path) -> Non
     frontier = start(tmp_path, max_attempts=3)
     frontier.discover([page("one")], NOW)
     retried = Outcome(Event.RETRIED, 503, "503 Service Unavailable")
-    assert frontier.release(take(frontier).id, retried, NOW) is State.QUEUED
+    assert frontier.release(take(frontier), retried, NOW).state is State.QUEUED
     kill(frontier)
     frontier = start(tmp_path, max_attempts=3)
-    assert frontier.release(take(frontier).id, retried, NOW) is State.QUEUED
+    assert frontier.release(take(frontier), retried, NOW).state is State.QUEUED
     frontier.close()
     frontier = start(tmp_path, max_attempts=3)
-    assert frontier.release(take(frontier).id, retried, NOW) is State.FAILED
+    assert frontier.release(take(frontier), retried, NOW).state is State.FAILED
 
     failed = frontier.page(0)
     assert failed is not None
@@ -571,11 +571,11 @@ def test_a_lease_past_its_deadline_is_taken_back(tmp_path: Path) -> None:
     assert (second.page_id, second.page.attempts) == (first.page_id, 1)
     assert second.page.reason == "not released in time"
     before = rows(frontier)
-    assert frontier.release(first.id, FETCHED, NOW + 61) is None, "too late"
-    frontier.off_wire(first.id, NOW + 61)
+    assert frontier.release(first, FETCHED, NOW + 61).is_late, "too late"
+    frontier.off_wire(first, NOW + 61)
     assert rows(frontier) == before
     assert frontier.lease(NOW + 61) is None, "its host still has one request under way"
-    assert frontier.release(second.id, FETCHED, NOW + 62) is State.DONE
+    assert frontier.release(second, FETCHED, NOW + 62).state is State.DONE
     frontier.close()
 
 
@@ -606,10 +606,10 @@ def test_the_next_deadline_is_worth_waking_up_for(tmp_path: Path) -> None:
 def test_a_page_whose_request_is_in_memory_is_a_page_like_any_other(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     links = [page("stored"), page("memory", priority=1, payload=IN_MEMORY)]
-    assert frontier.discover(links, NOW) == [0, 1]
+    assert ids(frontier.discover(links, NOW)) == [0, 1]
     assert frontier.pending == 2
     for again in (page("memory"), page("memory", payload=IN_MEMORY)):
-        assert frontier.discover([again], NOW) == [None]
+        assert ids(frontier.discover([again], NOW)) == [None]
         frontier.commit()
     assert queue_rows(frontier) == [1, 0]
     assert drain(frontier) == ["memory", "stored"]
@@ -617,7 +617,7 @@ def test_a_page_whose_request_is_in_memory_is_a_page_like_any_other(tmp_path: Pa
 
     frontier = start(tmp_path)
     assert state(frontier, 1) is State.DONE
-    assert frontier.discover([page("memory"), page("memory", payload=IN_MEMORY)], NOW) == [None, None]
+    assert ids(frontier.discover([page("memory"), page("memory", payload=IN_MEMORY)], NOW)) == [None, None]
     frontier.close()
 
 
@@ -634,11 +634,11 @@ def test_a_page_whose_request_is_lost_is_only_seen_and_a_later_link_queues_it(
 
     frontier = start(tmp_path)
     assert frontier.pending == 2
-    assert frontier.discover([page("waiting", payload=payload)], NOW) == [None], "it is still queued"
+    assert ids(frontier.discover([page("waiting", payload=payload)], NOW)) == [None], "it is still queued"
     for page_id in (1, 0):
         lease = take(frontier)
         assert (lease.page_id, lease.page.payload) == (page_id, IN_MEMORY)
-        assert frontier.release(lease.id, Outcome(Event.LOST, reason="lost"), NOW) is State.SEEN
+        assert frontier.release(lease, Outcome(Event.LOST, reason="lost"), NOW).state is State.SEEN
         found = frontier.page(page_id)
         assert found is not None
         assert (found.attempts, found.reason) == (0, "lost")
@@ -646,7 +646,7 @@ def test_a_page_whose_request_is_lost_is_only_seen_and_a_later_link_queues_it(
     assert frontier.counts.states[State.SEEN] == 2
 
     found = [page("waiting", payload=payload), page("leased", payload=payload)]
-    assert frontier.discover(found, NOW) == [0, 1]
+    assert ids(frontier.discover(found, NOW)) == [0, 1]
     assert frontier.counts.states[State.SEEN] == 0
     assert sorted(drain(frontier)) == ["leased", "waiting"]
     frontier.close()
@@ -658,7 +658,7 @@ def test_a_further_visit_whose_request_is_lost_leaves_no_trace(tmp_path: Path) -
     drain(frontier)
     before = {key: value for key, value in rows(frontier).items() if key != keys.COUNTS}
     frontier.discover([page("one", again=True, payload=IN_MEMORY)], NOW)
-    assert frontier.release(take(frontier).id, Outcome(Event.LOST), NOW) is State.SEEN
+    assert frontier.release(take(frontier), Outcome(Event.LOST), NOW).state is State.SEEN
     assert {key: value for key, value in rows(frontier).items() if key != keys.COUNTS} == before
     assert frontier.pending == 0
     assert frontier.counts.states[State.SEEN] == 0
@@ -668,9 +668,9 @@ def test_a_further_visit_whose_request_is_lost_leaves_no_trace(tmp_path: Path) -
 def test_a_page_is_only_seen_while_nobody_has_found_its_request(tmp_path: Path) -> None:
     """One that was only linked at first, and then queued by a request in memory."""
     frontier = start(tmp_path)
-    frontier.note_seen([page("one")], NOW, "out of scope")
+    see(frontier, [page("one")], NOW)
     frontier.commit()
-    assert frontier.discover([page("one", payload=IN_MEMORY)], NOW) == [0]
+    assert ids(frontier.discover([page("one", payload=IN_MEMORY)], NOW)) == [0]
     kill(frontier)
     frontier = start(tmp_path)
     assert state(frontier, 0) is State.SEEN
@@ -679,8 +679,8 @@ def test_a_page_is_only_seen_while_nobody_has_found_its_request(tmp_path: Path) 
     kill(frontier)
 
     frontier = start(tmp_path)
-    frontier.release(take(frontier).id, Outcome(Event.LOST), NOW)
-    assert frontier.discover([page("one")], NOW) == [0]
+    frontier.release(take(frontier), Outcome(Event.LOST), NOW)
+    assert ids(frontier.discover([page("one")], NOW)) == [0]
     assert drain(frontier) == ["one"]
     frontier.close()
 
@@ -705,7 +705,7 @@ def test_a_host_with_its_requests_under_way_is_left_alone(tmp_path: Path) -> Non
     frontier.discover([page(str(n)) for n in range(4)], NOW)
     first, _ = take(frontier), take(frontier)
     assert frontier.lease(NOW + DAY / 48) is None
-    frontier.release(first.id, FETCHED, NOW)
+    frontier.release(first, FETCHED, NOW)
     take(frontier)
     assert frontier.lease(NOW) is None
     frontier.close()
@@ -715,12 +715,12 @@ def test_a_request_that_left_the_network_makes_room_before_its_lease_ends(tmp_pa
     frontier = start(tmp_path, default_politeness=Politeness(0.0, 1))
     frontier.discover([page("one"), page("two")], NOW)
     first = take(frontier)
-    frontier.off_wire(first.id, NOW)
-    frontier.off_wire(first.id, NOW)
+    frontier.off_wire(first, NOW)
+    frontier.off_wire(first, NOW)
     second = take(frontier)
     assert frontier.lease(NOW) is None
-    assert frontier.release(first.id, FETCHED, NOW) is State.DONE
-    assert frontier.release(second.id, FETCHED, NOW) is State.DONE
+    assert frontier.release(first, FETCHED, NOW).state is State.DONE
+    assert frontier.release(second, FETCHED, NOW).state is State.DONE
     frontier.close()
 
 
@@ -730,7 +730,7 @@ def test_the_delay_counts_from_when_the_request_was_on_the_wire(
 ) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("one"), page("two")], NOW)
-    frontier.off_wire(take(frontier).id, NOW + answered)
+    frontier.off_wire(take(frontier), NOW + answered)
     assert frontier.lease(NOW + ready - 0.01) is None
     take(frontier, NOW + ready)
     frontier.close()
@@ -741,12 +741,12 @@ def test_the_delay_counts_from_when_the_request_is_told_to_have_gone_out(tmp_pat
     frontier = start(tmp_path, default_politeness=Politeness(10.0, 8))
     frontier.discover([page("one"), page("two"), page("three")], NOW)
     lease = take(frontier)
-    assert frontier.sending(lease.id, NOW)
+    assert frontier.sending(lease, NOW)
     assert frontier.lease(NOW + 100) is None
-    frontier.sent(lease.id, NOW + 100)
-    frontier.sent(lease.id, NOW + 105)
+    frontier.sent(lease, NOW + 100)
+    frontier.sent(lease, NOW + 105)
     assert frontier.wake_at() == pytest.approx(NOW + 110)
-    frontier.off_wire(lease.id, NOW + 109)
+    frontier.off_wire(lease, NOW + 109)
     assert frontier.lease(NOW + 109.9) is None
     assert frontier.lease(NOW + 110) is not None
     frontier.close()
@@ -757,11 +757,11 @@ def test_a_request_that_never_goes_out_leaves_its_host_free(tmp_path: Path, how:
     frontier = start(tmp_path, default_politeness=Politeness(10.0, 8))
     frontier.discover([page("one"), page("two")], NOW)
     lease = take(frontier)
-    assert frontier.sending(lease.id, NOW)
-    end = {"release": lambda: frontier.release(lease.id, FETCHED, NOW)}
-    end.get(how, lambda: getattr(frontier, how)(lease.id, NOW))()
-    frontier.sent(lease.id, NOW + 5)
-    assert not frontier.sending(lease.id, NOW + 5)
+    assert frontier.sending(lease, NOW)
+    end = {"release": lambda: frontier.release(lease, FETCHED, NOW)}
+    end.get(how, lambda: getattr(frontier, how)(lease, NOW))()
+    frontier.sent(lease, NOW + 5)
+    assert not frontier.sending(lease, NOW + 5)
     assert frontier.lease(NOW + 10) is not None
     frontier.close()
 
@@ -769,7 +769,7 @@ def test_a_request_that_never_goes_out_leaves_its_host_free(tmp_path: Path, how:
 def test_a_host_without_delay_does_not_wait_for_requests_to_go_out(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one"), page("two")], NOW)
-    assert not frontier.sending(take(frontier).id, NOW)
+    assert not frontier.sending(take(frontier), NOW)
     take(frontier)
     frontier.close()
 
@@ -915,14 +915,14 @@ def test_no_host_is_ever_visited_too_soon_or_too_often(
             chance.shuffle(out)
             for lease in out[: chance.randrange(4)]:
                 event = chance.choice([Event.FETCHED, Event.RETRIED, Event.FAILED])
-                frontier.release(lease.id, Outcome(event, delay=chance.choice([0.0, 3.0])), now)
+                frontier.release(lease, Outcome(event, delay=chance.choice([0.0, 3.0])), now)
             del out[: len(out) - frontier.leased]
             now += chance.choice([0.01, 0.25, 1.0])
         if stop == "kill":
             kill(frontier)
         else:
             for lease in out:
-                frontier.release(lease.id, Outcome(Event.RETURNED), now)
+                frontier.release(lease, Outcome(Event.RETURNED), now)
             frontier.close()
         now += chance.choice([0.0, 0.5])
         frontier = start(directory, now, politeness=POLITE, chance=chance)
@@ -983,7 +983,7 @@ def test_hosts_are_loaded_in_slices(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page(str(n), f"h{n:02}") for n in range(25)], NOW)
     frontier.discover([page("done", "h00-done", priority=1)], NOW)
-    frontier.release(take(frontier).id, FETCHED, NOW)
+    frontier.release(take(frontier), FETCHED, NOW)
     frontier.close()
 
     frontier = start(tmp_path, loaded=False)
@@ -1032,7 +1032,7 @@ def test_a_host_met_again_before_it_was_loaded_serves_a_better_page_first(tmp_pa
 def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one", "slot", kept_host="slot", payload=b"old")], NOW)
-    frontier.release(take(frontier).id, Outcome(event, 299, "because"), NOW)
+    frontier.release(take(frontier), Outcome(event, 299, "because"), NOW)
     frontier.discover([page("two")], NOW)
 
     assert frontier.requeue(0, NOW + DAY, b"new", 5)
@@ -1044,7 +1044,7 @@ def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> No
     lease = take(frontier, NOW + DAY)
     assert (lease.page_id, lease.host) == (0, "slot")
     assert lease.page == Page("http://slot/one", State.QUEUED, 0, 5, int(NOW), None, "slot", b"new")
-    frontier.release(lease.id, FETCHED, NOW + DAY)
+    frontier.release(lease, FETCHED, NOW + DAY)
     row = host_rows.decode_host(rows(frontier)[keys.host_key("slot")])
     assert (row.queued, row.done, row.failed) == (0, 1, 0)
     frontier.close()
@@ -1089,7 +1089,8 @@ def test_an_unreadable_page_is_set_aside_and_blocks_nothing(tmp_path: Path, valu
     frontier = start(tmp_path)
     assert drain(frontier) == ["one", "three"]
 
-    assert frontier.unreadable == [1]
+    assert frontier.news().set_aside == (1,)
+    assert frontier.news().set_aside == (), "told once"
     assert frontier.pending == 0
     assert frontier.counts.states[State.FAILED] == 1
     kill(frontier)
@@ -1097,7 +1098,7 @@ def test_an_unreadable_page_is_set_aside_and_blocks_nothing(tmp_path: Path, valu
     assert rows(frontier)[keys.aside_key(1)] == (value or b"")
     assert queue_rows(frontier) == []
     assert frontier.lease(NOW) is None
-    assert frontier.discover([page("two")], NOW) == [None]
+    assert ids(frontier.discover([page("two")], NOW)) == [None]
     frontier.close()
 
 
@@ -1148,6 +1149,6 @@ def test_pages_of_earlier_runs_have_numbers_below_the_first_of_this_run(tmp_path
     frontier.discover([page("one"), page("two")], NOW)
     frontier.close()
     frontier = start(tmp_path)
-    assert frontier.first_page_of_run == 2
-    assert frontier.discover([page("three")], NOW) == [2]
+    assert ids(frontier.discover([page("three")], NOW)) == [2]
+    assert [frontier.is_of_this_run(page_id) for page_id in range(3)] == [False, False, True]
     frontier.close()

@@ -114,13 +114,13 @@ def test_a_lease_put_back_leaves_no_trace(tmp_path: Path) -> None:
     for _ in range(3):
         lease = take(frontier)
         assert frontier.lease(NOW) is None  # its host cools
-        frontier.put_back(lease.id, NOW)
+        frontier.put_back(lease, NOW)
         assert (frontier.leased, frontier.pending) == (0, 30)
     assert rows(frontier) == before
     found = []
     for turn in range(30):
         lease = take(frontier, NOW + turn * 10)
-        frontier.release(lease.id, FETCHED, NOW + turn * 10)
+        frontier.release(lease, FETCHED, NOW + turn * 10)
         found.append(lease.page.url.rpartition("/")[2])
     assert found == [f"{number}" for number in range(30)]
     assert frontier.pending == 0
@@ -131,17 +131,17 @@ def test_a_lease_put_back_sets_no_clock_back_that_went_on(tmp_path: Path) -> Non
     frontier.discover([page("1"), page("2")], NOW)
     first = take(frontier)
     take(frontier, NOW + 1)
-    frontier.put_back(first.id, NOW + 1)
+    frontier.put_back(first, NOW + 1)
     frontier.set_delay(A, 10.0, NOW + 1)
     assert frontier.wake_at() == NOW + 11
 
 
 def test_a_delay_learnt_under_a_lease_counts_from_the_visit_before_it(frontier: Frontier) -> None:
-    frontier.release(take(frontier).id, FETCHED, NOW)
+    frontier.release(take(frontier), FETCHED, NOW)
     lease = take(frontier, NOW + 1)
     assert lease.host == A
     frontier.site_delay(A, 5.0, NOW + 1)
-    frontier.put_back(lease.id, NOW + 1)
+    frontier.put_back(lease, NOW + 1)
     drain(frontier, NOW + 1)
     assert frontier.wake_at() == NOW + 5
 
@@ -151,8 +151,8 @@ def test_a_waived_lease_costs_its_host_nothing(tmp_path: Path) -> None:
     frontier.discover([page(f"{number}") for number in range(3)], NOW)
     for _ in range(2):
         lease = take(frontier)
-        frontier.skip_visit(lease.id, NOW)
-        frontier.release(lease.id, Outcome(Event.EXCLUDED, reason="robots.txt"), NOW)
+        frontier.skip_visit(lease, NOW)
+        frontier.release(lease, Outcome(Event.EXCLUDED, reason="robots.txt"), NOW)
     assert take(frontier).page.url.endswith("/2")
     assert frontier.lease(NOW) is None
 
@@ -163,7 +163,7 @@ def test_a_waived_lease_costs_its_host_nothing(tmp_path: Path) -> None:
 def test_an_errand_waits_for_the_host_and_the_host_for_the_errand(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1"), page("2")], NOW)
-    frontier.release(take(frontier).id, FETCHED, NOW + 1)
+    frontier.release(take(frontier), FETCHED, NOW + 1)
     assert frontier.begin_visit(A, NOW + 4) == pytest.approx(6.0, abs=0.1)
     assert frontier.begin_visit(A, NOW + 11) == 0.0
     assert frontier.lease(NOW + 30) is None  # one request at a time
@@ -215,7 +215,7 @@ def test_an_errand_waits_for_a_free_place(tmp_path: Path) -> None:
     frontier.discover([page("1"), page("2")], NOW)
     lease = take(frontier)
     assert 0 < frontier.begin_visit(A, NOW) < 1
-    frontier.off_wire(lease.id, NOW)
+    frontier.off_wire(lease, NOW)
     assert frontier.begin_visit(A, NOW) == 0.0
     assert frontier.lease(NOW) is None
 
@@ -230,7 +230,7 @@ def test_the_largest_delay_counts_and_one_request_at_a_time(tmp_path: Path) -> N
     assert frontier.site_delay(A, 3.0, NOW, "https") is False
     lease = take(frontier)
     assert frontier.wake_at() == lease.deadline  # busy with one
-    frontier.off_wire(lease.id, NOW)
+    frontier.off_wire(lease, NOW)
     assert frontier.wake_at() == NOW + 5
     assert frontier.site_delay(A, 0.0, NOW, "http")
     assert frontier.wake_at() == NOW + 3
@@ -244,7 +244,7 @@ def test_a_delay_the_site_asks_for_counts_from_its_answer(frontier: Frontier) ->
     """However late a busy event loop has sent the request, and however slow the answer was."""
     frontier.site_delay(A, 5.0, NOW)
     lease = take(frontier)
-    frontier.off_wire(lease.id, NOW + 3)
+    frontier.off_wire(lease, NOW + 3)
     drain(frontier, NOW + 3)
     assert frontier.wake_at() == NOW + 8
 
@@ -259,7 +259,7 @@ def test_saying_the_same_again_changes_nothing(frontier: Frontier) -> None:
 def test_a_longer_usual_delay_stands_and_throttling_goes_on_beneath(tmp_path: Path) -> None:
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("1"), page("2")], NOW)
-    frontier.release(take(frontier).id, FETCHED, NOW)
+    frontier.release(take(frontier), FETCHED, NOW)
     frontier.site_delay(A, 4.0, NOW)
     assert frontier.wake_at() == pytest.approx(NOW + 10, abs=0.1)
     frontier.set_delay(A, 1.0, NOW)

@@ -25,7 +25,6 @@ IN_FLIGHT = 8
 # With a scorer pages are ranked now and then, and their rows are moved while the crawl goes on.
 CRAWL = """
 import sys
-from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
@@ -62,8 +61,8 @@ while not frontier.load(now, 5):
 say("opened", frontier.pending)
 leases = []
 number = 0
-for page_id in frontier.discover([link(0)], now):
-    if page_id is not None:
+for answer in frontier.discover([link(0)], now):
+    if answer.is_taken:
         say("accepted", 0)
 while True:
     now += 0.001
@@ -76,15 +75,14 @@ while True:
     lease = leases.pop(len(leases) // 2)
     number = int(lease.page.url.rpartition("/")[2])
     children = [3 * number + step for step in (1, 2, 3)]
-    for child, page_id in zip(children, frontier.discover([link(child) for child in children], now)):
-        if page_id is not None:
+    for child, answer in zip(children, frontier.discover([link(child) for child in children], now, lease)):
+        if answer.is_taken:
             say("accepted", child)
     if lease.page.attempts == 0 and number % 10 == 9:
-        frontier.release(lease.id, Outcome(Event.RETRIED, 503, delay=0.005), now)
+        frontier.release(lease, Outcome(Event.RETRIED, 503, delay=0.005), now)
         say("retried", number)
     else:
-        targets = [frontier.find(link(child).fingerprint) for child in children]
-        frontier.release(lease.id, Outcome(Event.FETCHED, 200), now, map(Edge, targets))
+        frontier.release(lease, Outcome(Event.FETCHED, 200, has_links=True), now)
         say("done", number)
 """
 
@@ -175,7 +173,7 @@ def test_a_killed_crawl_can_be_finished(tmp_path: Path) -> None:
     fetched = []
     while (lease := frontier.lease(NOW + 100)) is not None:
         fetched.append(int(lease.page.url.rpartition("/")[2]))
-        frontier.release(lease.id, Outcome(Event.FETCHED, 200), NOW + 100)
+        frontier.release(lease, Outcome(Event.FETCHED, 200), NOW + 100)
     assert len(fetched) == len(set(fetched)) == waiting
     assert done.isdisjoint(fetched)
     assert frontier.counts.states[State.DONE] == known

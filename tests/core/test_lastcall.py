@@ -81,14 +81,14 @@ class Crawl:
         assert where is not None
         if lease.given_up is not None:
             self.ended[url] = str(lease.given_up.failure or lease.given_up.reason)
-            self.frontier.release(lease.id, FAILED, now)
+            self.frontier.release(lease, FAILED, now)
             return
         self.asked.append((now, url))
         way = self.ways[where]
         if not way.reason:
             self.ended[url] = "fetched"
-            self.frontier.off_wire(lease.id, now, 0.1)
-            self.frontier.release(lease.id, FETCHED, now)
+            self.frontier.off_wire(lease, now, 0.1)
+            self.frontier.release(lease, FETCHED, now)
             return
         is_silent = not way.reason.startswith("HTTP")
         trouble = Trouble(way.reason, way.asked, way.may_be_page, now, lease.page_id, lease.page.attempts)
@@ -98,7 +98,7 @@ class Crawl:
             outcome = Outcome(Event.RETRIED, delay=HASTE.pause(lease.page.attempts + 1))
             if lease.page.attempts == HASTE.attempts - 1:
                 outcome, self.ended[url] = FAILED, way.reason
-        self.frontier.release(lease.id, outcome, now)
+        self.frontier.release(lease, outcome, now)
 
 
 def crawl(directory: Path, ways: dict[str, Ways], pages: int, haste: Haste | None = HASTE) -> Crawl:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from answers import ids, release, see
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -474,8 +475,8 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(found=st.lists(names, min_size=1, max_size=6))
     def note_seen(self, found: list[str]) -> None:
         model = self.model
-        ids = self.frontier.note_seen([link(name, 0) for name in found], self.now, "out of scope")
-        for name, page_id in zip(found, ids, strict=True):
+        found_ids = see(self.frontier, [link(name, 0) for name in found], self.now)
+        for name, page_id in zip(found, found_ids, strict=True):
             if name not in model.ids and name not in model.seen:
                 model.seen[name] = model.next_page
                 model.next_page += 1
@@ -483,7 +484,7 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def accept(self, links: list[Link]) -> None:
         model = self.model
-        for found, page_id in zip(links, self.frontier.discover(links, self.now), strict=True):
+        for found, page_id in zip(links, ids(self.frontier.discover(links, self.now)), strict=True):
             name = found.url.rpartition("/")[2]
             if name in model.seen:
                 defers = model.defers(name[0])
@@ -565,8 +566,8 @@ class FrontierMachine(RuleBasedStateMachine):
 
     def lose(self, expected: Entry, found: Lease) -> None:
         """As the adapter does that finds no request: nothing is asked of the host."""
-        self.frontier.skip_visit(found.id, self.now)
-        assert self.frontier.release(found.id, Outcome(Event.LOST, reason="lost"), self.now) is State.SEEN
+        self.frontier.skip_visit(found, self.now)
+        assert self.frontier.release(found, Outcome(Event.LOST, reason="lost"), self.now).state is State.SEEN
         self.model.lose(expected)
         self.committed()
 
@@ -608,11 +609,12 @@ class FrontierMachine(RuleBasedStateMachine):
         edges = None
         if linked is not None:
             edges = [Edge(target) for target in targets] + [Edge(0, NOFOLLOW, 0)] * (0 in targets)
-        assert self.frontier.release(lease_id, outcome, self.now, edges) is model.release(
+        lease = model.leases[lease_id][1]
+        assert release(self.frontier, lease, outcome, self.now, edges) is model.release(
             lease_id, outcome, self.now, None if linked is None else targets
         )
         self.committed()
-        assert self.frontier.release(lease_id, outcome, self.now) is None
+        assert self.frontier.release(lease, outcome, self.now).is_late
 
     @precondition(lambda self: self.model.leases)
     @rule(data=st.data())
@@ -620,7 +622,7 @@ class FrontierMachine(RuleBasedStateMachine):
         model, lease_id = self.model, data.draw(st.sampled_from(sorted(self.model.leases)))
         host = model.leases[lease_id][0].host
         is_wanted = HOSTS[host].delay > 0 and lease_id in model.on_wire and lease_id not in model.sent
-        assert self.frontier.sending(lease_id, self.now) == is_wanted
+        assert self.frontier.sending(model.leases[lease_id][1], self.now) == is_wanted
         if is_wanted:
             model.sent[lease_id] = False
             model.clocks[host].sending += 1
@@ -629,7 +631,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def be_sent(self, data: st.DataObject) -> None:
         model, lease_id = self.model, data.draw(st.sampled_from(sorted(self.model.leases)))
-        self.frontier.sent(lease_id, self.now)
+        self.frontier.sent(model.leases[lease_id][1], self.now)
         if model.sent.get(lease_id) is False:
             host = model.leases[lease_id][0].host
             clock, model.sent[lease_id] = model.clocks[host], True
@@ -640,7 +642,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(data=st.data(), is_answered=st.booleans())
     def leave_the_network(self, data: st.DataObject, is_answered: bool) -> None:
         lease_id = data.draw(st.sampled_from(sorted(self.model.leases)))
-        self.frontier.off_wire(lease_id, self.now, 0.1 if is_answered else None)
+        self.frontier.off_wire(self.model.leases[lease_id][1], self.now, 0.1 if is_answered else None)
         self.model.off_wire(lease_id, self.now, is_answered)
 
     @precondition(lambda self: self.model.next_page)
@@ -696,7 +698,7 @@ class FrontierMachine(RuleBasedStateMachine):
             self.now += max(polite.delay for polite in HOSTS.values())
         for lease_id in sorted(self.model.leases):
             outcome = Outcome(Event.RETURNED)
-            self.frontier.release(lease_id, outcome, self.now)
+            self.frontier.release(self.model.leases[lease_id][1], outcome, self.now)
             self.model.release(lease_id, outcome, self.now)
         self.frontier.close()
         self.model.restart(self.now, clean=True, limits=limits)
@@ -784,7 +786,7 @@ class FrontierMachine(RuleBasedStateMachine):
         assert frontier.counts.states == model.states()
         assert frontier.counts.next_page == model.next_page
         assert frontier.counts.attempts == model.attempts
-        assert frontier.unreadable == []
+        assert frontier.news().set_aside == ()
 
 
 def link(name: str, priority: int, *, again: bool = False, payload: bytes = b"") -> Link:

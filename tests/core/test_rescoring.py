@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from answers import ids, release, see
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
@@ -58,9 +59,9 @@ def link(name: str, parent: int | None = 0, host: str = "a.example", **kept: obj
 
 
 def find(frontier: Frontier, *names: str) -> list[int]:
-    ids = [frontier.find(link(name).fingerprint) for name in names]
-    assert None not in ids
-    return [page_id for page_id in ids if page_id is not None]
+    found = [frontier.find(link(name).fingerprint) for name in names]
+    assert None not in found
+    return [page_id for page_id in found if page_id is not None]
 
 
 def take(frontier: Frontier) -> Lease:
@@ -74,15 +75,23 @@ def read(frontier: Frontier, *names: str, flags: int = 0) -> str:
     lease = take(frontier)
     frontier.discover([link(name, lease.page_id) for name in names], NOW)
     edges = [Edge(page_id, flags) for page_id in find(frontier, *names)]
-    frontier.release(lease.id, FETCHED, NOW, edges)
+    release(frontier, lease, FETCHED, NOW, edges)
     return lease.page.url.rpartition("/")[2]
+
+
+def judge(frontier: Frontier, name: str, score: float) -> None:
+    """A further visit says what a page is worth."""
+    frontier.discover([link(name, again=True, priority=9)], NOW)
+    lease = take(frontier)
+    frontier.identify(lease, link(name).fingerprint)
+    frontier.release(lease, FETCHED._replace(content_score=score), NOW)
 
 
 def drain(frontier: Frontier) -> list[str]:
     found = []
     while (lease := frontier.lease(NOW)) is not None:
         found.append(lease.page.url.rpartition("/")[2])
-        frontier.release(lease.id, FETCHED, NOW)
+        frontier.release(lease, FETCHED, NOW)
     return found
 
 
@@ -119,7 +128,8 @@ def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path)
     frontier.discover([link("seed", None, again=True, priority=1)], NOW)
     lease = take(frontier)
     assert lease.page_id >= keys.FIRST_VISIT
-    frontier.release(lease.id, FETCHED, NOW, [], page_id=0)
+    frontier.identify(lease, link("seed").fingerprint)
+    release(frontier, lease, FETCHED, NOW, [])
     assert frontier.graph.links_of(0) == []
     assert dict(frontier._store.scan(LINK_ROW)) == {LINK_ROW + keys.id_bytes(0): b""}
 
@@ -127,8 +137,8 @@ def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path)
 def test_links_of_pages_that_were_not_read_are_not_kept(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([link("seed", None), link("other", None)], NOW)
-    frontier.release(take(frontier).id, Outcome(Event.FAILED, 500), NOW, [Edge(1)])
-    frontier.release(take(frontier).id, Outcome(Event.RETRIED, 503), NOW, [Edge(0)])
+    release(frontier, take(frontier), Outcome(Event.FAILED, 500), NOW, [Edge(1)])
+    release(frontier, take(frontier), Outcome(Event.RETRIED, 503), NOW, [Edge(0)])
     assert list(frontier._store.scan(LINK_ROW)) == []
 
 
@@ -138,7 +148,7 @@ def test_a_redirect_hands_all_it_has_to_its_target(tmp_path: Path) -> None:
     lease = take(frontier)
     frontier.discover([link("target", 0)], NOW)
     outcome = Outcome(Event.REDIRECTED, 301, "led to target", target=1)
-    frontier.release(lease.id, outcome, NOW, [Edge(1, REDIRECT)])
+    release(frontier, lease, outcome, NOW, [Edge(1, REDIRECT)])
     assert frontier.graph.links_of(0) == [Edge(1, REDIRECT)]
     assert queue(frontier) == {1: pytest.approx(0.85, rel=1e-3)}
 
@@ -158,7 +168,7 @@ def queue(frontier: Frontier) -> dict[int, float]:
 
 def test_a_page_that_is_only_seen_is_known_and_not_queued(tmp_path: Path) -> None:
     frontier = start(tmp_path)
-    assert frontier.note_seen([link("out"), link("out"), link("other")], NOW, "out of scope") == [0, 0, 1]
+    assert see(frontier, [link("out"), link("out"), link("other")], NOW) == [0, 0, 1]
     frontier.commit()
     page = frontier.page(0)
     assert page is not None
@@ -171,16 +181,16 @@ def test_a_page_that_is_only_seen_is_known_and_not_queued(tmp_path: Path) -> Non
 @pytest.mark.parametrize("is_committed", [True, False])
 def test_a_later_link_queues_it_once(tmp_path: Path, is_committed: bool) -> None:
     frontier = start(tmp_path)
-    frontier.note_seen([link("page")], NOW, "out of scope")
+    see(frontier, [link("page")], NOW)
     if is_committed:
         frontier.commit()
-    assert frontier.discover([link("page"), link("page")], NOW) == [0, None]
-    assert frontier.discover([link("page")], NOW) == [None]
+    assert ids(frontier.discover([link("page"), link("page")], NOW)) == [0, None]
+    assert ids(frontier.discover([link("page")], NOW)) == [None]
     frontier.commit()
     assert list(Check(opened[-1], None, NOW).run()) == []
     kill(frontier)
     frontier = start(tmp_path)
-    assert frontier.discover([link("page")], NOW) == [None]
+    assert ids(frontier.discover([link("page")], NOW)) == [None]
     assert drain(frontier) == ["page"]
 
 
@@ -188,9 +198,9 @@ def test_what_it_was_paid_while_it_was_only_seen_counts_when_it_is_queued(tmp_pa
     frontier = start(tmp_path)
     frontier.discover([link("seed", None)], NOW)
     lease = take(frontier)
-    frontier.note_seen([link("out")], NOW, "out of scope")
+    see(frontier, [link("out")], NOW)
     frontier.discover([link("in")], NOW)
-    frontier.release(lease.id, FETCHED, NOW, [Edge(1), Edge(1), Edge(2, NOFOLLOW)])
+    release(frontier, lease, FETCHED, NOW, [Edge(1), Edge(1), Edge(2, NOFOLLOW)])
     frontier.discover([link("out")], NOW)
     frontier.commit()
     assert queue(frontier) == {1: pytest.approx(0.85, rel=1e-3), 2: pytest.approx(0, abs=1e-9)}
@@ -236,9 +246,9 @@ def test_a_page_that_is_under_way_is_not_moved(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([link("seed", None), link("other", None)], NOW)
     seed, other = take(frontier), take(frontier)
-    frontier.release(seed.id, FETCHED, NOW, [Edge(1)])
+    release(frontier, seed, FETCHED, NOW, [Edge(1)])
     assert len(queue(frontier)) == 1
-    frontier.release(other.id, Outcome(Event.RETURNED), NOW)
+    frontier.release(other, Outcome(Event.RETURNED), NOW)
     assert drain(frontier) == ["other"]
     assert queue(frontier) == {}
 
@@ -251,7 +261,7 @@ def test_a_ranking_moves_what_is_queued_and_what_waits(tmp_path: Path) -> None:
     read(frontier, *names, "hub", "late")
     assert read(frontier, "hub", "late") == "p0"
     lease = take(frontier)
-    frontier.release(lease.id, Outcome(Event.RETRIED, 503, delay=9.0), NOW)
+    frontier.release(lease, Outcome(Event.RETRIED, 503, delay=9.0), NOW)
     waiting = dict(frontier._store.scan(keys.WAITING))
     rank(frontier, limit=3)
     assert frontier.rescoring is not None
@@ -272,14 +282,14 @@ def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> N
     lease = take(frontier)
     names = [f"p{number}" for number in range(40)]
     links = [link(f"{host}-{name}", 0, host) for name in names for host in hosts]
-    ids = [page_id for page_id in frontier.discover(links, NOW) if page_id is not None]
-    weights = [float(1 + (page_id % 7)) for page_id in ids]
-    edges = [Edge(page_id, 0, weight) for page_id, weight in zip(ids, weights, strict=True)]
-    frontier.release(lease.id, FETCHED, NOW, edges)
+    known = [page_id for page_id in ids(frontier.discover(links, NOW)) if page_id is not None]
+    weights = [float(1 + (page_id % 7)) for page_id in known]
+    edges = [Edge(page_id, 0, weight) for page_id, weight in zip(known, weights, strict=True)]
+    release(frontier, lease, FETCHED, NOW, edges)
     rescoring = frontier.rescoring
     assert rescoring is not None
     for turn in range(20):
-        scores = [2.0 ** (page_id % 11 * (-1) ** turn) for page_id in range(len(ids) + 1)]
+        scores = [2.0 ** (page_id % 11 * (-1) ** turn) for page_id in range(len(known) + 1)]
         rescoring.scorer.adopt(np.array(scores, np.float32))
         rescoring.begin_walk()
         while not frontier.rescore(NOW, 5000):
@@ -287,15 +297,14 @@ def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> N
         assert list(Check(opened[-1], None, NOW).run()) == []
         best = max(scores[page_id] for page_id in queue(frontier))
         assert scores[take(frontier).page_id] == best
-    assert len(drain(frontier)) == len(ids) - 20
+    assert len(drain(frontier)) == len(known) - 20
 
 
 def test_content_scores_survive_a_kill_and_a_clean_stop(tmp_path: Path) -> None:
     frontier = start(tmp_path, "mixed")
     frontier.discover([link("seed", None), link("good", None), link("bad", None)], NOW)
     for name, score in (("good", 4.0), ("bad", 0.25)):
-        frontier.set_content_score(*find(frontier, name), score)
-    frontier.commit()
+        judge(frontier, name, score)
     kill(frontier)
     frontier = start(tmp_path, "mixed")
     assert read(frontier, "x", "y") == "seed"
@@ -360,7 +369,7 @@ def test_rows_of_any_host_and_priority_move_without_a_look_at_their_pages(
 
     monkeypatch.setattr(Store, "get", watched)
     before = {key[1:] for key, _ in opened[-1].scan(keys.QUEUE)}
-    frontier.release(lease.id, FETCHED, NOW, [Edge(page) for page in pages])
+    release(frontier, lease, FETCHED, NOW, [Edge(page) for page in pages])
     assert not {keys.page_key(page) for page in pages}.intersection(looked_up)
     monkeypatch.undo()
     after = {key[1:] for key, _ in opened[-1].scan(keys.QUEUE)}
@@ -389,12 +398,13 @@ def test_golden_bytes(tmp_path: Path) -> None:
     """What the scorer keeps of the pages: one that was read, one that is queued, and one only seen."""
     frontier = start(tmp_path)
     frontier.discover([link("seed", None), link("good", None)], NOW)
-    frontier.set_content_score(1, 4.0)
+    assert frontier.rescoring is not None
+    frontier.rescoring.judged(1, 4.0)
     frontier.commit()
     assert frontier._store.get(keys.content_key(1)) == bytes.fromhex("40800000")
     lease = take(frontier)
-    frontier.note_seen([link("out")], NOW, "out of scope")
-    frontier.release(lease.id, FETCHED, NOW, [Edge(2)])
+    see(frontier, [link("out")], NOW)
+    release(frontier, lease, FETCHED, NOW, [Edge(2)])
     assert frontier._store.get(LINK_ROW + keys.id_bytes(0)) == bytes.fromhex("000104")
     frontier.close()
     assert stored(tmp_path, keys.COLUMN) == {
@@ -417,7 +427,9 @@ def test_rows_are_packed_behind_the_crawl_and_newer_ones_stay(tmp_path: Path) ->
     snapshot = frontier.graph.snapshot()
     for packed in snapshot.repack(lambda: False):
         frontier.discover([link("seed", None, again=True, priority=1)], NOW)
-        frontier.release(take(frontier).id, FETCHED, NOW, [Edge(7)], page_id=0)
+        lease = take(frontier)
+        frontier.identify(lease, link("seed").fingerprint)
+        release(frontier, lease, FETCHED, NOW, [Edge(7)])
         for _ in frontier.graph.put_in_place(packed):
             pass
     snapshot.close()

@@ -231,6 +231,6 @@ def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
     leased = [frontier.lease(0) for _ in range(4)]
     assert [lease and lease.page.url for lease in leased] == [index.url, child.url, high.url, low.url]
     for lease in filter(None, leased):
-        frontier.release(lease.id, Outcome(Event.FETCHED, 200), 0)
+        frontier.release(lease, Outcome(Event.FETCHED, 200), 0)
     assert frontier.counts.states[State.DONE] == 4
     frontier.close()

@@ -453,8 +453,8 @@ def crawl_with_a_damaged_table(directory: Path, share: float) -> tuple[Served, i
         frontier.load(NOW)
         while (lease := frontier.lease(NOW)) is not None:
             served.append((lease.page.url, lease.page.payload))
-            frontier.release(lease.id, Outcome(Event.FETCHED, 200), NOW)
-        aside = len(frontier.unreadable)
+            frontier.release(lease, Outcome(Event.FETCHED, 200), NOW)
+        aside = len(frontier.news().set_aside)
     except Exception as error:
         complaint = error
     if store is not None:

@@ -194,8 +194,8 @@ def name_of(lease: Lease) -> str:
 def fetch(frontier: Frontier, now: float) -> str:
     """The name of the next page, which its host answers at once."""
     lease = take(frontier, now)
-    frontier.off_wire(lease.id, now, 0.1)
-    frontier.release(lease.id, FETCHED, now)
+    frontier.off_wire(lease, now, 0.1)
+    frontier.release(lease, FETCHED, now)
     return name_of(lease)
 
 
@@ -207,9 +207,9 @@ def meet(
         reason, seconds, reason == "timed out", lease.leased_at, lease.page_id, lease.page.attempts
     )
     rest = frontier.cool(lease.host, trouble, now)
-    frontier.off_wire(lease.id, now)
+    frontier.off_wire(lease, now)
     outcome = RETURNED if rest.keeps_attempts else Outcome(Event.RETRIED, reason=reason)
-    frontier.release(lease.id, outcome, now)
+    frontier.release(lease, outcome, now)
     return rest.keeps_attempts
 
 
@@ -250,7 +250,7 @@ def test_a_host_that_rests_is_left_alone_when_it_comes_back_with_a_new_page(tmp_
     frontier.discover([page("1")], NOW)
     lease = take(frontier)
     frontier.cool("a.example", Trouble("HTTP 503", sent=NOW), NOW)
-    frontier.release(lease.id, Outcome(Event.FAILED, 503, "HTTP 503"), NOW)
+    frontier.release(lease, Outcome(Event.FAILED, 503, "HTTP 503"), NOW)
     kill(frontier)
 
     frontier = start(tmp_path, NOW + 5)
@@ -282,7 +282,7 @@ def test_an_answer_opens_the_host_and_thirty_quiet_minutes_forgive_it(tmp_path: 
     fetch(frontier, NOW + 60)
     first, second = take(frontier, NOW + 61), take(frontier, NOW + 61)
     for lease in (first, second):
-        frontier.release(lease.id, RETURNED, NOW + 61)
+        frontier.release(lease, RETURNED, NOW + 61)
     key = keys.cooldown_key("a.example")
     assert frontier._store.get(key) is not None
     fetch(frontier, NOW + 60 + FORGIVEN)
@@ -299,7 +299,7 @@ def test_strikes_are_remembered_when_a_host_left_memory_meanwhile(tmp_path: Path
         frontier.discover([page(str(strike))], now)
         lease = take(frontier, now)
         rest = frontier.cool("a.example", Trouble("HTTP 429", sent=now), now)
-        frontier.release(lease.id, Outcome(Event.FAILED, 429, "HTTP 429"), now)
+        frontier.release(lease, Outcome(Event.FAILED, 429, "HTTP 429"), now)
         assert rest.cooldown.strikes == strike
         now = rest.cooldown.until + FORGIVEN - 1
         assert frontier.lease(now) is None
@@ -325,7 +325,7 @@ def test_an_answer_to_a_request_from_before_the_trouble_proves_nothing(tmp_path:
     frontier.discover([page(str(number)) for number in range(9)], NOW)
     early, other = take(frontier), take(frontier)
     meet(frontier, other, NOW + 1)
-    frontier.off_wire(early.id, NOW + 2, 2.0)
+    frontier.off_wire(early, NOW + 2, 2.0)
     take(frontier, NOW + 61)
     assert frontier.lease(NOW + 61) is None
     frontier.close()
@@ -439,8 +439,8 @@ def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> No
     now = NOW
     for response_time, least in ((0.5, 5.0), (0.01, 5.0), (0.01, 4.02), (1000.0, 30.0)):
         lease = take(frontier, now)
-        frontier.off_wire(lease.id, now, response_time)
-        frontier.release(lease.id, FETCHED, now)
+        frontier.off_wire(lease, now, response_time)
+        frontier.release(lease, FETCHED, now)
         assert frontier.wake_at() == pytest.approx(now + least)
         now += least + 0.001
     frontier.set_delay("a.example", 40.0, now)
@@ -454,8 +454,8 @@ def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) ->
     frontier = start(tmp_path, pace=pace)
     frontier.discover([page(str(number)) for number in range(3)], NOW)
     lease = take(frontier, NOW)
-    frontier.off_wire(lease.id, NOW + 2, 2.0)
-    frontier.release(lease.id, FETCHED, NOW + 2)
+    frontier.off_wire(lease, NOW + 2, 2.0)
+    frontier.release(lease, FETCHED, NOW + 2)
     if is_clean:
         frontier.close()
     else:

@@ -244,7 +244,7 @@ def crawl(directory: Path, pages: int, is_fair: bool) -> tuple[Counter[str], flo
         domain = registered_domain(lease.host)
         asked[domain] += 1
         frontier.discover(links("trap", 10) if domain == "trap.example" else links(lease.host, 3), NOW)
-        frontier.release(lease.id, FETCHED, NOW)
+        frontier.release(lease, FETCHED, NOW)
     cost = (perf_counter() - begin) / pages
     store.close()
     return asked, cost * 1e6
@@ -367,7 +367,7 @@ def test_a_page_comes_again_after_its_backoff_however_much_its_host_has_to_offer
     first = frontier.lease(NOW)
     assert first is not None
     frontier.discover([link for _ in range(30) for link in links(5)], NOW)
-    frontier.release(first.id, Outcome(Event.RETRIED, 503, priority=-1, delay=1.0), NOW)
+    frontier.release(first, Outcome(Event.RETRIED, 503, priority=-1, delay=1.0), NOW)
     others = 0
     for _ in range(WAITED_TURN + 1):
         lease = frontier.lease(NOW + 2)
@@ -376,13 +376,13 @@ def test_a_page_comes_again_after_its_backoff_however_much_its_host_has_to_offer
             break
         others += 1
         frontier.discover([*links(5), *links(5)], NOW + 2)
-        frontier.release(lease.id, FETCHED, NOW + 2)
+        frontier.release(lease, FETCHED, NOW + 2)
     else:
         pytest.fail("it has not come again")
     assert others, "the best page comes first otherwise"
-    frontier.put_back(lease.id, NOW + 2)
+    frontier.put_back(lease, NOW + 2)
     again = frontier.lease(NOW + 2)
     assert again is not None
     assert again.page_id == first.page_id, "what is put back has its turn still"
-    frontier.release(again.id, FETCHED, NOW + 2)
+    frontier.release(again, FETCHED, NOW + 2)
     frontier.close()

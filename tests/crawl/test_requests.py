@@ -493,7 +493,7 @@ def test_page_with_a_callback_costs_less_than_150_bytes_beyond_its_url(tmp_path:
         request = Request(url, SPIDER.parse)
         fingerprint = FINGERPRINTER.fingerprint(request)
         link = Link(fingerprint, url, url.split("/")[2], payload=CODEC.encode(request), parent=1)
-        assert frontier.discover([link], 1.0) != [None]
+        assert frontier.discover([link], 1.0)[0].is_taken
     frontier.commit()
     total = sum(len(key) + len(value) for key, value in store.scan(b""))
     frontier.close()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .delays import ResponseDelay
     from .host import Host
     from .hosts import Hosts
-    from .last_call import Haste
+    from .last_call import Abandoned, Haste
     from .table import HostTable
     from .troubles import Rest, Trouble, Troubles
 
@@ -45,7 +45,7 @@ class Clocks:
         self._haste = haste
         self._chance = chance
         self._held: set[str] = set()  # hosts held until a known time, and some that were
-        self.given_up: list[tuple[Host, Trouble]] = []  # since somebody last looked
+        self.given_up: list[Abandoned] = []  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Clocks:
         rest = self._troubles.meet(host, trouble, now)
         if rest.cooldown.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
             last_call.give_up(host, trouble, rest.cooldown.until, now)
-            self.given_up.append((host, trouble))
+            self.given_up.append(last_call.abandoned(host, trouble))
         self._hosts.put_anew(host, now)
         self._table.forget_if_idle(host, now)
         self._batch.commit()
@@ -175,7 +175,7 @@ class Clocks:
         host.held_for = trouble
         if trouble is not None and trouble.attempts > PATIENCE and trouble.failure is not None:
             last_call.give_up(host, trouble, until, now)
-            self.given_up.append((host, trouble))
+            self.given_up.append(last_call.abandoned(host, trouble))
             until = now
         self._hosts.hold(host, until, now)
         if now < until < FOREVER:
@@ -196,5 +196,5 @@ class Clocks:
             self._hosts.put_anew(host, now)
             is_ready = is_ready or host.is_ready
             if trouble is not None:
-                self.given_up.append((host, trouble))
+                self.given_up.append(last_call.abandoned(host, trouble))
         return is_ready

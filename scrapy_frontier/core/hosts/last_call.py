@@ -34,6 +34,19 @@ class Haste(NamedTuple):
     pause: Callable[[int], float]
 
 
+class Abandoned(NamedTuple):
+    """What was given up: a host, or the one ``origin`` of it; why; and how many pages the host has queued."""
+
+    host: str
+    origin: str
+    reason: str
+    queued: int
+
+
+def abandoned(host: Host, trouble: Trouble) -> Abandoned:
+    return Abandoned(host.name, trouble.origin, trouble.reason, host.queued)
+
+
 def give_up(host: Host, trouble: Trouble, until: float, now: float) -> None:
     """Have the pages of the trouble's origin fail until then; other pages of *host* may be asked for now."""
     host.given_up = {**host.given_up, trouble.origin: GivenUp(trouble, until)}

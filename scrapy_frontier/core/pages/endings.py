@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..store import keys, page_rows, queue_rows
+from ..store.link_rows import REDIRECT, Edge
 from ..store.page_rows import Page
 from ..store.states import State
 from .lifecycle import UNCOUNTED, Event, after
 from .links import NEUTRAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from ..hosts.budgets import Budgets
     from ..hosts.host import Host
     from ..store.batch import Batch
-    from ..store.link_rows import Edge
     from .leases import Lease, Outcome
     from .link_graph import LinkGraph
     from .queue import Queue
@@ -92,16 +92,28 @@ class Endings:
             self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
             self._batch.count_ended(host, page.state, status=page.status)
 
-    def write_links(self, page_id: int | None, state: State, links: Iterable[Edge] | None) -> None:
-        """The links of a page that ended are known, or it has none; its score goes to their targets."""
-        if page_id is None or page_id >= keys.FIRST_VISIT:
-            return
+    def write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
+        """The links of a page that ended are known, or it has none; its score goes to their targets. How many
+        there were on a page that was read."""
+        page_id, scores = lease.node, self._scores
+        if page_id is None:
+            return 0
+        if scores is not None and outcome.content_score is not None:
+            scores.judged(page_id, outcome.content_score)
         is_read = state in (State.DONE, State.REDIRECTED)
-        if links is not None and (is_read or state is State.GONE):
-            links = self._graph.put(page_id, links if is_read else ())
-        if self._scores is None:
-            return
-        if is_read:
-            self._scores.parsed(page_id, links or ())
-        else:
-            self._scores.closed(page_id)
+        links: Sequence[Edge] = ()
+        if outcome.has_links and (is_read or state is State.GONE):
+            links = self._graph.put(page_id, _links(lease, state, outcome))
+        if scores is not None and is_read:
+            scores.parsed(page_id, links)
+        elif scores is not None:
+            scores.closed(page_id)
+        return len(lease.edges) if state is State.DONE and outcome.has_links else 0
+
+
+def _links(lease: Lease, state: State, outcome: Outcome) -> Sequence[Edge]:
+    if state is State.DONE:
+        return lease.edges
+    if state is State.GONE or outcome.target is None or outcome.target >= keys.FIRST_VISIT:
+        return ()
+    return (Edge(outcome.target, REDIRECT | outcome.flags),)

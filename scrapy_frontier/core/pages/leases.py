@@ -4,29 +4,71 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..store.keys import FIRST_VISIT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..hosts.cooldown import Trouble
+    from ..store.link_rows import Edge
     from ..store.page_rows import Page
+    from ..store.states import State
     from .lifecycle import Event
+    from .links import PageId
 
 NO_LEASE = 0  # the id of a lease that none was granted for
 
 
-class Lease(NamedTuple):
-    """Permission to fetch one page once, until ``deadline`` (POSIX seconds)."""
+class Lease:
+    """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
 
-    id: int
-    page_id: int
-    page: Page
-    host: str
-    sort_key: bytes
-    leased_at: float
-    deadline: float
-    before: tuple[float, float] = (0.0, 0.0)  # the host's clock: last visit, ready at
-    given_up: Trouble | None = None  # the page is not to be asked for: it ends with this
-    is_last: bool = False  # nobody waits for the page any longer: it cannot be put off again
+    ``page_id`` is opaque to callers; ``node`` is the page whose links gather on it as ``edges``: the same,
+    but for a further visit, of which `Frontier.identify` has to say what page it is for.
+    """
+
+    __slots__ = (
+        "before",
+        "deadline",
+        "edges",
+        "given_up",
+        "host",
+        "id",
+        "is_last",
+        "leased_at",
+        "node",
+        "page",
+        "page_id",
+        "sort_key",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        page_id: PageId,
+        page: Page,
+        host: str,
+        sort_key: bytes,
+        leased_at: float,
+        deadline: float,
+        before: tuple[float, float] = (0.0, 0.0),
+        given_up: Trouble | None = None,
+        is_last: bool = False,
+    ) -> None:
+        self.id = number
+        self.page_id = page_id
+        self.page = page
+        self.host = host
+        self.sort_key = sort_key
+        self.leased_at = leased_at
+        self.deadline = deadline
+        self.before = before  # the host's clock: last visit, ready at
+        self.given_up = given_up  # the page is not to be asked for: it ends with this
+        self.is_last = is_last  # nobody waits for the page any longer: it cannot be put off again
+        self.node: PageId | None = page_id if page_id < FIRST_VISIT else None
+        self.edges: list[Edge] = []
+
+    def __repr__(self) -> str:
+        return f"<Lease {self.id} of {self.page.url}>"
 
 
 class Outcome(NamedTuple):
@@ -34,17 +76,32 @@ class Outcome(NamedTuple):
 
     ``payload`` and ``priority`` replace the page's own where a retry changed them; ``delay`` is the
     backoff in seconds. ``target`` is the page a redirect led to. ``host`` is the one whose queue a page that
-    is queued again belongs to, where that is another.
+    is queued again belongs to, where that is another. If the page was read and the callback told all its
+    links, or it led to another or is gone, it ``has_links`` that are known: those that gathered on the lease,
+    the one to the ``target`` (with these ``flags``), or none. ``content_score`` is what the callback thinks
+    of it (0: nothing, 1: as of any other).
     """
 
     event: Event
     status: int = 0
     reason: str = ""
-    target: int | None = None
+    target: PageId | None = None
     payload: bytes | None = None
     priority: int | None = None
     delay: float = 0.0
     host: str = ""
+    has_links: bool = False
+    flags: int = 0
+    content_score: float | None = None
+
+
+class Released(NamedTuple):
+    """The answer to an outcome: the state of the page now (None: nobody knows it), whether the lease had
+    ended before, so that nothing was done, and how many links gathered on a page that was read."""
+
+    state: State | None
+    is_late: bool = False
+    links: int = 0
 
 
 class Leases:
@@ -87,20 +144,20 @@ class Leases:
         self._on_wire[lease.id] = None
         return lease
 
-    def sending(self, lease_id: int) -> Lease | None:
-        """The lease whose request is about to go out, which `sent` or `leave_wire` will follow; None if it
-        takes no place of its host, or that was said before."""
+    def sending(self, lease_id: int) -> bool:
+        """Its request is about to go out, which `sent` or `leave_wire` will follow; false if it takes no
+        place of its host, or that was said before."""
         if self._on_wire.get(lease_id, True) is not None:
-            return None
+            return False
         self._on_wire[lease_id] = False
-        return self._by_id[lease_id]
+        return True
 
-    def sent(self, lease_id: int) -> Lease | None:
-        """The lease whose request went out just now; None for one that was not `sending`."""
+    def sent(self, lease_id: int) -> bool:
+        """Its request went out just now; false for one that was not `sending`."""
         if self._on_wire.get(lease_id) is not False:
-            return None
+            return False
         self._on_wire[lease_id] = True
-        return self._by_id[lease_id]
+        return True
 
     def leave_wire(self, lease_id: int) -> tuple[Lease, bool | None] | None:
         """The lease whose request takes up a place of its host no longer, and whether it was sent (None:
@@ -115,13 +172,13 @@ class Leases:
     def next_deadline(self) -> float | None:
         return next((lease.deadline for lease in self._by_id.values()), None)
 
-    def expired(self, now: float) -> list[int]:
+    def expired(self, now: float) -> list[Lease]:
         """Leases whose deadline has passed."""
         found = []
         for lease in self._by_id.values():
             if lease.deadline > now:
                 break
-            found.append(lease.id)
+            found.append(lease)
         return found
 
     def get(self, lease_id: int) -> Lease | None:

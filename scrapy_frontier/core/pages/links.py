@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
-from ..store import meta_rows, page_rows
+from ..store import meta_rows
 from ..store.page_rows import Page
 from ..store.states import State
 
+PageId = int  # opaque to callers
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 
 
 class Link(NamedTuple):
-    """A page to discover.
+    """One link, from the callback to its row.
 
-    ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own.
-    ``again`` asks for a visit even of a known page (``dont_filter``). ``payload`` is the frozen request, or
-    `meta_rows.IN_MEMORY` where only this process has it. ``bucket`` is its place among equals where no scorer
-    gives one. ``depth`` counts links from a seed. What the user ``named`` is no trap,
-    whatever it looks like, and is always kept.
+    ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own. ``payload``
+    is the frozen request, opaque here, or `IN_MEMORY` where only the caller's process has it. ``flags`` and
+    ``weight`` are those of the edge from the page it was found on; ``depth`` counts links from a seed.
+    ``text`` is what `recognize` shall know it by: the URL as it was met, where that alone says who it is.
+
+    ``again`` asks for a visit even of a known page (``dont_filter``). What the user ``named`` is no trap,
+    whatever it looks like, and is always kept. A link that is ``only_seen`` makes its page known and no more,
+    for that reason. ``parent`` stands for the source where there is none to gather edges. ``bucket`` is its
+    place among equals where no scorer gives one; if it ``is_placed``, until the scorer has learnt more than
+    who the parent is.
     """
 
     fingerprint: bytes
@@ -26,36 +33,54 @@ class Link(NamedTuple):
     host: str
     priority: int = 0
     payload: bytes = b""
-    parent: int | None = None
-    bucket: int = NEUTRAL
+    flags: int = 0
+    weight: float = 1.0
+    depth: int = 0
+    text: str = ""
     again: bool = False
     kept_host: str = ""
-    link_score: float = 1.0
-    depth: int = 0
     is_named: bool = False
-    is_placed: bool = False  # ``bucket`` holds until the scorer has learnt more than who the parent is
+    only_seen: str = ""
+    parent: PageId | None = None
+    bucket: int = NEUTRAL
+    is_placed: bool = False
 
     @property
     def is_in_memory(self) -> bool:
         return self.payload.startswith(meta_rows.IN_MEMORY)
 
 
-class Refusal(NamedTuple):
-    """A link that was not queued: a trap (its ``kind``), ``deferred`` until a budget has room, or beyond
-    what is kept for later (``over-budget``). Only of a deferred one is the id told."""
+class Fate(Enum):
+    """What became of a link."""
 
-    url: str
-    host: str
-    kind: str
-    reason: str
-    page_id: int | None = None
-
-
-def page_of_link(link: Link, now: float) -> Page:
-    return Page(link.url, State.QUEUED, 0, link.priority, int(now), link.parent, link.kept_host, link.payload)
+    NEW = "new"  # its page is queued, for the first time or after it was only seen
+    VISIT = "visit"  # the page is known and queued once more
+    KNOWN = "known"  # nothing had to be done
+    ABSENT = "absent"  # known and yet to be fetched, but the request is in the memory of one process alone
+    SEEN = "seen"  # its page is known, and not queued
+    DEFERRED = "deferred"  # kept for later, until a budget has room
+    REFUSED = "refused"  # a trap, or beyond what is kept for later
 
 
-def encode_link(link: Link, now: float) -> bytes:
-    if link.kept_host:
-        return page_rows.encode_page(page_of_link(link, now))
-    return page_rows.encode_new_page(link.url, link.priority, int(now), link.parent, link.payload)
+class Discovered(NamedTuple):
+    """The answer to a link: its ``page`` (the further visit of it; None where there is none), whether that
+    ``is_head`` of its host's queue, and for one that is deferred or refused of what ``kind`` that is and why:
+    ``over-budget``, or the kind of a trap."""
+
+    fate: Fate
+    page: PageId | None = None
+    is_head: bool = False
+    kind: str = ""
+    reason: str = ""
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the call queued it, or keeps it for later."""
+        return self.fate in _TAKEN
+
+
+_TAKEN = (Fate.NEW, Fate.VISIT, Fate.DEFERRED)
+
+
+def page_of_link(link: Link, parent: PageId | None, now: float) -> Page:
+    return Page(link.url, State.QUEUED, 0, link.priority, int(now), parent, link.kept_host, link.payload)

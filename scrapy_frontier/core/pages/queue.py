@@ -87,6 +87,7 @@ class Queue:
         moved = list(self._scores.moved)
         self._scores.moved.clear()
         for host in moved:
-            self._table.fill(host)
+            if host.more:
+                self._table.fill(host)
         for host in moved:  # only now: giving one a place may look at the heads of all
             self._hosts.put(host, now)

@@ -9,12 +9,13 @@ Plain Python: for a single page it is faster than NumPy, which reads many (`segm
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import varint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 NOFOLLOW, INTERNAL, REDIRECT, CANONICAL = 1, 2, 4, 8
 FLAGS = NOFOLLOW | INTERNAL | REDIRECT | CANONICAL
@@ -31,6 +32,10 @@ class Edge(NamedTuple):
     target: int
     flags: int = 0
     weight: float = 1.0
+
+
+# `Edge` of a tuple of all three, in half the time: there is one for every link of every page.
+new_edge: Callable[[tuple[int, int, float]], Edge] = partial(tuple.__new__, Edge)
 
 
 class Difference(NamedTuple):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_frontier.crawl import request_cache
-from scrapy_frontier.crawl.request_cache import Recent
+from scrapy_frontier.core.pages import texts
+from scrapy_frontier.core.pages.texts import Texts
 
 if TYPE_CHECKING:
     import pytest
@@ -14,14 +14,14 @@ URL = "http://example.com/a"
 
 
 def test_all_parts_of_a_page_are_one_page() -> None:
-    pages = Recent()
+    pages = Texts()
     pages.put(f"{URL}#top", 7)
     assert [pages.find(URL + part) for part in ("", "#", "#top", "#a#b", "#!x")] == [7] * 5
     assert pages.find(f"{URL}?b#top") is None
 
 
 def test_a_page_that_is_only_seen_may_be_queued_later() -> None:
-    pages = Recent()
+    pages = Texts()
     pages.put(URL, ~7)
     assert pages.find(URL) == ~7
     pages.put(URL, 7)
@@ -29,8 +29,8 @@ def test_a_page_that_is_only_seen_may_be_queued_later() -> None:
 
 
 def test_what_is_met_again_stays_and_the_rest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_cache, "LATELY", 10)
-    pages = Recent()
+    monkeypatch.setattr(texts, "LATELY", 10)
+    pages = Texts()
     pages.put(URL, 1)
     pages.put(f"{URL}/once", 2)
     for number in range(3, 103):

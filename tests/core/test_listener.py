@@ -1,0 +1,183 @@
+"""A second store that is fed from the batches of the first: row for row the same, whatever happens."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
+from scrapy_frontier.core.hosts.budgets import Limits
+from scrapy_frontier.core.hosts.cooldown import Trouble
+from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.hosts.robots_cache import learnt
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.ranking.scorers_by_name import make
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.site_rows import Listing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from scrapy_frontier.core.store.batch import Row
+
+NOW = 1_700_000_000.0
+HOSTS = 9
+LIMITS = (Limits(), Limits(host_pending=20), Limits(), Limits(host_pages=60), Limits())  # of each run
+EVENTS = [Event.FETCHED] * 8 + [Event.RETRIED, Event.GONE, Event.FAILED, Event.EXCLUDED, Event.REDIRECTED]
+
+
+def rows(store: Store) -> dict[bytes, bytes]:
+    return dict(store.scan(b""))
+
+
+def follow(copy: Store, told: list[Row]) -> None:
+    batch = copy.batch()
+    for key, value in told:
+        if value is None:
+            batch.delete(key)
+        else:
+            batch.put(key, value)
+    copy.write(batch)
+
+
+class Busy:
+    """A crawl that does all there is to do, by chance."""
+
+    def __init__(
+        self, directory: Path, copy: Store, chance: random.Random, now: float, limits: Limits
+    ) -> None:
+        self.store, self.chance, self.now = Store(directory), chance, now
+        self.frontier = Frontier(
+            self.store,
+            now,
+            default_politeness=Politeness(0.5, 2),
+            scorer=make("mixed"),
+            limits=limits,
+            on_commit=lambda told: follow(copy, told),
+        )
+        while not self.frontier.load(now):
+            pass
+        self.did: Counter[str] = Counter()
+
+    def link(self, **kept: str) -> Link:
+        number = self.chance.randrange(2000)
+        host = f"h{number % HOSTS}.example"
+        url = f"http://{host}/{number}"
+        return Link(
+            url.encode().rjust(40, b"."), url, host, number % 3, b"x" * (number % 9), text=url, **kept
+        )
+
+    def run(self, steps: int) -> None:
+        self.frontier.used_by("busy")
+        self.frontier.discover([self.link() for _ in range(30)], self.now)
+        for _ in range(steps):
+            self.now += self.chance.choice([0.01, 0.1, 2.0, 70.0])
+            lease = self.frontier.lease(self.now)
+            if lease is not None:
+                self.visit(lease)
+            self.chance.choice([self.say, self.trouble, self.errand, self.edit])()
+
+    def visit(self, lease: Lease) -> None:
+        frontier, outcome = self.frontier, Outcome(self.chance.choice(EVENTS), 200, "why", has_links=True)
+        found = [self.link() for _ in range(self.chance.randrange(12))]
+        if lease.node is None:
+            frontier.identify(lease, lease.page.url.encode().rjust(40, b"."))
+        unknown = [link for link in found if not frontier.recognize(link.url, lease, 2, 0.5)]
+        frontier.discover(unknown, self.now, lease)
+        frontier.discover([self.link(only_seen="out of scope")], self.now, lease)
+        frontier.off_wire(lease, self.now, 0.1)
+        if outcome.event is Event.FETCHED:
+            outcome = outcome._replace(content_score=self.chance.random())
+            other = frontier.same_content(lease.page_id, lease.host, b"%d" % self.chance.randrange(20))
+            self.did["duplicate"] += other is not None
+        if outcome.event is Event.REDIRECTED:
+            outcome = outcome._replace(target=0)
+        delay = self.chance.choice([0.0, 5.0]) if outcome.event is Event.RETRIED else 0.0
+        frontier.release(lease, outcome._replace(delay=delay), self.now)
+        self.did[outcome.event.name] += 1
+
+    def say(self) -> None:
+        authority = f"http://h{self.chance.randrange(HOSTS)}.example:80"
+        self.frontier.keep_robots_copy(authority, learnt(None, 200, self.now, b"User-agent: *\nDisallow: /x"))
+        self.frontier.note_listing(authority, Listing())
+
+    def trouble(self) -> None:
+        host = f"h{self.chance.randrange(HOSTS)}.example"
+        if self.chance.random() < 0.05:
+            self.frontier.cool(host, Trouble("HTTP 503"), self.now)
+            self.did["trouble"] += 1
+
+    def errand(self) -> None:
+        host = f"h{self.chance.randrange(HOSTS)}.example"
+        if not self.frontier.begin_visit(host, self.now):
+            self.frontier.end_visit(host, self.now)
+
+    def edit(self) -> None:
+        page_id = self.frontier.find(self.link().fingerprint)
+        if page_id is not None:
+            self.did["requeued"] += self.frontier.requeue(page_id, self.now, b"again", 1)
+        self.frontier.discover([self.link()._replace(again=True)], self.now)
+
+    def rank(self) -> None:
+        frontier = self.frontier
+        assert frontier.rescoring is not None
+        scorer = frontier.rescoring.scorer
+        snapshot = frontier.graph.snapshot()
+        graph = snapshot.read(bool)
+        ranking = scorer.rank(graph.indptr, graph.indices)
+        assert ranking is not None
+        scorer.adopt(scorer.prepare(ranking))
+        frontier.rescoring.begin_walk({"at": self.now, "pages": graph.pages})
+        while not frontier.rescore(self.now, 50):
+            pass
+        self.did["moved"] += frontier.rescoring.rows_moved
+        for packed in snapshot.repack(bool):
+            for _ in frontier.graph.put_in_place(packed):
+                pass
+        snapshot.close()
+
+
+def test_a_second_store_that_hears_of_every_batch_is_the_same(tmp_path: Path) -> None:
+    chance, copy, did, now = random.Random(4), Store(tmp_path / "copy"), Counter[str](), NOW
+    for run, limits in enumerate(LIMITS):
+        busy = Busy(tmp_path / "first", copy, chance, now, limits)
+        busy.run(150)
+        busy.rank()
+        busy.run(50)
+        now, did = busy.now, did + busy.did
+        busy.frontier.commit()
+        assert rows(busy.store) == rows(copy)
+        if run % 2:
+            busy.store.close()  # as a kill leaves it
+        else:
+            busy.frontier.close()
+    kinds = {"FETCHED", "RETRIED", "GONE", "REDIRECTED", "duplicate", "trouble", "requeued", "moved"}
+    assert kinds <= {kind for kind, count in did.items() if count}
+    first = Store(tmp_path / "first")
+    assert len(rows(first)) > 1000
+    assert rows(first) == rows(copy)
+    first.close()
+    copy.close()
+
+
+def test_nothing_is_told_of_a_batch_that_was_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Row] = []
+    store = Store(tmp_path)
+    frontier = Frontier(store, NOW, on_commit=told.extend)
+    frontier.discover([Link(b"one", "http://a.example/", "a.example")], NOW)
+    assert told == []
+    monkeypatch.setattr(Store, "write", lambda *_: (_ for _ in ()).throw(OSError("disk")))
+    with suppress(OSError):
+        frontier.commit()
+    assert told == []
+    monkeypatch.undo()
+    frontier.commit()
+    assert told == [(key, value) for key, value in told if rows(store).get(key) == value]
+    assert len(told) > 3
+    frontier.close()
