@@ -446,6 +446,15 @@ def test_an_impossible_outcome_changes_nothing(tmp_path: Path) -> None:
 # -- retries ---------------------------------------------------------------------------------------------
 
 
+def test_a_retry_with_a_priority_beyond_all_keeps_its_place(tmp_path: Path) -> None:
+    """A row holds it clamped: the same priority again is no better one."""
+    frontier = start(tmp_path)
+    frontier.discover([page("first", priority=10**12), page("second", priority=10**12)], NOW)
+    frontier.release(take(frontier), Outcome(Event.RETRIED, 500, priority=10**12), NOW)
+    assert drain(frontier) == ["first", "second"]
+    frontier.close()
+
+
 def test_a_retry_waits_for_its_backoff(tmp_path: Path) -> None:
     frontier = start(tmp_path)
     frontier.discover([page("one", payload=b"old")], NOW)

@@ -340,13 +340,8 @@ class Model:
             return State.QUEUED
         if not entry.is_visit:
             self.ended[entry.id] = ended
-        page_id = self.ids.get(entry.name)
-        if (
-            page_id in self.ended
-            and links is not None
-            and (not entry.is_visit or self.ended[page_id] is ended)
-        ):
-            self.read(page_id, ended, links)
+        if not entry.is_visit and links is not None:  # nobody says which page a further visit is for
+            self.read(entry.id, ended, links)
         return ended
 
     def lose(self, entry: Entry) -> None:
@@ -609,6 +604,9 @@ class FrontierMachine(RuleBasedStateMachine):
         edges = None
         if linked is not None:
             edges = [Edge(target) for target in targets] + [Edge(0, NOFOLLOW, 0)] * (0 in targets)
+        if event is Event.REDIRECTED:  # its one link leads to its target
+            targets = targets[:1]
+            outcome = outcome._replace(target=targets[0] if targets else None)
         lease = model.leases[lease_id][1]
         assert release(self.frontier, lease, outcome, self.now, edges) is model.release(
             lease_id, outcome, self.now, None if linked is None else targets

@@ -72,7 +72,7 @@ class Endings:
         sort_key = lease.sort_key
         # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
         # would put it behind every page that is yet to be found.
-        if page.priority > lease.page.priority:
+        if min(page.priority, queue_rows.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             place = NEUTRAL if self._scores is None else self._scores.standing(page_id)
             sort_key = queue_rows.sort_key(page.priority, place, self._batch.turn, page_id)
         self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
