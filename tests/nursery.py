@@ -64,7 +64,11 @@ class Nursery:
     def run(self, arguments: list[str], env: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
         """The same to its end, and what it said."""
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            code = self.start(arguments, env, cwd, out.fileno(), err.fileno()).wait(PATIENCE)
+            child = self.start(arguments, env, cwd, out.fileno(), err.fileno())
+            try:
+                code = child.wait(PATIENCE)
+            finally:
+                child.kill()
             said = [file.seek(0) or file.read() for file in (out, err)]
         return subprocess.CompletedProcess(arguments, code, *said)
 
@@ -175,7 +179,8 @@ def reap(children: dict[int, socket.socket]) -> None:
 
 def run(arguments: list[str]) -> None:
     is_module = arguments[0] == "-m"
-    sys.path[0] = str(Path.cwd() if is_module else Path(arguments[0]).parent)
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = str(Path.cwd() if is_module else Path(arguments[0]).parent)
     more = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[1:1] = [path for path in more if path not in sys.path]
     sys.argv = arguments[is_module:]
