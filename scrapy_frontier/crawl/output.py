@@ -30,7 +30,7 @@ SPELL = 0.02  # seconds for the links of a page, then others get a turn of the e
 _END = object()
 
 
-class Output:
+class CallbackOutput:
     """Stands before the scraper of *crawler*, from `begin` on."""
 
     def __init__(self, crawler: Crawler) -> None:

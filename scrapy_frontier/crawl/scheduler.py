@@ -24,7 +24,7 @@ from .codec import use_up_retries
 from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
 from .meta_keys import AUTO_SLOT, SLOT
-from .output import Output
+from .output import CallbackOutput
 from .stats import Notes
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class FrontierScheduler(BaseScheduler):
         crawl.telling.say_how_it_begins(spider, crawler.settings)
         self._enqueue = crawl.intake.enqueue
         downloader.steady_downloader(crawler)
-        Output(crawler).begin()
+        CallbackOutput(crawler).begin()
         if crawl.watch.begin():
             self._sweeper = compat.create_looping_call(self._sweep)
             self._sweeper.start(SWEEP_INTERVAL, now=False)
