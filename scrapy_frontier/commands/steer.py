@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import UsageError
 
 from ..core.admin import facts
-from ..core.admin.edit import Steering
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Frontier, Link
 from ..core.pages.lifecycle import TABLE, Event
 from ..core.parse.urls import host_of
 from ..core.store import meta_rows
 from ..core.store.directory import DATABASE, REPAIRED, REPAIRING, Lock
-from ..core.store.host_rows import Orders, encode_orders, read_orders
-from ..core.store.keys import HOST, cooldown_key, host_key, orders_key
+from ..core.store.keys import HOST, host_key, orders_key
 from ..core.store.states import State
 from .output import progress
 from .project import NoFrontier, host_argument
@@ -60,15 +58,12 @@ def add(call: Call) -> int:
     refused: list[str] = []
     new = known = 0
     with _open_lines(call.options.file) as lines, call.project.open(create=True) as store:
-        frontier = Frontier(store, call.project.now)
         links = _links(call.project, urls, lines, priority, refused)
-        try:
+        with _frontier(call.project, store) as frontier:
             while batch := list(islice(links, _AT_A_TIME)):
-                added = sum(page_id is not None for page_id in frontier.discover(batch, call.project.now))
+                added = sum(answer.is_taken for answer in frontier.discover(batch, call.project.now))
                 new += added
                 known += len(batch) - added
-        finally:
-            _finish(frontier)
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
     if call.output.as_json:
         call.output.document({**answer, "refused_lines": refused[:_AT_A_TIME]})
@@ -79,13 +74,18 @@ def add(call: Call) -> int:
     return 1 if refused else 0
 
 
-def _finish(frontier: Frontier) -> None:
-    """End what a `Frontier` began. One that was not stopped cleanly stays so: the crawl that comes next
-    must still take every host for visited just now."""
-    if frontier.was_clean:
-        frontier.close()
-    else:
-        frontier.commit()
+@contextmanager
+def _frontier(project: Project, store: Store) -> Iterator[Frontier]:
+    """The frontier in *store*. One that was not stopped cleanly stays so: the crawl that comes next must
+    still take every host for visited just now."""
+    frontier = Frontier(store, project.now)
+    try:
+        yield frontier
+    finally:
+        if frontier.was_clean:
+            frontier.close()
+        else:
+            frontier.commit()
 
 
 def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
@@ -123,11 +123,9 @@ def requeue(call: Call) -> int:
     host = None if call.options.host is None else host_argument(call.options.host)
     pattern = pattern_of(call.options.match)
     count = 0
-    with call.project.open() as store:
-        steering = Steering(store, call.project.fingerprint_of)
-        for page_id, page in progress(facts.matching(store, pattern, host, states), "pages that match"):
-            count += steering.requeue(page_id, page)
-        steering.commit()
+    with call.project.open() as store, _frontier(call.project, store) as frontier:
+        for page_id, _ in progress(facts.matching(store, pattern, host, states), "pages that match"):
+            count += frontier.requeue(page_id, call.project.now)
     return _say(call, {"requeued": count}, f"Queued {count:,} pages again.")
 
 
@@ -144,25 +142,17 @@ def forget(call: Call) -> int:
         raise UsageError("write the URL of a page, or --host HOST")
     project = call.project
     count = 0
-    with project.open(identified=True) as store:
-        steering = Steering(store, project.fingerprint_of)
-        if call.options.host is not None:
-            forgotten = steering.forget_host(host_argument(call.options.host))
+    with project.open(identified=True) as store, _frontier(project, store) as frontier:
+        if call.options.host is None:
+            page_id = frontier.find(project.fingerprint(project.request(call.arguments[0])))
+            count = page_id is not None and frontier.forget(page_id, project.fingerprint_of, project.now)
+        else:
+            name = host_argument(call.options.host)
+            forgotten = frontier.forget_host(name, project.fingerprint_of, project.now)
             for count in progress(forgotten, "pages forgotten", reached=int):  # noqa: B007
                 pass
-        else:
-            count = _forget_page(project, store, steering, call.arguments[0])
     _say(call, {"forgotten": count}, f"Forgot {count:,} page{'' if count == 1 else 's'}.")
     return 0 if count or call.options.host is not None else 1
-
-
-def _forget_page(project: Project, store: Store, steering: Steering, url: str) -> int:
-    page_id = facts.find_page(store, project.fingerprint(project.request(url)))
-    page = None if page_id is None else facts.read_page(store, page_id)
-    if page_id is None or page is None:
-        return 0
-    steering.forget(page_id, page)
-    return 1
 
 
 # -- hosts -------------------------------------------------------------------------------------------------
@@ -180,7 +170,8 @@ def delay(call: Call) -> int:
             raise UsageError(f"a delay is a number of seconds, or the word default: not {text!r}")
     with call.project.open() as store:
         _refuse_unknown(call, store, name)
-        _order(store, name, read_orders(store, name)._replace(delay=seconds))
+        with _frontier(call.project, store) as frontier:
+            frontier.order_delay(name, seconds, call.project.now)
     if seconds is None:
         seconds, source = call.project.delay_of(name)
         return _say(call, {"host": name, "delay": seconds}, f"{name}: {seconds:g} s, by {source}.")
@@ -191,8 +182,9 @@ def block(call: Call) -> int:
     name = host_argument(call.arguments[0])
     with call.project.open() as store:
         _refuse_unknown(call, store, name)
-        _order(store, name, read_orders(store, name)._replace(blocked=int(call.project.now)))
         queued = facts.find_host(store, name, call.project.delay_of).queued
+        with _frontier(call.project, store) as frontier:
+            frontier.block(name, call.project.now)
     text = f"{name} is blocked; {queued:,} pages of it stay queued."
     return _say(call, {"host": name, "blocked": int(call.project.now), "queued": queued}, text)
 
@@ -202,14 +194,9 @@ def unblock(call: Call) -> int:
     name = host_argument(call.arguments[0])
     with call.project.open() as store:
         _refuse_unknown(call, store, name)
-        orders = read_orders(store, name)
-        _order(store, name, orders._replace(blocked=None))
-        rested = facts.find_host(store, name, call.project.delay_of).rests_until > call.project.now
-        if rested:
-            batch = store.batch()
-            batch.delete(cooldown_key(name))
-            store.write(batch, sync=True)
-    text = f"{name} may be visited." if orders.blocked is not None or rested else f"{name} was not blocked."
+        with _frontier(call.project, store) as frontier:
+            was_shut = frontier.unblock(name, call.project.now)
+    text = f"{name} may be visited." if was_shut else f"{name} was not blocked."
     return _say(call, {"host": name, "blocked": None}, text)
 
 
@@ -231,15 +218,6 @@ def _refuse_unknown(call: Call, store: Store, name: str) -> None:
 def _names(store: Store) -> list[str]:
     """Names of hosts to compare with; not all where there are very many."""
     return [key[1:].decode(errors="replace") for key, _ in store.scan(HOST, limit=_MOST_NAMES)]
-
-
-def _order(store: Store, name: str, orders: Orders) -> None:
-    batch = store.batch()
-    if orders == Orders():
-        batch.delete(orders_key(name))
-    else:
-        batch.put(orders_key(name), encode_orders(orders))
-    store.write(batch, sync=True)
 
 
 # -- everything --------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from .hosts.table import HostTable
 from .hosts.troubles import Troubles
 from .pages.deferred import AT_A_TIME, Deferral
 from .pages.discovery import Discovery
+from .pages.edits import Edits
 from .pages.endings import Endings
 from .pages.known import Known
 from .pages.leases import NO_LEASE, Lease, Leases, Outcome, Released
@@ -43,11 +44,12 @@ from .store.bloom import Seen
 from .store.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from .hosts.domain_rates import Rates
     from .hosts.last_call import Abandoned, Haste
     from .hosts.troubles import Rest, Trouble
+    from .pages.edits import FingerprintOf
     from .pages.rescoring import Rescoring
     from .pages.traps import TrapLimits
     from .ranking.scorer import Scorer
@@ -143,6 +145,9 @@ class Frontier:
         self._deferred = Deferral(store, batch, hosts, table, budgets, queue, scores)
         self._discovery = Discovery(
             batch, self._known, hosts, table, budgets, queue, self._deferred, scores, traps
+        )
+        self._edits = Edits(
+            store, batch, self._known, hosts, table, self._leases, queue, self._deferred, scores
         )
         self._endings = Endings(batch, budgets, queue, self._waiting, self.graph, scores, max_attempts)
         self._haste = haste
@@ -270,9 +275,47 @@ class Frontier:
         """
         return self._discovery.discover(links, now, source)
 
-    def requeue(self, page_id: PageId, now: float, payload: bytes, priority: int) -> bool:
-        """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
-        return self._discovery.requeue(page_id, now, payload, priority)
+    # -- edits -----------------------------------------------------------------------------------------
+
+    def requeue(
+        self, page_id: PageId, now: float, payload: bytes | None = None, priority: int | None = None
+    ) -> bool:
+        """Queue a finished page again, its attempts forgotten; false for one that is not finished.
+
+        With its own request and priority where none are given. Commits what was open before; in the next
+        batch.
+        """
+        return self._edits.requeue(page_id, now, payload, priority)
+
+    def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
+        """Remove all that is known of a page: as if it had never been seen. False for one that is under way,
+        or that nobody knows.
+
+        *fingerprint_of* tells the fingerprint of the request in a `Page`, None where it cannot. Links to it
+        stay on the pages that have them. Committed; O(queue of its host).
+        """
+        return self._edits.forget(page_id, fingerprint_of, now)
+
+    def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
+        """`forget` every page of a host, a batch at a time; yields the number forgotten so far. O(pages).
+
+        The host row stays, with the time of the last visit: whoever adds the host again must still keep its
+        delay.
+        """
+        return self._edits.forget_host(name, fingerprint_of, now)
+
+    def block(self, name: str, now: float) -> None:
+        """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed."""
+        self._table.order(name, self._table.orders(name)._replace(blocked=int(now)), now)
+
+    def unblock(self, name: str, now: float) -> bool:
+        """End a block, and the rest of a host that met trouble; whether there was one. Committed."""
+        return self._clocks.unblock(name, now)
+
+    def order_delay(self, name: str, seconds: float | None, now: float) -> None:
+        """From now on the operator's delay of a host holds, whatever others ask for; None takes it back.
+        Committed."""
+        self._table.order(name, self._table.orders(name)._replace(delay=seconds), now)
 
     def news(self) -> News:
         """What happened beside the answers since this was asked last."""

@@ -25,9 +25,10 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.core.admin import edit
 from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.pages import edits
 from scrapy_frontier.core.store import keys, meta_rows
 from scrapy_frontier.core.store.host_rows import Orders, decode_orders, encode_orders
 from scrapy_frontier.core.store.keys import orders_key
@@ -196,10 +197,10 @@ def test_a_page_whose_record_makes_another_request_now(frontier: Frontiers) -> N
 
 def test_a_host_half_forgotten_is_sound(frontier: Frontiers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C or a kill: what was not written yet is still there."""
-    monkeypatch.setattr(edit, "_AT_A_TIME", 3)
+    monkeypatch.setattr(edits, "_AT_A_TIME", 3)
     before = len(pages(frontier.directory))
     store = Store(frontier.directory)
-    next(edit.Steering(store, fingerprint_of).forget_host("h2.example"))
+    next(Frontier(store, NOW).forget_host("h2.example", fingerprint_of, NOW))
     store.close()
     assert 0 < before - len(pages(frontier.directory)) < 12
     assert check(frontier.directory) == []

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pytest
 
     from scrapy_frontier.core.store.batch import Row
+    from scrapy_frontier.core.store.page_rows import Page
 
 NOW = 1_700_000_000.0
 HOSTS = 9
@@ -42,6 +43,10 @@ def follow(copy: Store, told: list[Row]) -> None:
         else:
             batch.put(key, value)
     copy.write(batch)
+
+
+def fingerprint_of(page: Page) -> bytes:
+    return page.url.encode().rjust(40, b".")
 
 
 class Busy:
@@ -121,6 +126,15 @@ class Busy:
         if page_id is not None:
             self.did["requeued"] += self.frontier.requeue(page_id, self.now, b"again", 1)
         self.frontier.discover([self.link()._replace(again=True)], self.now)
+        host, what = f"h{self.chance.randrange(HOSTS)}.example", self.chance.random()
+        if page_id is not None and what < 0.2:
+            self.did["forgotten"] += self.frontier.forget(page_id, fingerprint_of, self.now)
+        elif what < 0.3:
+            self.frontier.block(host, self.now)
+            self.frontier.order_delay(host, 3.0, self.now)
+        elif what < 0.5:
+            self.frontier.order_delay(host, None, self.now)
+            self.did["unblocked"] += self.frontier.unblock(host, self.now)
 
     def rank(self) -> None:
         frontier = self.frontier
@@ -155,7 +169,18 @@ def test_a_second_store_that_hears_of_every_batch_is_the_same(tmp_path: Path) ->
             busy.store.close()  # as a kill leaves it
         else:
             busy.frontier.close()
-    kinds = {"FETCHED", "RETRIED", "GONE", "REDIRECTED", "duplicate", "trouble", "requeued", "moved"}
+    kinds = {
+        "FETCHED",
+        "forgotten",
+        "unblocked",
+        "RETRIED",
+        "GONE",
+        "REDIRECTED",
+        "duplicate",
+        "trouble",
+        "requeued",
+        "moved",
+    }
     assert kinds <= {kind for kind, count in did.items() if count}
     first = Store(tmp_path / "first")
     assert len(rows(first)) > 1000

@@ -44,8 +44,8 @@ from .check_notes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..pages.edits import FingerprintOf
     from ..store.leveldb import Store
-    from .edit import FingerprintOf
 
     _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded, answered
 

@@ -26,8 +26,8 @@ from .export_sites import SITE_KINDS, site_row
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from ..pages.edits import FingerprintOf
     from ..store.leveldb import Store
-    from .edit import FingerprintOf
     from .export import Record
 
 _AT_A_TIME = 1000  # records in one batch

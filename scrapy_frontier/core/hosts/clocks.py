@@ -162,6 +162,13 @@ class Clocks:
         self._batch.commit()
         return rest
 
+    def unblock(self, name: str, now: float) -> bool:
+        """See `Frontier.unblock`."""
+        orders, host = self._table.orders(name), self._hosts.by_name.get(name)
+        rested = self._troubles.end_rest(name, host, now)
+        self._table.order(name, orders._replace(blocked=None), now)
+        return rested or orders.blocked is not None
+
     def rests(self, name: str, now: float) -> bool:
         """See `Frontier.rests`."""
         host = self._hosts.by_name.get(name)

@@ -186,6 +186,13 @@ class Host(KeptHost):
         asked = {**self.asked, source: seconds}
         if not seconds and source not in UNASKED:
             del asked[source]
+        return self._decide(asked)
+
+    def withdraw(self, source: str) -> bool:
+        """*source* asks for nothing any more; whether that changes anything."""
+        return self._decide({other: seconds for other, seconds in self.asked.items() if other != source})
+
+    def _decide(self, asked: dict[str, float]) -> bool:
         self.asked = asked
         before = self.delay, self.concurrency
         self.delay = deciding(asked).seconds
@@ -230,6 +237,12 @@ class Host(KeptHost):
         self.turns -= 1
         self.leased -= {sort_key}
         self.add(sort_key)
+
+    def forget(self, sort_key: bytes) -> None:
+        """The page with that sort key is no more."""
+        self.is_unqueued(sort_key)
+        if sort_key in self.heads:
+            self.heads.remove(sort_key)
 
     def has_waited(self, sort_key: bytes) -> None:
         """A page that was handed out before, and whose backoff is over, was queued with *sort_key*."""

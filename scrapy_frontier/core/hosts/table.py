@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..store import host_rows, keys, queue_rows
-from ..store.host_rows import HostRow, all_orders
+from ..store.host_rows import HostRow, Orders, all_orders
 from . import delays
 from .host import HEADS, Host, Place
 
@@ -146,8 +146,35 @@ class HostTable:
             host.ask(delays.OPERATOR, orders.delay)
             host.reset_clock()
         if orders is not None and orders.blocked is not None:
-            host.is_blocked = True
-            self._batch.withheld += host.queued
+            self._withhold(host, is_blocked=True)
+
+    def order(self, name: str, orders: Orders, now: float) -> None:
+        """Obey these orders from now on; written before this returns."""
+        key = keys.orders_key(name)
+        if orders == Orders():
+            self._batch.delete(key)
+        else:
+            self._batch.put(key, host_rows.encode_orders(orders))
+        self._batch.is_open = True
+        self._batch.commit()
+        self._orders[name] = orders
+        host = self._hosts.by_name.get(name)
+        if host is not None:
+            self._withhold(host, orders.blocked is not None)
+            host.withdraw(delays.OPERATOR)
+            if orders.delay is not None:
+                host.ask(delays.OPERATOR, orders.delay)
+            host.reset_clock()
+            self._hosts.put_anew(host, now)
+
+    def orders(self, name: str) -> Orders:
+        """What the operator ordered."""
+        return self._orders.get(name, Orders())
+
+    def _withhold(self, host: Host, is_blocked: bool) -> None:
+        """Count its queued pages among those withheld, or no more."""
+        self._batch.withheld += host.queued * (is_blocked - host.is_blocked)
+        host.is_blocked = is_blocked
 
     def _recall(self, host: Host) -> None:
         """What earlier runs learnt of it."""

@@ -102,6 +102,18 @@ class Troubles:
                 host.cooldown = None
                 self._forgive(host)
 
+    def end_rest(self, name: str, host: Host | None, now: float) -> bool:
+        """A host, in memory or not, need not rest any longer; whether it did. In the next batch."""
+        rest = host_rows.read_cooldown(self._store, name)
+        if rest is None or rest.until <= now:
+            return False
+        self._batch.delete(keys.cooldown_key(name))
+        self._batch.is_open = True
+        if host is not None:
+            host.cooldown, host.is_doubted, host.trouble = None, False, None
+            host.reset_clock()
+        return True
+
     def _keep(self, host: Host, found: Cooldown) -> None:
         self._batch.put(keys.cooldown_key(host.name), host_rows.encode_cooldown(found))
         self._batch.touch(host)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..hosts.host import Host, Place
-from ..parse.urls import host_of
 from ..store import keys, page_rows, queue_rows
 from ..store.link_rows import new_edge
 from ..store.meta_rows import IN_MEMORY
-from ..store.page_rows import Page
 from ..store.states import State
-from .lifecycle import TABLE, Event
 from .links import Discovered, Fate, Link, page_of_link
 from .traps import trap
 
@@ -198,22 +195,3 @@ class Discovery:
         self._deferred.put(page_id, page_of_link(link, parent, now), host, over, now, link.depth, bucket)
         self._table.forget_if_idle(host, now)
         return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=over.reason)
-
-    def requeue(self, page_id: int, now: float, payload: bytes, priority: int) -> bool:
-        """Queue a finished page again, its attempts forgotten; false for one that is not finished."""
-        self._batch.check()
-        page = self._known.page(page_id)
-        if page is None or (page.state, Event.REQUEUED) not in TABLE:
-            return False
-        host = self._table.get(page.host or host_of(page.url))
-        was_seen = page.state is State.SEEN and not page.is_deferred
-        if page.is_deferred:
-            self._deferred.remove(page_id, host)
-        else:
-            self._batch.count_ended(host, page.state, -1, page.status)
-        page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
-        self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
-        self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
-        if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
-            self._batch.commit()
-        return True

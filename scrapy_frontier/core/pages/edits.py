@@ -1,0 +1,239 @@
+"""Edits of the user's: pages queued again, pages and hosts forgotten.
+
+Each step keeps pages, queues, index, host rows and counts in agreement, in one batch; many are written a
+thousand at a time, so that memory stays flat and an interruption leaves a sound store.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import UnreadableRecord
+from ..parse.urls import host_of
+from ..store import keys, page_rows, queue_rows
+from ..store.host_rows import HostRow
+from ..store.page_rows import Page
+from ..store.states import State
+from .lifecycle import TABLE, Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..hosts.host import Host
+    from ..hosts.hosts import Hosts
+    from ..hosts.table import HostTable
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+    from ..store.queue_rows import QueuePlace
+    from .deferred import Deferral
+    from .known import Known
+    from .leases import Leases
+    from .links import PageId
+    from .queue import Queue
+    from .rescoring import Rescoring
+
+    # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
+    FingerprintOf = Callable[[Page], bytes | None]
+
+_AT_A_TIME = 1000  # pages in one batch
+_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered")
+
+
+class _Doomed(NamedTuple):
+    """A page about to be forgotten; ``place`` is its queue row, ``fingerprint`` its index row."""
+
+    page_id: PageId
+    page: Page
+    place: QueuePlace | None
+    fingerprint: bytes | None
+
+
+class Edits:
+    """Takes known pages out of wherever they are."""
+
+    def __init__(
+        self,
+        store: Store,
+        batch: Batch,
+        known: Known,
+        hosts: Hosts,
+        table: HostTable,
+        leases: Leases,
+        queue: Queue,
+        deferred: Deferral,
+        scores: Rescoring | None,
+    ) -> None:
+        self._store = store
+        self._batch = batch
+        self._known = known
+        self._hosts = hosts
+        self._table = table
+        self._leases = leases
+        self._queue = queue
+        self._deferred = deferred
+        self._scores = scores
+        self._touched: set[Host] = set()
+        self._steps = 0
+
+    # -- queue again -----------------------------------------------------------------------------------
+
+    def requeue(self, page_id: PageId, now: float, payload: bytes | None, priority: int | None) -> bool:
+        """See `Frontier.requeue`."""
+        self._batch.check()
+        page = self._known.page(page_id)
+        if page is None or (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
+            return False
+        host = self._host_of(page)
+        was_seen = page.state is State.SEEN and not page.is_deferred
+        self._uncount_page(host, page_id, page)
+        priority = page.priority if priority is None else priority
+        payload = page.payload if payload is None else payload
+        page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
+        self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+        self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
+        if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
+            self._batch.commit()
+        return True
+
+    # -- forget ----------------------------------------------------------------------------------------
+
+    def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
+        """See `Frontier.forget`."""
+        page = self._known.page(page_id)
+        if page is None or any(lease.page_id == page_id for lease in self._leases):
+            return False
+        place = queue_rows.find_place(self._store, page_id, page.host or host_of(page.url))
+        doomed = _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
+        if doomed.fingerprint is None:
+            self._forget_by_index([doomed], now)
+        else:
+            self._forget(doomed, now)
+        self._write(now)
+        return True
+
+    def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
+        """See `Frontier.forget_host`."""
+        self._batch.commit()
+        count = 0
+        without_index: list[_Doomed] = []
+        for doomed in self._pages_of(name, fingerprint_of, now):
+            if doomed.fingerprint is None and doomed.page_id < keys.FIRST_VISIT:
+                without_index.append(doomed)
+                continue
+            self._forget(doomed, now)
+            count += 1
+            if count % _AT_A_TIME == 0:
+                yield count
+        self._forget_by_index(without_index, now)
+        self._write(now)
+        stored = self._store.get(keys.host_key(name))
+        if stored is not None and self._table.row_of(name) == HostRow():  # never visited: not worth keeping
+            self._batch.delete(keys.host_key(name))
+            self._batch.counts.hosts -= 1
+            self._batch.is_open = True
+            self._batch.commit()
+        yield count + len(without_index)
+
+    def _pages_of(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[_Doomed]:
+        """First the queued pages by their rows, then, once these are gone, the finished ones."""
+        leased = {lease.page_id for lease in self._leases}
+        waiting = (place for place in queue_rows.waiting_places(self._store) if place.host == name)
+        for places in (queue_rows.queued_places(self._store, name), waiting):
+            for place in places:
+                page_id = queue_rows.sort_key_id(place.sort_key)
+                page = self._read(page_id)
+                if page is not None and page_id not in leased:
+                    yield _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
+        self._write(now)
+        for key, value in self._store.scan(keys.PAGE):
+            try:
+                page_id, page = keys.key_id(key), page_rows.decode_page(value)
+            except UnreadableRecord:
+                continue
+            if page.state is not State.QUEUED and (page.host or host_of(page.url)) == name:
+                yield _Doomed(page_id, page, None, self._index_of(page_id, page, fingerprint_of))
+
+    def _read(self, page_id: PageId) -> Page | None:
+        stored = self._store.get(keys.page_key(page_id))
+        return None if stored is None else page_rows.decode_page(stored)
+
+    def _index_of(self, page_id: PageId, page: Page, fingerprint_of: FingerprintOf) -> bytes | None:
+        """The fingerprint by which the index knows the page; None where its record tells another."""
+        fingerprint = fingerprint_of(page)
+        stored = None if fingerprint is None else self._store.get(keys.INDEX + fingerprint)
+        return fingerprint if stored is not None and keys.index_id(stored) == page_id else None
+
+    def _forget_by_index(self, doomed: list[_Doomed], now: float) -> None:
+        """Forget pages whose record no longer makes the request they were discovered by: one index scan."""
+        by_id = {each.page_id: each for each in doomed}
+        if not by_id:
+            return
+        for key, value in self._store.scan(keys.INDEX):
+            found = by_id.pop(keys.index_id(value), None)
+            if found is not None:
+                self._forget(found._replace(fingerprint=key[1:]), now)
+        for rest in by_id.values():
+            self._forget(rest, now)
+
+    def _forget(self, doomed: _Doomed, now: float) -> None:
+        page_id, page, place, fingerprint = doomed
+        batch = self._batch
+        host = self._host_of(page) if place is None else self._table.get(place.host)
+        batch.delete(keys.page_key(page_id))
+        batch.delete(keys.aside_key(page_id))
+        if page_id < keys.FIRST_VISIT:
+            self._forget_links(page_id)
+        if fingerprint is not None:
+            batch.delete(keys.INDEX + fingerprint)
+        if place is not None:
+            batch.delete(place.key)
+            host.forget(place.sort_key)
+            batch.count_queued(host, -1)
+        elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
+            self._uncount_page(host, page_id, page)
+        self._clamp(host)
+        self._touched.add(host)
+        self._steps += 1
+        if self._steps >= _AT_A_TIME:
+            self._write(now)
+
+    def _write(self, now: float) -> None:
+        self._batch.commit()
+        for host in self._touched:
+            self._table.fill(host)
+            self._hosts.put(host, now)
+            self._table.forget_if_idle(host, now)
+        self._touched.clear()
+        self._known.texts.clear()
+        self._steps = 0
+
+    def _forget_links(self, page_id: PageId) -> None:
+        """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
+        is_packed = self._store.get(keys.segment_key(page_id)) is not None
+        if is_packed:  # an empty row counts before it, and goes when it is packed anew
+            self._batch.put(keys.link_key(page_id), b"")
+        else:
+            self._batch.delete(keys.link_key(page_id))
+        self._batch.delete(keys.content_key(page_id))
+        if self._scores is not None:
+            self._scores.closed(page_id)
+
+    # -- counting --------------------------------------------------------------------------------------
+
+    def _host_of(self, page: Page) -> Host:
+        return self._table.get(page.host or host_of(page.url))
+
+    def _uncount_page(self, host: Host, page_id: PageId, page: Page) -> None:
+        """Count a page in no queue no more; one that waited for a budget loses its row, whatever its unit."""
+        if page.is_deferred:
+            self._deferred.remove(page_id, host)
+        else:
+            self._batch.count_ended(host, page.state, -1, page.status)
+        self._clamp(host)
+
+    def _clamp(self, host: Host) -> None:
+        """Counters that were wrong before do not fall below zero."""
+        states = self._batch.counts.states
+        states[:] = [max(count, 0) for count in states]
+        for name in _COUNTS:
+            setattr(host, name, max(getattr(host, name), 0))

@@ -1,0 +1,164 @@
+"""Edits while the crawl goes on: pages forgotten, hosts blocked, delays ordered."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+from answers import ids
+
+from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
+from scrapy_frontier.core.hosts.budgets import Limits
+from scrapy_frontier.core.hosts.cooldown import Trouble
+from scrapy_frontier.core.hosts.host import HEADS
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.ranking.scorers_by_name import make
+from scrapy_frontier.core.store.leveldb import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scrapy_frontier.core.store.page_rows import Page
+
+NOW = 1_700_000_000.0
+A, B = "a.example", "b.example"
+FETCHED = Outcome(Event.FETCHED, 200, has_links=True)
+
+opened: list[Store] = []
+
+
+@pytest.fixture(autouse=True)
+def _let_go() -> Iterator[None]:
+    yield
+    while opened:
+        opened.pop().close()
+
+
+def start(directory: Path, scorer: str | None = None, **limits: int) -> Frontier:
+    opened.append(Store(directory))
+    found = None if scorer is None else make(scorer)
+    frontier = Frontier(opened[-1], NOW, scorer=found, limits=Limits(**limits))
+    while not frontier.load(NOW):
+        pass
+    return frontier
+
+
+def page(number: int, host: str = A) -> Link:
+    url = f"http://{host}/{number}"
+    return Link(url.encode().rjust(40, b"."), url, host, text=url)
+
+
+def fingerprint_of(found: Page) -> bytes:
+    return found.url.encode().rjust(40, b".")
+
+
+def take(frontier: Frontier) -> Lease:
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    return lease
+
+
+def drain(frontier: Frontier) -> list[str]:
+    found = []
+    while (lease := frontier.lease(NOW)) is not None:
+        found.append(lease.page.url.split("/", 2)[2])
+        frontier.release(lease, FETCHED, NOW)
+    return found
+
+
+def assert_sound(frontier: Frontier) -> None:
+    frontier.commit()
+    assert list(Check(opened[-1], fingerprint_of, NOW).run()) == []
+
+
+def test_a_forgotten_page_is_not_handed_out_and_new_when_it_is_linked(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(number) for number in range(3 * HEADS)], NOW)
+    for number in (0, HEADS, 3 * HEADS - 1):
+        assert frontier.forget(number, fingerprint_of, NOW)
+    assert not frontier.recognize(page(0).url)
+    assert frontier.find(page(0).fingerprint) is None
+    assert_sound(frontier)
+    assert ids(frontier.discover([page(0)], NOW)) == [3 * HEADS]
+    found = [f"{A}/{number}" for number in range(1, 3 * HEADS - 1) if number != HEADS]
+    assert drain(frontier) == [*found, f"{A}/0"]
+    assert_sound(frontier)
+    frontier.close()
+
+
+def test_a_page_that_is_under_way_is_not_forgotten(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(0), page(1)], NOW)
+    lease = take(frontier)
+    assert not frontier.forget(lease.page_id, fingerprint_of, NOW)
+    assert list(frontier.forget_host(A, fingerprint_of, NOW)) == [1]
+    frontier.release(lease, FETCHED, NOW)
+    assert_sound(frontier)
+    assert not frontier.forget(99, fingerprint_of, NOW), "nobody knows it"
+    frontier.close()
+
+
+@pytest.mark.parametrize("scorer", [None, "mixed"])
+def test_whatever_is_forgotten_the_store_stays_sound(tmp_path: Path, scorer: str | None) -> None:
+    chance = random.Random(2)
+    frontier = start(tmp_path, scorer, host_pages=30)
+    for turn in range(60):
+        found = [page(chance.randrange(200), chance.choice([A, B])) for _ in range(9)]
+        frontier.discover(found, NOW + turn)
+        lease = frontier.lease(NOW + turn)
+        if lease is not None:
+            frontier.discover([page(chance.randrange(200))], NOW, lease)
+            event = chance.choice([Event.FETCHED, Event.RETRIED, Event.GONE])
+            frontier.release(lease, Outcome(event, 200, "x", delay=3.0, has_links=True), NOW + turn)
+        known = frontier.find(chance.choice(found).fingerprint)
+        if known is not None:
+            frontier.forget(known, fingerprint_of, NOW + turn)
+        if turn % 20 == 19:
+            list(frontier.forget_host(chance.choice([A, B]), fingerprint_of, NOW))
+    assert_sound(frontier)
+    assert frontier.counts.next_page > 100
+    frontier.close()
+
+
+def test_a_block_holds_at_once_and_in_the_runs_to_come(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(0), page(1), page(0, B)], NOW)
+    frontier.block(A, NOW)
+    assert (frontier.pending, frontier.withheld) == (1, 2)
+    assert drain(frontier) == [f"{B}/0"]
+    frontier.close()
+    frontier = start(tmp_path)
+    assert (frontier.pending, frontier.withheld) == (0, 2)
+    assert frontier.lease(NOW) is None
+    assert frontier.unblock(A, NOW)
+    assert not frontier.unblock(A, NOW), "it was not blocked any more"
+    assert (frontier.pending, frontier.withheld) == (2, 0)
+    assert drain(frontier) == [f"{A}/0", f"{A}/1"]
+    frontier.close()
+
+
+def test_who_is_unblocked_need_not_rest(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(0)], NOW)
+    frontier.cool(A, Trouble("HTTP 503"), NOW)
+    assert frontier.lease(NOW) is None
+    assert frontier.unblock(A, NOW)
+    assert drain(frontier) == [f"{A}/0"]
+    frontier.close()
+
+
+def test_an_ordered_delay_holds_at_once_and_until_it_is_taken_back(tmp_path: Path) -> None:
+    frontier = start(tmp_path)
+    frontier.discover([page(number) for number in range(4)], NOW)
+    frontier.order_delay(A, 100.0, NOW)
+    frontier.release(take(frontier), FETCHED, NOW)
+    assert frontier.lease(NOW + 99) is None
+    frontier.close()
+    frontier = start(tmp_path)
+    assert frontier.lease(NOW + 99) is None
+    frontier.order_delay(A, None, NOW)
+    assert drain(frontier) == [f"{A}/{number}" for number in (1, 2, 3)]
+    frontier.close()
