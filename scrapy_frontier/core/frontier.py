@@ -38,6 +38,7 @@ from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId
 from .pages.queue import Queue
 from .pages.waiting import Waiting
 from .parse.urls import host_of
+from .reasons import EXPIRED
 from .store import keys, queue_rows
 from .store.batch import Batch
 from .store.bloom import Seen
@@ -338,7 +339,7 @@ class Frontier:
         is_over, self._is_over, self._has_opened = self._is_over, False, False
         self._waiting.wake(now, is_over)
         for lease in self._leases.expired(now):
-            self.release(lease, Outcome(Event.EXPIRED, reason="not released in time"), now)
+            self.release(lease, Outcome(Event.EXPIRED, reason=EXPIRED()), now)
         if self._budgets.is_counting:  # until then nobody knows what a domain has left
             return None
         if self._budgets.due:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
 
+from ..core import reasons
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from .meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
@@ -49,7 +50,7 @@ def times(request: Request, counter: str) -> int:
 
 def retried(flight: Flight, child: Request, payload: bytes | None, delay: float) -> Outcome:
     """The page is asked for again, by *child*, after *delay* seconds."""
-    reason = f"HTTP {flight.status}" if flight.status else "to be retried"
+    reason = reasons.STATUS(status=flight.status) if flight.status else reasons.RETRIED()
     return Outcome(
         Event.RETRIED, flight.status, reason, payload=payload, priority=child.priority, delay=delay
     )
@@ -65,7 +66,7 @@ def postponed(flight: Flight, child: Request) -> Outcome:
 
 def redirected(child: Request, target: int | None, status: int = 0) -> Outcome:
     """The page led to *child*; *target* is its page, if that is known."""
-    return Outcome(Event.REDIRECTED, status, f"led to {child.url[:200]}", target=target)
+    return Outcome(Event.REDIRECTED, status, reasons.LED(url=child.url[: reasons.LONGEST_URL]), target=target)
 
 
 def refused(status: int, reason: str) -> Outcome:
@@ -76,8 +77,8 @@ def refused(status: int, reason: str) -> Outcome:
 def redirected_to_itself(payload: bytes | None, is_changed: bool) -> Outcome:
     """The page led to the same page once more; *is_changed*: it may answer something else now."""
     if not is_changed:
-        return Outcome(Event.FAILED, reason="redirected to itself, where nothing had changed")
-    return Outcome(Event.RETRIED, reason="redirected to itself", payload=payload)
+        return Outcome(Event.FAILED, reason=reasons.TO_ITSELF_FOR_NOTHING())
+    return Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload)
 
 
 def may_answer_otherwise(crawler: Crawler, request: Request, child: Request) -> bool:

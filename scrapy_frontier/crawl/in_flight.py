@@ -12,6 +12,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
+from ..core import reasons
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import INTERNAL
@@ -196,37 +197,38 @@ def outcome_of(
 
 def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
     if flight.child is not None:
-        return Outcome(Event.REDIRECTED, reason="led to a request that was dropped")
+        return Outcome(Event.REDIRECTED, reason=reasons.LED_TO_DROPPED())
     if flight.error is not None:
         return _after_error(flight.error, flight.status, is_closing)
     if flight.spider_error is not None:
-        return Outcome(Event.FAILED, flight.status, f"callback raised {describe(flight.spider_error)}")
+        return Outcome(Event.FAILED, flight.status, reasons.CALLBACK(error=describe(flight.spider_error)))
     if not flight.is_fetched:
-        return Outcome(Event.FAILED, flight.status, "ended without a response")
+        return Outcome(Event.FAILED, flight.status, reasons.NO_RESPONSE())
     if flight.status >= 400:
         return ended_with(flight.status)
     notes, other = flight.notes, flight.request.meta.get(DUPLICATE)
     if other is not None:
-        notes = (*notes, f"same content as {other}"[:_LONGEST_REASON])
-    return Outcome(Event.FETCHED, flight.status, "; ".join(notes))
+        notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
+    return Outcome(Event.FETCHED, flight.status, reasons.BETWEEN.join(notes))
 
 
 def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:
     if isinstance(error, Consumed):
         return error.outcome
     if isinstance(error, HttpError):  # of a host that was given up
-        return Outcome(Event.FAILED, error.response.status, f"HTTP {error.response.status}")
+        status = error.response.status
+        return Outcome(Event.FAILED, status, reasons.STATUS(status=status))
     if isinstance(error, IgnoreRequest):
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
         return Outcome(Event.EXCLUDED, status, reason[:_LONGEST_REASON])
     if type(error).__name__ == "CancelledError" and is_closing:
-        return Outcome(Event.RETURNED, reason="cancelled")
+        return Outcome(Event.RETURNED, reason=reasons.CANCELLED())
     return failed_with(error)
 
 
 def ended_with(status: int) -> Outcome:
     """The server answered that there is no page."""
-    return Outcome(_FINAL_EVENTS.get(status, Event.FAILED), status, f"HTTP {status}")
+    return Outcome(_FINAL_EVENTS.get(status, Event.FAILED), status, reasons.STATUS(status=status))
 
 
 def failed_with(error: BaseException) -> Outcome:

@@ -18,6 +18,7 @@ from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
 from w3lib.url import safe_url_string
 
+from ..core import reasons
 from ..core.frontier import Link
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import CANONICAL, INTERNAL, NOFOLLOW
@@ -43,7 +44,6 @@ MOST = 10_000  # links of one page
 AT_A_TIME = 300  # anchors, 3 ms
 LINK_SCORE = "frontier_link_score"  # meta of a request: the weight of the link to it
 CONTENT_SCORE = "frontier_content_score"  # meta of a response, or field of an item
-OUT_OF_SCOPE = "out of scope"
 
 
 class Outlinks:
@@ -192,7 +192,9 @@ class Outlinks:
         if fingerprint is not None:
             text = url if self._intake.knows_texts else ""
             host = host_of(url)
-            yield Link(fingerprint, url, host, 0, b"", flags, weight, 0, text, only_seen=OUT_OF_SCOPE)
+            yield Link(
+                fingerprint, url, host, 0, b"", flags, weight, 0, text, only_seen=reasons.OUT_OF_SCOPE()
+            )
 
     def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
         """The fingerprint and URL of a request as it would have been queued."""

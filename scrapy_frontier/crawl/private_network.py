@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import IgnoreRequest
 
+from ..core import reasons
 from ..core.hosts.sitemap_sites import SitemapTask
 from ..core.parse.hostnames import is_private
 from ..core.parse.redirects import is_private_url
@@ -17,11 +18,9 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.http import Response
 
-LEADS_INSIDE = "a public page led to it, and its address is private"
-
 
 def refusal_of(address: str) -> IgnoreRequest:
-    return IgnoreRequest(f"{LEADS_INSIDE} ({address})")
+    return IgnoreRequest(reasons.PRIVATE(address=address))
 
 
 def is_led_to(request: Request) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
+from ..core import reasons
 from ..core.parse.urls import origin
 from . import compat, downloader
 from .clock import steady_clock
@@ -62,7 +63,7 @@ class Decision(NamedTuple):
         assert self.site is not None
         slow = self.site.is_slow(self.url)
         rule = await compat.in_thread(self.site.why, self.url) if slow else self.site.why(self.url)
-        return f"robots.txt of {self.site.authority}: {rule}"
+        return reasons.FORBIDDEN(authority=self.site.authority, rule=rule)
 
 
 UNDECIDED = Decision("", "", None, 0.0, None)  # of what no robots.txt speaks, or nobody is asked

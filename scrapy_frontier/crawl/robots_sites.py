@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from ..core import reasons
 from ..core.hosts.robots_cache import Standing, is_current, standing
 from ..core.hosts.troubles import Trouble
 from .stats import count
@@ -61,9 +62,9 @@ class Site(NamedTuple):
     @property
     def trouble(self) -> Trouble:
         """Why its pages wait."""
-        what = "cannot be read" if self.copy.failures else "asks for other hours"
-        reason = f"robots.txt of {self.authority} {what}"
-        return Trouble(reason, attempts=self.copy.failures, origin=self.authority, failure=self.failure)
+        reason = reasons.ROBOTS_UNREADABLE if self.copy.failures else reasons.ROBOTS_HOURS
+        text = reason(authority=self.authority)
+        return Trouble(text, attempts=self.copy.failures, origin=self.authority, failure=self.failure)
 
 
 class Shelf(OrderedDict[_Key, _Value]):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy import Request, signals
 from scrapy.core.scheduler import BaseScheduler
 
+from ..core import reasons
 from ..core.errors import FrontierError, FrontierUnwritable
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOST = "its request was only in the memory of a crawl that has ended; a link or a seed brings it back"
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 LOADING = 0.005  # seconds the first requests may wait for hosts to be loaded
@@ -224,11 +224,11 @@ class FrontierScheduler(BaseScheduler):
                 if not page.payload.startswith(IN_MEMORY):
                     return crawl.codec.decode(page.url, page.priority, page.payload)
                 self._say_lost(page.url)
-                outcome = Outcome(Event.LOST, reason=LOST)
+                outcome = Outcome(Event.LOST, reason=reasons.LOST())
             except Unreadable as reason:
                 self._tally["frontier/unreadable"] += 1
                 logger.error("Set aside %s: %s", page.url, reason, extra={"spider": self.spider})
-                outcome = Outcome(Event.FAILED, reason=f"unreadable record: {reason}")
+                outcome = Outcome(Event.FAILED, reason=reasons.UNREADABLE(cause=reason))
             now = crawl.clock()
             crawl.frontier.skip_visit(lease, now)
             crawl.frontier.release(lease, outcome, now)
@@ -279,7 +279,7 @@ class FrontierScheduler(BaseScheduler):
             logging.INFO,
             "%s is known, but not fetched: %s (said once)",
             url,
-            LOST,
+            reasons.LOST(),
         )
 
     def _tell_news(self, crawl: Crawl) -> None:

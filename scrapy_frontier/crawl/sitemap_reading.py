@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import DeferredLock
 
+from ..core import reasons
 from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import SitemapScope, SitemapTask
 from ..core.pages.leases import Outcome
@@ -177,5 +178,7 @@ class SitemapReading:
         status, count = self._response.status, self._entries
         entries = f"{count} entr{'y' if count == 1 else 'ies'}"
         if self._problem:
-            return Outcome(Event.FETCHED, status, f"sitemap broken after {entries}: {self._problem}")
-        return Outcome(Event.FETCHED, status, f"sitemap of {entries}")
+            return Outcome(
+                Event.FETCHED, status, reasons.BROKEN_SITEMAP(entries=entries, problem=self._problem)
+            )
+        return Outcome(Event.FETCHED, status, reasons.SITEMAP(entries=entries))

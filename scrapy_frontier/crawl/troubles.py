@@ -8,6 +8,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
+from ..core import reasons
 from ..core.hosts.troubles import Trouble as Trouble
 from ..core.pages.values import LONGEST_ASKED as LONGEST_ASKED
 from ..core.parse.headers import TOO_BUSY, retry_after
@@ -59,7 +60,7 @@ def trouble_in(response: Response, now: float) -> Trouble | None:
     if status not in TOO_BUSY and not seconds:
         return None
     failure = Response(response.url, status, {"Retry-After": headers} if headers else None)
-    return Trouble(f"HTTP {status}", seconds, status == 503 and not seconds, failure=failure)
+    return Trouble(reasons.STATUS(status=status), seconds, status == 503 and not seconds, failure=failure)
 
 
 def error_of(trouble: Trouble, request: Request) -> Exception:

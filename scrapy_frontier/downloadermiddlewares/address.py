@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import NotConfigured
 
+from ..core import reasons
 from ..core.parse.urls import host_of
 from ..crawl import compat
 from ..crawl.assembly import Component
@@ -48,7 +49,7 @@ class AddressMiddleware(Component):
         if address == lease.host:
             return None
         sent_back = request.replace(dont_filter=True)
-        sent_back.meta[POSTPONED] = f"{host} has the address {address}"
+        sent_back.meta[POSTPONED] = reasons.ADDRESS(host=host, address=address)
         sent_back.meta[MOVED] = address
         return sent_back
 

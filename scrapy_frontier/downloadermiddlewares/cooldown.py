@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from scrapy.exceptions import NotConfigured
 
+from ..core import reasons
 from ..core.errors import FrontierError
 from ..core.parse.urls import origin
 from ..core.times import span
@@ -58,11 +59,13 @@ class CooldownMiddleware(Component):
         now = crawl.clock()
         when = request.meta.get(NOT_BEFORE)
         if isinstance(when, (int, float)) and when > now:
-            sent_back = self._sent_back(request, "the redirect that led to it asks to wait")
+            sent_back = self._sent_back(request, reasons.TO_WAIT())
             sent_back.meta[POSTPONED_FOR] = min(when - now, LONGEST_ASKED)
             return sent_back
         return (
-            self._sent_back(request, f"{lease.host} rests") if crawl.frontier.rests(lease.host, now) else None
+            self._sent_back(request, reasons.RESTS(host=lease.host))
+            if crawl.frontier.rests(lease.host, now)
+            else None
         )
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
@@ -130,7 +133,7 @@ class CooldownMiddleware(Component):
             )
         if lease is None or not rest.keeps_attempts or lease.is_last:
             return None
-        return self._sent_back(request, f"{host} rests: {trouble.reason}")
+        return self._sent_back(request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
 
     def _sent_back(self, request: Request, reason: str) -> Request:
         assert self.crawler.stats is not None

@@ -12,6 +12,7 @@ from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 
+from ..core import reasons
 from ..core.parse.directives import canonical, robots_directives
 from ..core.parse.html_head import Head
 from ..core.parse.redirects import is_same_site
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..crawl.in_flight import Flight
-
-SKIPPED = "noindex: the page asks to be kept nowhere"
-DROPPED = "noindex: its items were dropped"
-NOFOLLOW = "nofollow: its links were not followed"
-ALIAS = "alias of "
-_LONGEST_URL = 200  # characters of a URL in a reason
 
 
 class DirectivesMiddleware(Component):
@@ -101,16 +96,16 @@ class DirectivesMiddleware(Component):
         if said["noindex"]:
             count(self.crawler, "frontier/noindex/pages")
             if settings.noindex == "skip":
-                raise IgnoreRequest(SKIPPED)
+                raise IgnoreRequest(reasons.SKIPPED())
             if settings.noindex == "drop-items":
-                flight.note(DROPPED)
+                flight.note(reasons.NOINDEX())
         if said["nofollow"]:
             count(self.crawler, "frontier/nofollow/pages")
             if settings.obeys_nofollow:
-                flight.note(NOFOLLOW)
+                flight.note(reasons.NOFOLLOW())
         if named is not None and settings.obeys_canonical and is_same_site(named, response.url):
             count(self.crawler, "frontier/canonical")
-            flight.note(ALIAS + named[:_LONGEST_URL], led_to=Request(named))
+            flight.note(reasons.ALIAS(url=named[: reasons.LONGEST_URL]), led_to=Request(named))
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:
         """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""

@@ -14,17 +14,18 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_meta_refresh
 
+from ..core import reasons
 from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh
 from ..core.parse.html_head import Head
 from ..core.parse.redirects import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
 from ..core.parse.urls import absolute, host_of
+from ..core.reasons import LONGEST_URL
 from ..crawl import compat
 from ..crawl.assembly import Component
 from ..crawl.follow_ups import redirected, refused
 from ..crawl.identity import is_same_page
 from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
 from ..crawl.private_network import is_from_private
-from ..crawl.reasons import nofollow_reason
 from ..crawl.response_head import head_of, is_text
 from ..crawl.stats import count
 from ..crawl.troubles import asked_pause
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from ..crawl.in_flight import Flight
 
 AT_ONCE = 1  # seconds; a page that is left as soon as that is shown to nobody
-LONGEST_URL = 200  # characters of a URL in a reason
-NOT_FOLLOWED = "redirect refused: "
 
 
 class _Limited(redirect.BaseRedirectMiddleware, Component):
@@ -80,7 +79,7 @@ class _Limited(redirect.BaseRedirectMiddleware, Component):
         """Count a refusal; the reason for the record of the page."""
         count(self.crawler, "frontier/redirects/refused")
         count(self.crawler, f"frontier/redirects/refused/{refusing.name}")
-        return f"{NOT_FOLLOWED}{refusing.reason} ({target[:LONGEST_URL]})"
+        return reasons.NOT_FOLLOWED(why=refusing.reason, url=target[:LONGEST_URL])
 
 
 class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
@@ -196,7 +195,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
             return
         if found.seconds > AT_ONCE and self._forbids_links(request, response):
             count(self.crawler, "frontier/nofollow/links")
-            target.meta[REFUSED] = nofollow_reason(response.url)
+            target.meta[REFUSED] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
             compat.engine_of(self.crawler).crawl(target)
             return
         count(self.crawler, "frontier/redirects/refresh")
@@ -207,7 +206,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
             known = crawl.frontier.find(crawl.identities.of(target))
             flight.ends_as(redirected(target, known, response.status))
         else:
-            flight.note(f"refreshes to {target.url[:LONGEST_URL]}", led_to=target)
+            flight.note(reasons.REFRESH(url=target.url[:LONGEST_URL]), led_to=target)
 
     def _forbids_links(self, request: Request, response: Response) -> bool:
         directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)

@@ -9,6 +9,7 @@ from scrapy import signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 
+from ..core import reasons
 from ..core.parse.urls import origin
 from ..crawl.assembly import Component
 from ..crawl.in_flight import REASON
@@ -74,7 +75,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         if given_up is not None and (decision is None or wait > 0 or given_up.failure is None):
             raise error_of(given_up, request)  # else it is for the cooldown middleware to do
         if decision is None or decision.site is None:
-            return self._later(request, Trouble(f"robots.txt of {authority} is not known yet"), 0.0)
+            return self._later(request, Trouble(reasons.ROBOTS_UNKNOWN(authority=authority)), 0.0)
         return self._later(request, decision.site.trouble, wait) if wait > 0 else None
 
     def _later(self, request: Request, trouble: Trouble, seconds: float) -> Request:

@@ -16,16 +16,17 @@ from scrapy.utils.response import get_base_url
 from w3lib.html import strip_html5_whitespace
 from w3lib.url import safe_url_string
 
+from ..core import reasons
 from ..core.parse.headers import rel_tokens, shared_rel
 from ..core.parse.redirects import is_same_site
 from ..core.parse.urls import escaped_fragment, host_of
+from ..core.reasons import LONGEST_URL
 from ..crawl import compat
 from ..crawl.assembly import Component
 from ..crawl.identity import page_fingerprint, plain_fingerprint
 from ..crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
 from ..crawl.outlinks import AT_A_TIME
 from ..crawl.private_network import is_from_private
-from ..crawl.reasons import nofollow_reason
 from ..crawl.response_head import is_text
 from ..crawl.stats import count
 from ..settings import FrontierSettings
@@ -262,14 +263,16 @@ class PageRules:
             return request
         if self._is_nofollow:
             count(self._rules.crawler, "frontier/nofollow/links")
-            return self._refused(request, nofollow_reason(self._response.url))
+            return self._refused(request, reasons.NOFOLLOW_PAGE(url=self._response.url[:LONGEST_URL]))
         for _ in self._find_nofollow_only():
             pass
         refused = self._nofollow_only
         if refused and page_fingerprint(request.url) in refused:
             count(self._rules.crawler, "frontier/nofollow/rel")
             rels = " or ".join(sorted(self._rules.settings.nofollow_rels))
-            return self._refused(request, f"linked with rel={rels} by {self._response.url[:200]}")
+            return self._refused(
+                request, reasons.NOFOLLOW_LINK(rels=rels, url=self._response.url[:LONGEST_URL])
+            )
         return request
 
     def _is_link(self, request: Request) -> bool:

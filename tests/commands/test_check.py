@@ -24,9 +24,10 @@ from stores import (
 )
 
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.admin.check_notes import DAMAGED, KINDS, KNOWN, QUEUED, Ledger
+from scrapy_frontier.core.admin.check_notes import KINDS, KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.errors import FrontierUnreadable
 from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.reasons import DAMAGED
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows, segments
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import cooldown_key, listing_key, orders_key, robots_key
@@ -325,7 +326,7 @@ def test_a_damaged_page_keeps_its_bytes_and_what_is_legible(tmp_path: Path) -> N
     hurt = rows(tmp_path)[keys.page_key(page_id)]
     check(tmp_path, repair=True)
     page = pages(tmp_path)[page_id]
-    assert (page.url, page.state, page.reason) == (was.url, State.GONE, DAMAGED)
+    assert (page.url, page.state, page.reason) == (was.url, State.GONE, DAMAGED())
     assert rows(tmp_path)[keys.aside_key(page_id)] == hurt
 
 

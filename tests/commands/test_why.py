@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,14 +13,15 @@ from scrapy.exceptions import IgnoreRequest
 from stores import NOW, Frontiers, change, crawl, fetch, link, start
 
 import scrapy_frontier
+from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin import explain
-from scrapy_frontier.core.admin.check_notes import DAMAGED
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_cache import learnt
 from scrapy_frontier.core.hosts.troubles import Trouble
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.parse.redirects import REFUSALS
+from scrapy_frontier.core.reasons import REASONS, reason_of
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
@@ -28,13 +30,10 @@ from scrapy_frontier.core.times import moment, span
 from scrapy_frontier.crawl.follow_ups import redirected_to_itself
 from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
-from scrapy_frontier.crawl.outlinks import OUT_OF_SCOPE
-from scrapy_frontier.crawl.private_network import LEADS_INSIDE
-from scrapy_frontier.crawl.scheduler import LOST
-from scrapy_frontier.downloadermiddlewares.directives import ALIAS, DROPPED, NOFOLLOW, SKIPPED
-from scrapy_frontier.downloadermiddlewares.redirect import NOT_FOLLOWED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy_frontier.core.store.site_rows import RobotsCopy
 
 URL = "http://a.example/page"
@@ -88,12 +87,12 @@ STORIES = {
             flight(
                 is_fetched=True,
                 status=200,
-                notes=(DROPPED,),
+                notes=(reasons.NOINDEX(),),
                 request=Request(URL, meta={DUPLICATE: "http://a.example/"}),
             )
         ),
-        f"{DROPPED}; same content as http://a.example/",
-        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {DROPPED}; it has the same "
+        f"{reasons.NOINDEX()}; same content as http://a.example/",
+        f"It was fetched on {WHEN} with HTTP 200, at the first attempt; {reasons.NOINDEX()}; it has the same "
         "content as http://a.example/, so its links were not followed.",
     ),
     "sitemap": Story(
@@ -165,18 +164,18 @@ STORIES = {
         f"It led on {WHEN} to http://b.example/, which is not a page of its own here.",
     ),
     "kept nowhere": Story(
-        outcome_of(flight(error=IgnoreRequest(SKIPPED))),
+        outcome_of(flight(error=IgnoreRequest(reasons.SKIPPED()))),
         "noindex: the page asks to be kept nowhere",
         f"It was fetched on {WHEN} and not given to the spider: the page asks to be kept nowhere (noindex).",
     ),
     "items dropped and links not followed": Story(
-        outcome_of(flight(is_fetched=True, status=200, notes=(DROPPED, NOFOLLOW))),
+        outcome_of(flight(is_fetched=True, status=200, notes=(reasons.NOINDEX(), reasons.NOFOLLOW()))),
         "noindex: its items were dropped; nofollow: its links were not followed",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; noindex: its items were dropped; "
         "nofollow: its links were not followed.",
     ),
     "alias": Story(
-        outcome_of(flight(is_fetched=True, status=200, notes=(ALIAS + "http://a.example/",))),
+        outcome_of(flight(is_fetched=True, status=200, notes=(reasons.ALIAS(url="http://a.example/"),))),
         "alias of http://a.example/",
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; alias of http://a.example/.",
     ),
@@ -186,7 +185,7 @@ STORIES = {
         f"It was fetched on {WHEN} with HTTP 200, at the first attempt; refreshes to http://a.example/.",
     ),
     "resolved to a private address": Story(
-        outcome_of(flight(error=IgnoreRequest(f"{LEADS_INSIDE} (10.0.0.1)"))),
+        outcome_of(flight(error=IgnoreRequest(reasons.PRIVATE(address="10.0.0.1")))),
         "a public page led to it, and its address is private (10.0.0.1)",
         f"It must not be fetched, as was found on {WHEN}: a public page led to it, and its address is "
         "private (10.0.0.1).",
@@ -236,7 +235,7 @@ STORIES = {
 
 STORIES |= {
     f"redirect refused: {refused.name}": Story(
-        Outcome(Event.EXCLUDED, 302, f"{NOT_FOLLOWED}{refused.reason} (http://b.example/(x))"),
+        Outcome(Event.EXCLUDED, 302, reasons.NOT_FOLLOWED(why=refused.reason, url="http://b.example/(x)")),
         f"redirect refused: {refused.reason} (http://b.example/(x))",
         f"It led on {WHEN} to http://b.example/(x), which was not followed: {refused.reason}.",
     )
@@ -244,7 +243,11 @@ STORIES |= {
 }
 
 
-STORIES["lost"] = Story(Outcome(Event.LOST, reason=LOST), LOST, f"It is known but not queued: {LOST}.")
+STORIES["lost"] = Story(
+    Outcome(Event.LOST, reason=reasons.LOST()),
+    reasons.LOST(),
+    f"It is known but not queued: {reasons.LOST()}.",
+)
 
 
 def said(frontier: Frontiers, url: str = URL) -> str:
@@ -480,7 +483,7 @@ LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier
             f"It waits since {WHEN} and is not queued: {OVER}; it is queued as soon as there is room.",
         ),
         (
-            Page(URL, State.SEEN, reason=OUT_OF_SCOPE, changed=1),
+            Page(URL, State.SEEN, reason=reasons.OUT_OF_SCOPE(), changed=1),
             DROPPED,
         ),
         (Page(URL, State.SEEN), "It is known but not queued: no reason was kept."),
@@ -493,8 +496,8 @@ LEASED = "Its row says it is handed out, which is never stored; `scrapy frontier
             LEASED,
         ),
         (
-            Page(URL, State.FAILED, 3, changed=int(NOW), reason=DAMAGED),
-            f"It failed on {WHEN}, at attempt 3: {DAMAGED}.",
+            Page(URL, State.FAILED, 3, changed=int(NOW), reason=reasons.DAMAGED()),
+            f"It failed on {WHEN}, at attempt 3: {reasons.DAMAGED()}.",
         ),
     ],
 )
@@ -522,21 +525,36 @@ def test_every_state_has_its_sentence() -> None:
     assert set(explain._SENTENCES) == set(State)
 
 
-PREFIXES = {story.reason for story in STORIES.values()} | {
-    "HTTP ",
-    "callback raised ",
-    "led to ",
-    "sitemap broken after ",
-    "sitemap of ",
-    "unreadable record: ",
-    "same content as ",
-    DAMAGED,
+VALUES: dict[str, Any] = {
+    "status": 503,
+    "attempts": 10,
+    "reason": "HTTP 503 (what it says)",
+    "host": "a.example",
+    "authority": "http://a.example:80",
+    "url": "http://a.example/a (b)?c=d; e",
+    "address": "10.0.0.1",
+    "error": "ValueError: led to nothing",
 }
+ONLY_POSTPONED = {"robots-hours", "robots-unknown", "rests", "rests-after", "to-wait", "address"}
+ONLY_SEEN = {"scope", "nofollow-page", "nofollow-link", "depth", "budget", "behind"}
 
 
-def reasons_in(file: Path) -> set[str]:
-    """The beginnings of all texts that a file gives as the reason of an `Outcome` or a `Page`."""
-    found: set[str] = set()
+@pytest.mark.parametrize("reason", REASONS, ids=repr)
+def test_every_reason_is_read_as_it_was_written(reason: reasons.Reason) -> None:
+    names = re.findall(r"\{(\w+)", reason.template)
+    values = {name: VALUES.get(name, f"some {name}") for name in names}
+    text = reason(**values)
+    assert reason_of(text) is reason
+    assert reason.read(text) == {name: str(value) for name, value in values.items()}
+
+
+def test_what_others_wrote_is_no_reason_of_ours() -> None:
+    assert reason_of("Filtered offsite request") is None
+    assert reasons.notes_in("as I like it") == ("as I like it", None)
+
+
+def written_by_hand(file: Path) -> Iterator[str]:
+    """Texts that a file gives as the reason of an `Outcome` or a `Trouble` of a page, and are in no table."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if not isinstance(node, ast.Call):
             continue
@@ -544,32 +562,21 @@ def reasons_in(file: Path) -> set[str]:
         if isinstance(node.func, ast.Name) and node.func.id == "Outcome":
             given += node.args[2:3]
         for value in given:
-            for text in ast.walk(value):
-                if isinstance(text, ast.JoinedStr) and isinstance(text.values[0], ast.Constant):
-                    found.add(str(text.values[0].value))
-                if isinstance(text, ast.IfExp) or isinstance(value, ast.Constant):
-                    found.update(
-                        str(part.value)
-                        for part in ast.iter_child_nodes(text)
-                        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-                    )
-            if isinstance(value, ast.Constant) and isinstance(value.value, str):
-                found.add(value.value)
-    return found
+            if isinstance(value, ast.JoinedStr) or (isinstance(value, ast.Constant) and value.value):
+                yield f"{file.name}:{node.lineno}"
+
+
+def test_a_new_reason_needs_its_place_in_the_table() -> None:
+    package = Path(scrapy_frontier.__file__).parent
+    assert [place for file in package.rglob("*.py") for place in written_by_hand(file)] == []
 
 
 def test_a_new_reason_needs_a_story_here() -> None:
-    """Whoever gives pages a new reason sees here what `why` makes of it."""
-    package = Path(scrapy_frontier.__file__).parent
-    files = [
-        *package.glob("*.py"),
-        *package.glob("crawl/*.py"),
-        *package.glob("*middlewares/*.py"),
-        package / "core" / "frontier.py",
-    ]
-    given = set().union(*map(reasons_in, files))
-    assert {"HTTP ", "ended without a response", "led to a request that was dropped"} <= given
-    assert given <= PREFIXES
+    """Whoever ends a page for a new reason sees here what `why` makes of it."""
+    texts = [text for each in STORIES.values() for text in (each.reason, *each.reason.split(reasons.BETWEEN))]
+    told = {found.code for text in texts if (found := reason_of(text)) is not None}
+    untold = {reason.code for reason in REASONS} - told
+    assert untold == ONLY_POSTPONED | ONLY_SEEN | {"given-up", "damaged"}
 
 
 def test_spans_and_moments() -> None:

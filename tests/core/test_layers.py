@@ -28,7 +28,7 @@ CLOCKS = {
 }
 MOST_LINES = 350
 
-BASE = {"core"}  # errors, times
+BASE = {"core"}  # errors, times, reasons
 BELOW_PAGES = {*BASE, "core/parse", "core/store", "core/ranking", "core/hosts"}
 BELOW_FRONTIER = {*BELOW_PAGES, "core/pages"}
 BESIDE = {"crawl", "core/parse", *BASE, "settings"}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 from ..errors import UnreadableRecord
+from ..reasons import DAMAGED
 from ..store import page_rows
 from ..store.page_rows import Page
 from ..store.states import FINISHED, State
@@ -48,7 +49,6 @@ KINDS = {
     "unreadable cooldown": "the host rests for a minute from now",
     "unreadable body row": "the row is removed; the next page with that body is the first",
 }
-DAMAGED = "its record was damaged; what it was is set aside"
 
 
 class Finding(NamedTuple):
@@ -76,7 +76,7 @@ def salvage(stored: bytes, host: str, now: float) -> Page:
         payload=b"",
         host="" if host == own else host,
         changed=max(int(now), 1),
-        reason=DAMAGED,
+        reason=DAMAGED(),
     )
 
 

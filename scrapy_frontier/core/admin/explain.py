@@ -5,9 +5,9 @@ Pure: `Facts` in, text out. Each state has one function.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import reasons
 from ..hosts.delays import OPERATOR
 from ..hosts.robots_cache import standing
 from ..parse.urls import origin
@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     from .facts import DelayOf, HostView, Step
 
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
-
-_GIVEN_UP = re.compile(r"(.*) \((\d+) attempts\)", re.DOTALL).fullmatch
-_HTTP = re.compile(r"HTTP (\d+)").fullmatch
-_BUDGET = re.compile(r"over the budget of [\d,]+ |behind others that wait |more than [\d,]+ links? ").match
-_SAME = "same content as "
-_CALLBACK = "callback raised "
-_UNREADABLE = "unreadable record: "
-_DROPPED = "led to a request that was dropped"
-_LED = "led to "
-_NOT_FOLLOWED = re.compile(r"redirect refused: (.*?) \((.*)\)", re.DOTALL).fullmatch
-_KEPT_NOWHERE = "noindex: "
-_OUT_OF_SCOPE = "out of scope"
 
 
 class Facts(NamedTuple):
@@ -202,24 +190,23 @@ def _after_last(page: Page) -> str:
 def _done(facts: Facts) -> str:
     page = facts.page
     status = f" with HTTP {page.status}" if page.status else ""
-    before, same, other = page.reason.partition(_SAME)
-    notes = f"; {before.removesuffix('; ')}" if before else ""
-    if same:
-        notes += f"; it has the {same}{other}, so its links were not followed"
+    before, other = reasons.notes_in(page.reason)
+    notes = f"; {before}" if before else ""
+    if other is not None:
+        notes += f"; it has the {reasons.SAME(url=other)}, so its links were not followed"
     return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{notes}."
 
 
 def _redirected(facts: Facts) -> str:
     page, steps = facts.page, facts.redirects
-    if page.reason == _DROPPED:
+    if reasons.LED_TO_DROPPED.read(page.reason) is not None:
         return (
             f"It led on {_when(page)} to a request that was dropped before it was queued: by the spider's "
             "allowed domains, a depth limit or another middleware."
         )
     if not steps:
-        target = (
-            page.reason.removeprefix(_LED) if page.reason.startswith(_LED) else "a page that is not known"
-        )
+        said = reasons.LED.read(page.reason)
+        target = said["url"] if said else "a page that is not known"
         return f"It led on {_when(page)} to {target}, which is not a page of its own here."
     led = ", which led to ".join(step.page.url if step.page else "a page that is gone" for step in steps)
     return f"It led on {_when(page)} to {led}, {_last_step(facts, steps[-1])}."
@@ -243,39 +230,40 @@ def _gone(facts: Facts) -> str:
 def _failed(facts: Facts) -> str:
     page = facts.page
     reason = page.reason or "no reason was kept"
-    if given_up := _GIVEN_UP(reason):
+    if given_up := reasons.GIVEN_UP.read(reason):
+        attempts = f"{given_up['attempts']} attempts, as many as are allowed"
         return (
-            f"It was given up on {_when(page)} after {given_up[2]} attempts, as many as are allowed; "
-            f"the last one ended with: {given_up[1]}."
+            f"It was given up on {_when(page)} after {attempts}; "
+            f"the last one ended with: {given_up['reason']}."
         )
-    if reason.startswith(_CALLBACK):
+    if reasons.CALLBACK.read(reason):
         status = f" (HTTP {page.status})" if page.status else ""
         return f"It was fetched on {_when(page)}{status}, but its {reason}."
-    if reason.startswith(_UNREADABLE):
-        cause = reason.removeprefix(_UNREADABLE)
+    if set_aside := reasons.UNREADABLE.read(reason):
+        cause = set_aside["cause"]
         return f"It was set aside on {_when(page)}: its record makes no request of this spider ({cause})."
-    if _HTTP(reason):
+    if reasons.STATUS.read(reason):
         return f"The server answered {reason} on {_when(page)}, at {_which_attempt(page)}."
     return f"It failed on {_when(page)}, at {_which_attempt(page)}: {reason}."
 
 
 def _excluded(facts: Facts) -> str:
     reason = facts.page.reason or "no reason was kept"
-    if refused := _NOT_FOLLOWED(reason):
-        target = refused[2] or "nowhere"
-        return f"It led on {_when(facts.page)} to {target}, which was not followed: {refused[1]}."
-    if reason.startswith(_KEPT_NOWHERE):
-        said = reason.removeprefix(_KEPT_NOWHERE)
-        return f"It was fetched on {_when(facts.page)} and not given to the spider: {said} (noindex)."
+    if refused := reasons.NOT_FOLLOWED.read(reason):
+        target = refused["url"] or "nowhere"
+        return f"It led on {_when(facts.page)} to {target}, which was not followed: {refused['why']}."
+    if reasons.SKIPPED.read(reason) is not None:
+        asked = "the page asks to be kept nowhere (noindex)"
+        return f"It was fetched on {_when(facts.page)} and not given to the spider: {asked}."
     return f"It must not be fetched, as was found on {_when(facts.page)}: {reason}."
 
 
 def _seen(facts: Facts) -> str:
     reason = facts.page.reason or "no reason was kept"
-    if _BUDGET(reason):
+    if facts.page.is_deferred:
         since = f" since {moment(facts.page.changed)}" if facts.page.changed else ""
         return f"It waits{since} and is not queued: {reason}; it is queued as soon as there is room."
-    if reason == _OUT_OF_SCOPE:
+    if reasons.OUT_OF_SCOPE.read(reason) is not None:
         return (
             "It is known but not queued: pages link to it, but the spider follows none of these links, or a "
             "filter drops them (allowed domains, a depth limit, a middleware)."

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import reasons
 from ..store import keys
 from .host import Tally
 
@@ -122,7 +123,7 @@ class Budgets:
         """
         limits, tally = self.limits, host.tally
         if limits.depth and depth > limits.depth:
-            return OverBudget(keys.DEPTH_UNIT, f"more than {_links(limits.depth)} from a seed", True)
+            return OverBudget(keys.DEPTH_UNIT, reasons.DEPTH(links=_links(limits.depth)), True)
         over = _over(host.name, "host", host, limits.host_pages, limits.host_pending)
         if over is None and tally is not None:
             unit = keys.domain_unit(tally.domain)
@@ -192,12 +193,12 @@ def _over(unit: str, kind: str, counts: HostRow | Tally, pages: int, pending: in
     else:
         return None
     name = unit.removeprefix("*.") if kind == "domain" else unit
-    reason = f"over the budget of {most:,} {noun} for {kind} {name}"
+    reason = reasons.BUDGET(most=f"{most:,} {noun}", whose=f"{kind} {name}")
     return OverBudget(unit, reason, counts.deferred < KEPT * most)
 
 
 def _behind(unit: str, name: str, is_kept: bool) -> OverBudget:
-    return OverBudget(unit, f"behind others that wait for room in a budget of {name}", is_kept)
+    return OverBudget(unit, reasons.BEHIND(whose=name), is_kept)
 
 
 def _has_room(counts: HostRow | Tally, pages: int, pending: int) -> bool:

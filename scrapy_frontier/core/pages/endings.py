@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..reasons import GIVEN_UP
 from ..store import keys, page_rows, queue_rows
 from ..store.link_rows import REDIRECT, Edge
 from ..store.page_rows import Page
@@ -50,7 +51,7 @@ class Endings:
         event, reason = outcome.event, outcome.reason
         attempts = page.attempts + (event not in UNCOUNTED)
         if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self._max_attempts:
-            event, reason = Event.FAILED, f"{reason} ({attempts} attempts)"
+            event, reason = Event.FAILED, GIVEN_UP(reason=reason, attempts=attempts)
         return Page(
             page.url,
             after(State.LEASED, event),

@@ -1,0 +1,105 @@
+"""Why a page is as it is: each reason has a code, and a template by which its text is written and read back.
+
+The text is kept in the record of the page. What reads as none of these reasons was written by others, an
+extension that drops a request say, and is shown as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST_URL = 200  # characters of a URL in a reason
+
+
+class Reason:
+    """A *template* with ``{names}`` of what is to be told, ``{name:d}`` of a number."""
+
+    def __init__(self, code: str, template: str) -> None:
+        self.code = code
+        self.template = template
+        pattern = re.sub(r"\\\{(\w+)(:d)?\\\}", _group, re.escape(template))
+        self._match = re.compile(pattern, re.DOTALL).fullmatch
+
+    def __repr__(self) -> str:
+        return f"<Reason {self.code}>"
+
+    def __call__(self, **values: object) -> str:
+        """The text for the record."""
+        return self.template.format_map(values)
+
+    def read(self, text: str) -> dict[str, str] | None:
+        """The values in a *text* that was written by this reason; None for any other."""
+        found = self._match(text)
+        return None if found is None else found.groupdict()
+
+
+def _group(name: re.Match[str]) -> str:
+    return rf"(?P<{name[1]}>\d+)" if name[2] else f"(?P<{name[1]}>.*?)"
+
+
+# How a lease ends
+GIVEN_UP = Reason("given-up", "{reason} ({attempts:d} attempts)")
+STATUS = Reason("status", "HTTP {status:d}")
+NO_RESPONSE = Reason("no-response", "ended without a response")
+CALLBACK = Reason("callback", "callback raised {error}")
+UNREADABLE = Reason("unreadable", "unreadable record: {cause}")
+LOST = Reason(
+    "lost", "its request was only in the memory of a crawl that has ended; a link or a seed brings it back"
+)
+CANCELLED = Reason("cancelled", "cancelled")
+EXPIRED = Reason("expired", "not released in time")
+RETRIED = Reason("retried", "to be retried")
+DAMAGED = Reason("damaged", "its record was damaged; what it was is set aside")
+
+# Where it led
+LED_TO_DROPPED = Reason("led-to-dropped", "led to a request that was dropped")
+LED = Reason("led", "led to {url}")
+TO_ITSELF = Reason("to-itself", "redirected to itself")
+TO_ITSELF_FOR_NOTHING = Reason("to-itself-for-nothing", "redirected to itself, where nothing had changed")
+NOT_FOLLOWED = Reason("redirect-refused", "redirect refused: {why} ({url})")
+PRIVATE = Reason("private", "a public page led to it, and its address is private ({address})")
+
+# What robots.txt and the host say
+FORBIDDEN = Reason("robots", "robots.txt of {authority}: {rule}")
+ROBOTS_UNREADABLE = Reason("robots-unreadable", "robots.txt of {authority} cannot be read")
+ROBOTS_HOURS = Reason("robots-hours", "robots.txt of {authority} asks for other hours")
+ROBOTS_UNKNOWN = Reason("robots-unknown", "robots.txt of {authority} is not known yet")
+RESTS_AFTER = Reason("rests-after", "{host} rests: {trouble}")
+RESTS = Reason("rests", "{host} rests")
+TO_WAIT = Reason("to-wait", "the redirect that led to it asks to wait")
+ADDRESS = Reason("address", "{host} has the address {address}")
+
+# What was found on a page that was fetched, one after the other
+SKIPPED = Reason("noindex-skip", "noindex: the page asks to be kept nowhere")
+NOINDEX = Reason("noindex", "noindex: its items were dropped")
+NOFOLLOW = Reason("nofollow", "nofollow: its links were not followed")
+ALIAS = Reason("alias", "alias of {url}")
+REFRESH = Reason("refresh", "refreshes to {url}")
+SAME = Reason("same", "same content as {url}")
+SITEMAP = Reason("sitemap", "sitemap of {entries}")
+BROKEN_SITEMAP = Reason("sitemap-broken", "sitemap broken after {entries}: {problem}")
+
+# Why a page is only seen
+OUT_OF_SCOPE = Reason("scope", "out of scope")
+NOFOLLOW_PAGE = Reason("nofollow-page", "linked by {url}, which says nofollow")
+NOFOLLOW_LINK = Reason("nofollow-link", "linked with rel={rels} by {url}")
+DEPTH = Reason("depth", "more than {links} from a seed")
+BUDGET = Reason("budget", "over the budget of {most} for {whose}")
+BEHIND = Reason("behind", "behind others that wait for room in a budget of {whose}")
+
+BETWEEN = "; "  # two notes of one page
+
+REASONS = tuple(each for each in list(globals().values()) if isinstance(each, Reason))
+
+
+def reason_of(text: str) -> Reason | None:
+    """The reason that *text* was written by; None for what others wrote."""
+    return next((reason for reason in REASONS if reason.read(text) is not None), None)
+
+
+def notes_in(text: str) -> tuple[str, str | None]:
+    """The notes on a page as one text, without the last one if that names a page with the same content; and
+    the URL of that."""
+    before, same, _ = text.rpartition(SAME.template.partition("{")[0])
+    found = SAME.read(text[len(before) :]) if same else None
+    return (text, None) if found is None else (before.removesuffix(BETWEEN), found["url"])
