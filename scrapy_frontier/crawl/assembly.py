@@ -23,12 +23,17 @@ from . import compat, jobdirs
 from .alarm import Alarm
 from .clock import never_back, steady_clock
 from .codec import Codec
+from .dupefilters import DupeFilter
 from .enqueue import Intake
+from .follow_ups import FollowUps
 from .identity import Identities
 from .in_flight import Flights
 from .politeness_key import Units, read_suffixes, registered_domain
+from .records import Records
+from .refusals import Refusals
 from .request_cache import Objects, Sharing
 from .scorers import make_scorer
+from .seeds import Seeds
 from .telling import Telling
 from .upkeep import Upkeep, open_store
 from .watch import Watch
@@ -162,19 +167,23 @@ class Crawl:
         flights = self.flights = Flights()
         objects = self.objects = Objects()
         codec = self.codec = Codec(spider, on_rare=Sharing(self.is_temporary, notes).look)
+        records = Records(codec, objects, identities, notes, self.is_temporary)
+        self._dupefilter = DupeFilter(crawler, notes)
+        self.seeds = Seeds(frontier, clock, records)
         intake = self.intake = Intake(
-            crawler,
             settings,
             frontier,
             clock,
             identities,
             units,
-            codec,
+            self._dupefilter,
+            records,
             objects,
             flights,
+            FollowUps(crawler, settings.backoff, records, objects, notes),
+            self.seeds,
+            Refusals(notes),
             notes,
-            self.records_links,
-            self.is_temporary,
         )
         self.links: Outlinks | None = None
         if self.records_links:
@@ -229,7 +238,7 @@ class Crawl:
         try:
             self._let_go()
         finally:
-            self.intake.close(reason)
+            self._dupefilter.close(reason)
 
 
 def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from ..settings import FrontierSetting
@@ -22,16 +23,30 @@ _NAME = "DUPEFILTER_CLASS"
 
 
 class DupeFilter:
-    """A filter of the class *cls*, open until `close`. Raises `FrontierSetting` where that cannot be had."""
+    """The filter of `DUPEFILTER_CLASS`, open until `close`. Raises `FrontierSetting` where it cannot be had.
 
-    def __init__(self, cls: type, crawler: Crawler, notes: Notes) -> None:
+    The frontier does what Scrapy's own does (``is_usual``); with its base class nothing ``is_on``.
+    """
+
+    def __init__(self, crawler: Crawler, notes: Notes) -> None:
         self._name = f"{_NAME} = {crawler.settings[_NAME]!r}"
         self._notes = notes
-        self._filter = self._had(lambda: build_from_crawler(cls, crawler), "made")
-        self._had(lambda: self._filter.open(), "opened")
+        cls = load_class(crawler)
+        self.is_on = cls is not BaseDupeFilter
+        self.is_usual = cls is RFPDupeFilter
+        self._filter: Any = None
+        if self.is_on and not self.is_usual:
+            self._filter = self._had(lambda: build_from_crawler(cls, crawler), "made")
+            self._had(lambda: self._filter.open(), "opened")
+
+    @property
+    def is_own(self) -> bool:
+        return self._filter is not None
 
     def seen(self, request: Request) -> bool:
         """Whether the filter has seen *request*. Where it raises, nobody has: better twice than never."""
+        if self._filter is None:
+            return False
         try:
             return bool(self._filter.request_seen(request))
         except Exception as error:
@@ -47,6 +62,8 @@ class DupeFilter:
             return False
 
     def close(self, reason: str) -> None:
+        if self._filter is None:
+            return
         try:
             self._filter.close(reason)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Requests in: who each one is, whether it is known, and what becomes of the one it follows from."""
+"""Requests in: each becomes one link, and the frontier says what became of it."""
 
 from __future__ import annotations
 
@@ -6,40 +6,31 @@ import logging
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
-from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 
 from ..core.frontier import NEUTRAL, Fate, Link
-from ..core.pages.values import IN_MEMORY, State
 from ..core.parse import urls
 from ..core.parse.urls import host_of, without_session
-from . import follow_ups
-from .codec import Codec, memory_record, meta_record
-from .dupefilters import DupeFilter, load_class
+from .codec import meta_record
 from .follow_ups import is_answer, is_seed, times
 from .identity import plain_identity
 from .meta_keys import AUTO_SLOT, EVERY_RUN, POSTPONED, REFUSED, SLOT, START
-from .plain_data import Unstorable
-from .stats import REFUSAL_STATS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from scrapy.crawler import Crawler
-
-    from ..core.frontier import Discovered, Frontier, Lease, PageId
+    from ..core.frontier import Discovered, Frontier, PageId
     from ..settings import FrontierSettings
+    from .dupefilters import DupeFilter
+    from .follow_ups import FollowUps
     from .identity import Identities
     from .in_flight import Flight, Flights
     from .politeness_key import Units
+    from .records import Records
+    from .refusals import Refusals
     from .request_cache import Objects
+    from .seeds import Seeds
     from .stats import Notes
 
-_NO_EDGE: tuple[Lease | None, int, float] = (None, 0, 1.0)
-_MOST_SAID = 100  # hosts whose traps are told one by one
-_REFUSALS = {
-    "deferred": "Keeping %s for later: %s",
-    "over-budget": "Counted but not kept: %s: %s, and enough is kept for later",
-}
 _UNUSUAL = frozenset((POSTPONED, REFUSED, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))  # meta
 
 
@@ -52,54 +43,42 @@ class Listed(NamedTuple):
 
 
 class Intake:
-    """Turns requests into links for *frontier*, and says what became of them."""
+    """Turns requests into links for *frontier*, and keeps what that does not."""
 
     def __init__(
         self,
-        crawler: Crawler,
         settings: FrontierSettings,
         frontier: Frontier,
         clock: Callable[[], float],
         identities: Identities,
         units: Units,
-        codec: Codec,
+        dupefilter: DupeFilter,
+        records: Records,
         objects: Objects,
         flights: Flights,
+        follow_ups: FollowUps,
+        seeds: Seeds,
+        refusals: Refusals,
         notes: Notes,
-        records_links: bool,
-        is_temporary: bool,
     ) -> None:
-        self._crawler = crawler
         self._frontier = frontier
+        self._recognize = frontier.recognize
         self._clock = clock
         self._identities = identities
         self._units = units
-        self._codec = codec
+        self._dupefilter = dupefilter
+        self._records = records
         self._objects = objects
         self._flights = flights
+        self._follow_ups = follow_ups
+        self._seeds = seeds
+        self._refusals = refusals
         self._notes = notes
         self._tally = notes.tally
-        self._records_links = records_links
-        self._is_temporary = is_temporary
-        self._backoff = settings.backoff
-        self._recognize = frontier.recognize
-        self._traps_said: set[str] = set()
         self._strips = settings.strips_sessions
         self._has_depth = bool(settings.limits.depth)
-        self.known_seeds = 0  # known from an earlier run, and not fetched again
-        self.known_seed = ""  # the URL of the first of these
-        self._dupefilter: DupeFilter | None = None
-        cls = load_class(crawler)
-        self._filters = cls is not BaseDupeFilter
-        self.knows_texts = self._filters and identities.is_default  # a URL alone may say who it is
-        has_usual_identities = cls is RFPDupeFilter and identities.is_default
-        self._is_usual = has_usual_identities and units.of is host_of
-        if cls not in (BaseDupeFilter, RFPDupeFilter):
-            self._dupefilter = DupeFilter(cls, crawler, notes)
-
-    def close(self, reason: str) -> None:
-        if self._dupefilter is not None:
-            self._dupefilter.close(reason)
+        self.knows_texts = dupefilter.is_on and identities.is_default  # a URL alone may say who it is
+        self._is_usual = dupefilter.is_usual and identities.is_default and units.of is host_of
 
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page.
@@ -116,63 +95,18 @@ class Intake:
                 return self._enqueue_link(request)  # as all but a few are
         return self._enqueue_other(request)
 
-    def _enqueue_other(self, request: Request) -> bool:
-        """`enqueue` for seeds, forms, and requests that follow from others."""
-        frontier = self._frontier
-        source = self._flights.by_link.get(id(request)) if self._flights.by_link else None
-        url = request.url
-        if REFUSED in request.meta:
-            return self._refuse(self._without_session(request, source), source)
-        flight = self._flights.leading_to(request)
-        if flight is None:
-            request = self._without_session(request, source)
-        elif self._follow(flight, request):
-            return True
-        if self._dupefilter is not None and not request.dont_filter and self._dupefilter.seen(request):
-            self._tally["dupefilter/filtered"] += 1
-            return False
-        fingerprint = self._identities.of(request)
-        again = request.dont_filter or not self._filters
-        if flight is not None:
-            known = frontier.find(fingerprint)
-            if self._lead(flight, request, known):
-                return True
-        if again and self._filters and is_seed(request):
-            known = frontier.find(fingerprint)
-            again = known is not None and self._is_wanted_again(known, request, flight)
-        again = again or (EVERY_RUN in request.meta and is_seed(request))
-        again = again or (flight is not None and is_answer(request, flight))
-        is_named = flight is None and is_seed(request)
-        text = url if self.knows_texts and self._identities.is_plain(request) else ""
-        parent = None if flight is None else flight.lease.node
-        page_id = self._discover(
-            request, fingerprint, host_of(request.url), source, text, again, is_named, parent
-        )
-        if page_id is None:
-            if is_named:
-                self._note_seed(request.url, fingerprint)
-            return False
-        if flight is not None:
-            flight.leads_to(page_id)
-        return True
-
     def _enqueue_link(self, request: Request) -> bool:
-        """`enqueue` for the usual case, an ordinary link: the same in fewer steps."""
-        url, by_link = request.url, self._flights.by_link
-        source = by_link.get(id(request)) if by_link else None
-        clean = url
+        """`enqueue` for the usual case, an ordinary link."""
+        url = clean = request.url
+        lease, flags, weight = self._flights.take_link(request)
         if self._strips and ("=" in url or "(" in url):
-            request = self._without_session(request, source)
+            request = self._without_session(request)
             clean = request.url
         fingerprint, host = plain_identity(clean) or (self._identities.fingerprint(request), host_of(clean))
-        lease, flags, weight = _NO_EDGE if source is None else self._edge(request, source)
         if self._recognize(url, lease, flags, weight, fingerprint):
             self._filtered(request)
             return False
-        try:
-            payload, is_stored = self._codec.encode(request), True
-        except Unstorable:
-            payload, is_stored = self._payload(request)
+        payload, is_stored = self._records.of(request)
         depth = times(request, "depth") if self._has_depth else 0
         link = Link(fingerprint, clean, host, request.priority, payload, flags, weight, depth, url)
         (answer,) = self._frontier.discover((link,), self._clock(), lease)
@@ -184,7 +118,68 @@ class Intake:
             return True
         return self._settle(request, link, answer, is_stored) is not None
 
-    def enqueue_listed(self, wanted: Iterable[Listed], parent: int | None) -> int:
+    def _enqueue_other(self, request: Request) -> bool:
+        """`enqueue` for seeds, forms, and requests that follow from others."""
+        if REFUSED in request.meta:
+            return self._refuse(request)
+        original, flight = request, self._flights.leading_to(request)
+        if flight is None:
+            request = self._without_session(request)
+        elif self._follow_ups.is_once_more(flight, request):
+            return True
+        if not request.dont_filter and self._dupefilter.seen(request):
+            self._tally["dupefilter/filtered"] += 1
+            return False
+        fingerprint = self._identities.of(request)
+        if flight is not None:
+            known = self._frontier.find(fingerprint)
+            if self._follow_ups.leads_back(flight, request, known):
+                return True
+        again = self._is_wanted_again(request, fingerprint, flight)
+        is_named = flight is None and is_seed(request)
+        host, kept_host = self._host_key(request)
+        payload, is_stored = self._records.of(request)
+        link = Link(
+            fingerprint,
+            request.url,
+            host,
+            request.priority,
+            payload,
+            depth=times(request, "depth") if self._has_depth else 0,
+            text=self._text(original, request),
+            again=again,
+            kept_host=kept_host,
+            is_named=is_named,
+            parent=None if flight is None else flight.lease.node,
+        )
+        page_id = self._take_in(request, original, link, is_stored)
+        if page_id is None:
+            if is_named:
+                self._seeds.note(request.url, fingerprint)
+            return False
+        if flight is not None:
+            flight.leads_to(page_id)
+        return True
+
+    def _refuse(self, original: Request) -> bool:
+        """Make the page of a request known without queueing it; always False."""
+        request = self._without_session(original)
+        host, kept_host = self._host_key(request)
+        link = Link(
+            self._identities.of(request),
+            request.url,
+            host,
+            request.priority,
+            text=self._text(original, request),
+            kept_host=kept_host,
+            only_seen=str(request.meta.pop(REFUSED)),
+        )
+        lease, flags, weight = self._flights.take_link(original)
+        link = link._replace(flags=flags, weight=weight)
+        self._frontier.discover((link,), self._clock(), lease)
+        return False
+
+    def enqueue_listed(self, wanted: Iterable[Listed], parent: PageId | None) -> int:
         """Queue plain GETs with the spider's default callback, found on *parent*; how many were new.
 
         No `Request` is made where the URL alone says who it is, and no signal is sent. 20 us a new page.
@@ -193,9 +188,9 @@ class Intake:
         links = []
         for url, meta, bucket in wanted:
             identity = plain_identity(url) if identities.is_default else None
-            if identity is None or self._dupefilter is not None:
+            if identity is None or self._dupefilter.is_own:
                 request = Request(url, meta=dict(meta))
-                if self._dupefilter is not None and self._dupefilter.seen(request):
+                if self._dupefilter.seen(request):
                     self._tally["dupefilter/filtered"] += 1
                     continue
                 url = request.url
@@ -208,7 +203,7 @@ class Intake:
         new = 0
         for link, answer in zip(links, self._frontier.discover(links, self._clock()), strict=True):
             if answer.kind:
-                self._say_refused(answer, link, link.url)
+                self._refusals.say(answer, link, link.url)
             elif answer.is_taken:
                 new += 1
             else:
@@ -216,62 +211,13 @@ class Intake:
         self._tally["scheduler/enqueued/disk"] += new
         return new
 
-    def _refuse(self, request: Request, source: Flight | None) -> bool:
-        """Make the page of *request* known without queueing it; always False."""
-        lease, flags, weight = _NO_EDGE if source is None else self._edge(request, source)
-        url_host, reason = host_of(request.url), str(request.meta.pop(REFUSED))
-        host = self._host_key(request, url_host)
-        link = Link(
-            self._identities.of(request),
-            request.url,
-            host,
-            request.priority,
-            flags=flags,
-            weight=weight,
-            text=request.url if self.knows_texts and self._identities.is_plain(request) else "",
-            kept_host="" if host == url_host else host,
-            only_seen=reason,
-        )
-        self._frontier.discover((link,), self._clock(), lease)
-        return False
+    # -- from a request to a link ------------------------------------------------------------------------
 
-    def _edge(self, request: Request, source: Flight) -> tuple[Lease | None, int, float]:
-        """The edge that *request* stands for: from where, its flags, its weight; told once."""
-        del self._flights.by_link[id(request)]
-        if source.links is None:
-            return _NO_EDGE
-        _, flags, weight = source.links.pending.pop(id(request))
-        return source.lease, flags, weight
-
-    def _discover(
-        self,
-        request: Request,
-        fingerprint: bytes,
-        url_host: str,
-        source: Flight | None,
-        text: str,
-        again: bool,
-        is_named: bool,
-        parent: PageId | None,
-    ) -> PageId | None:
-        host = self._host_key(request, url_host)
-        payload, is_stored = self._payload(request)
-        lease, flags, weight = _NO_EDGE if source is None else self._edge(request, source)
-        link = Link(
-            fingerprint,
-            request.url,
-            host,
-            request.priority,
-            payload,
-            flags,
-            weight,
-            times(request, "depth") if self._has_depth else 0,
-            text,
-            again,
-            "" if host == url_host else host,
-            is_named,
-            parent=parent,
-        )
+    def _take_in(self, request: Request, original: Request, link: Link, is_stored: bool) -> PageId | None:
+        """Hand *link* over with what was noted of the *original* request; see `_settle`."""
+        lease, flags, weight = self._flights.take_link(original)
+        if lease is not None:
+            link = link._replace(flags=flags, weight=weight)
         (answer,) = self._frontier.discover((link,), self._clock(), lease)
         return self._settle(request, link, answer, is_stored)
 
@@ -279,39 +225,51 @@ class Intake:
         """Keep what the frontier does not; the page that *request* is queued for, or will be."""
         page_id = answer.page
         if answer.kind:
-            self._say_refused(answer, link, request)
+            self._refusals.say(answer, link, request)
         if answer.fate is Fate.REFUSED or page_id is None:
             return None
         if answer.fate is Fate.DEFERRED:
             if not is_stored:
                 self._objects.hold(page_id, request)
         elif answer.is_taken:
-            self._keep(page_id, request, is_stored)
+            self._records.queued(page_id, request, is_stored)
         elif answer.fate is Fate.ABSENT and not self._objects.holds(page_id):
-            self._keep(page_id, request, False)  # an earlier process had it: from now on this one has
+            self._records.queued(page_id, request, False)  # an earlier process had it: now this one has
         else:
             self._filtered(request)
             return None
         return page_id
 
-    def _say_refused(self, answer: Discovered, link: Link, what: Request | str) -> None:
-        """Say why a link is not queued: each kind once for a host, and of every seed."""
-        self._tally[REFUSAL_STATS[answer.kind]] += 1
-        words = _REFUSALS.get(answer.kind, "Refused %s, which looks like a trap (%s)")
-        if answer.page is None and isinstance(what, Request) and is_seed(what):
-            self._notes.log(logging.WARNING, f"{words}; it comes from a seed", what, answer.reason)
-            return
-        key = f"{answer.kind} {link.host}"
-        if key not in self._traps_said and len(self._traps_said) < _MOST_SAID:
-            self._traps_said.add(key)
-            rest = f"said once for {link.host}; see the stats frontier/traps and frontier/deferred"
-            self._notes.log(logging.INFO, f"{words}; {rest}", what, answer.reason)
+    def _is_wanted_again(self, request: Request, fingerprint: bytes, flight: Flight | None) -> bool:
+        """Whether *request* is to be queued even if its page is known."""
+        again = request.dont_filter or not self._dupefilter.is_on
+        if again and self._dupefilter.is_on and is_seed(request):
+            again = self._seeds.is_wanted_again(self._frontier.find(fingerprint), request, flight)
+        again = again or (EVERY_RUN in request.meta and is_seed(request))
+        return again or (flight is not None and is_answer(request, flight))
+
+    def _text(self, original: Request, request: Request) -> str:
+        """By what the page shall be known again: the URL as it was met, where that alone says who it is."""
+        return original.url if self.knows_texts and self._identities.is_plain(request) else ""
+
+    def _host_key(self, request: Request) -> tuple[str, str]:
+        """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
+        inherited slot is dropped. And the same where it is not the host."""
+        url_host, meta, unit = host_of(request.url), request.meta, None
+        slot = meta.get(SLOT)
+        if slot is not None and slot != meta.pop(AUTO_SLOT, None):
+            unit = urls.clean_host(str(slot))
+        elif slot is not None:
+            del meta[SLOT]
+        if unit is None:
+            unit = url_host if self._units.of is host_of else self._units.of(request.url)
+        return unit, "" if unit == url_host else unit
 
     def without_session(self, url: str) -> str:
         """*url* without session identifiers, if they are to be taken out."""
         return without_session(url) if self._strips and ("=" in url or "(" in url) else url
 
-    def _without_session(self, request: Request, source: Flight | None) -> Request:
+    def _without_session(self, request: Request) -> Request:
         """*request* without the session identifiers in its URL, if it is an ordinary link."""
         clean = self.without_session(request.url)
         if clean == request.url:
@@ -319,49 +277,7 @@ class Intake:
         if request.method != "GET" or request.body or request.dont_filter or is_seed(request):
             return request
         self._tally["frontier/traps/session"] += 1
-        instead = request.replace(url=clean)
-        if source is not None and source.links is not None:
-            _, flags, weight = source.links.pending.pop(id(request))
-            source.links.pending[id(instead)] = instead, flags, weight
-            self._flights.by_link[id(instead)] = self._flights.by_link.pop(id(request))
-        return instead
-
-    def _payload(self, request: Request) -> tuple[bytes, bool]:
-        """The record of *request*, and whether it is more than a note that this process has it."""
-        try:
-            return self._codec.encode(request), True
-        except Unstorable as reason:
-            record = memory_record(request, self._identities.of(request))
-            if self._is_temporary:  # nothing survives a restart
-                return record, False
-            self._tally["scheduler/unserializable"] += 1
-            self._notes.say_once(
-                "unstorable",
-                logging.WARNING,
-                "Unable to serialize request: %s - reason: %s; it would not survive a restart (said once)",
-                request,
-                reason,
-            )
-            return record, False
-
-    def _host_key(self, request: Request, url_host: str) -> str:
-        """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
-        inherited slot is dropped."""
-        slot = request.meta.get(SLOT)
-        if slot is not None:
-            meta = request.meta
-            if slot != meta.pop(AUTO_SLOT, None):
-                return urls.clean_host(str(slot))
-            del meta[SLOT]
-        unit_of = self._units.of
-        return url_host if unit_of is host_of else unit_of(request.url)
-
-    def _keep(self, page_id: int, request: Request, stored: bool) -> None:
-        self._tally["scheduler/enqueued/disk" if stored else "scheduler/enqueued/memory"] += 1
-        if stored:
-            self._objects.keep(page_id, request)
-        else:
-            self._objects.hold(page_id, request)
+        return request.replace(url=clean)
 
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
@@ -371,72 +287,3 @@ class Intake:
             "Filtered a known page, %s (said once; see dupefilter/filtered)",
             request,
         )
-
-    def _note_seed(self, url: str, fingerprint: bytes) -> None:
-        """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back."""
-        frontier = self._frontier
-        known = frontier.find(fingerprint)
-        is_old = known is not None and not frontier.is_of_this_run(known)
-        page = frontier.page(known) if known is not None and is_old else None
-        if page is not None and page.state is not State.QUEUED:
-            self.known_seeds += 1
-            self.known_seed = self.known_seed or url
-
-    def _is_wanted_again(self, known: int, request: Request, flight: Flight | None) -> bool:
-        """Whether a seed that is known must be fetched again.
-
-        Seeds come with ``dont_filter`` at every start. Repeated within one run they are meant; known from an
-        earlier run only one that failed is tried again.
-        """
-        frontier = self._frontier
-        page = frontier.page(known)
-        if page is None or page.state is State.SEEN:  # not wanted so far, unless it waits for a budget
-            return page is None or not page.is_deferred
-        if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
-            parent = frontier.page(page.parent) if page.parent is not None else None
-            return parent is not None and parent.url == flight.lease.page.url
-        if frontier.is_of_this_run(known):
-            return START.encode() in page.payload
-        if page.state is State.FAILED:
-            payload, stored = self._payload(request)
-            is_possible = stored or page.payload.startswith(IN_MEMORY)  # else no link would look for its loss
-            if is_possible and frontier.requeue(known, self._clock(), payload, request.priority):
-                self._keep(known, request, stored)
-        return False
-
-    # -- requests that follow from others --------------------------------------------------------------
-
-    def _follow(self, flight: Flight, child: Request) -> bool:
-        """Note what *child* makes of the page it follows from; true where it is for that page again."""
-        lease = flight.lease
-        if POSTPONED in child.meta:
-            flight.ends_as(follow_ups.postponed(flight, child))
-            if self._objects.holds(lease.page_id):
-                self._objects.hold(lease.page_id, child)
-            return True
-        if not follow_ups.is_retry(child, flight):
-            return False
-        delay = self._backoff(lease.page.attempts + 1)
-        flight.ends_as(follow_ups.retried(flight, child, self._instead(flight, child), delay))
-        self._tally["frontier/retries"] += 1
-        return True
-
-    def _instead(self, flight: Flight, child: Request) -> bytes | None:
-        """The record of *child*, which takes the place of the request of its page; None where there is none:
-        then the old one stands for the page after a restart."""
-        page_id = flight.lease.page_id
-        payload, stored = self._payload(child)
-        if stored:
-            self._objects.drop(page_id)
-            return payload
-        self._objects.hold(page_id, child)
-        return None
-
-    def _lead(self, flight: Flight, child: Request, known: int | None) -> bool:
-        """Note that a flight led to *child*; true when that is the same page once more."""
-        if known is None or known != flight.lease.page_id:
-            flight.ends_as(follow_ups.redirected(child, known))
-            return False
-        is_changed = follow_ups.may_answer_otherwise(self._crawler, flight.request, child)
-        flight.ends_as(follow_ups.redirected_to_itself(self._instead(flight, child), is_changed))
-        return True

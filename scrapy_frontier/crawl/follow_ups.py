@@ -12,10 +12,16 @@ from ..core.pages.lifecycle import Event
 from .meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy import Request
     from scrapy.crawler import Crawler
 
+    from ..core.frontier import PageId
     from .in_flight import Flight
+    from .records import Records
+    from .request_cache import Objects
+    from .stats import Notes
 
 
 def is_seed(request: Request) -> bool:
@@ -96,3 +102,46 @@ def may_answer_otherwise(crawler: Crawler, request: Request, child: Request) -> 
     now.headers.pop("Cookie", None)
     cookies.jars[child.meta.get("cookiejar")].add_cookie_header(now)
     return now.headers.getlist("Cookie") != then
+
+
+class FollowUps:
+    """Notes what requests that follow from others make of the pages of those."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        backoff: Callable[[int], float],
+        records: Records,
+        objects: Objects,
+        notes: Notes,
+    ) -> None:
+        self._crawler = crawler
+        self._backoff = backoff
+        self._records = records
+        self._objects = objects
+        self._tally = notes.tally
+
+    def is_once_more(self, flight: Flight, child: Request) -> bool:
+        """Whether *child* is for the page of *flight* again: a retry, or one that was sent back."""
+        lease = flight.lease
+        if POSTPONED in child.meta:
+            flight.ends_as(postponed(flight, child))
+            if self._objects.holds(lease.page_id):
+                self._objects.hold(lease.page_id, child)
+            return True
+        if not is_retry(child, flight):
+            return False
+        delay = self._backoff(lease.page.attempts + 1)
+        flight.ends_as(retried(flight, child, self._records.instead(lease.page_id, child), delay))
+        self._tally["frontier/retries"] += 1
+        return True
+
+    def leads_back(self, flight: Flight, child: Request, known: PageId | None) -> bool:
+        """Whether *child*, to whose page *flight* led if it is *known*, asks for the same page once more."""
+        page_id = flight.lease.page_id
+        if known is None or known != page_id:
+            flight.ends_as(redirected(child, known))
+            return False
+        is_changed = may_answer_otherwise(self._crawler, flight.request, child)
+        flight.ends_as(redirected_to_itself(self._records.instead(page_id, child), is_changed))
+        return True

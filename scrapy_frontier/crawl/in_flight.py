@@ -115,13 +115,17 @@ class Flight:
         self.led_to = led_to or self.led_to
 
 
+LinkFrom = tuple["Lease | None", int, float]  # the lease of the page with a link, flags and weight of that
+NO_LINK: LinkFrom = (None, 0, 1.0)
+
+
 class Flights:
     """The requests under way."""
 
     def __init__(self) -> None:
         self._by_request: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
         self.by_child: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
-        self.by_link: dict[int, Flight] = {}  # by id of a request that a callback yielded: its page's flight
+        self._by_link: dict[int, Flight] = {}  # by id of a request that a callback yielded: its page's flight
 
     def __len__(self) -> int:
         return len(self._by_request)
@@ -155,11 +159,26 @@ class Flights:
             self.by_child.pop(id(flight.child), None)
         return flight
 
+    def note_link(
+        self, flight: Flight, found: PageLinks, request: Request, flags: int, weight: float
+    ) -> None:
+        """The callback of *flight* yields *request*, which comes to the scheduler, or to nobody."""
+        found.pending[id(request)] = request, flags, weight
+        self._by_link[id(request)] = flight
+
+    def take_link(self, request: Request) -> LinkFrom:
+        """What was noted of *request*, once."""
+        flight = self._by_link.pop(id(request), None) if self._by_link else None
+        if flight is None or flight.links is None:
+            return NO_LINK
+        _, flags, weight = flight.links.pending.pop(id(request))
+        return flight.lease, flags, weight
+
     def forget_links(self, flight: Flight) -> None:
         """What the callback of *flight* has yielded came to the scheduler, or will not come any more."""
         if flight.links is not None:
             for link in flight.links.pending:
-                self.by_link.pop(link, None)
+                self._by_link.pop(link, None)
 
     def fetched(self, flight: Flight, result: Any) -> None:
         """The downloader and its middlewares came to *result*."""

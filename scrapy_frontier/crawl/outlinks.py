@@ -108,8 +108,7 @@ class Outlinks:
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
         if not self._is_known(request, flight, flags, weight):
-            found.pending[id(request)] = request, flags, weight
-            self._flights.by_link[id(request)] = flight
+            self._flights.note_link(flight, found, request, flags, weight)
 
     def _is_known(
         self, request: Request, flight: Flight, flags: int, weight: float, only_seen: bool = False

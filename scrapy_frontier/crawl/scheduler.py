@@ -131,7 +131,7 @@ class FrontierScheduler(BaseScheduler):
             return
         self._report()
         crawl.telling.say_what_is_left(reason)
-        crawl.telling.say_which_seeds_are_known(crawl.intake.known_seeds, crawl.intake.known_seed)
+        crawl.telling.say_which_seeds_are_known(crawl.seeds.known, crawl.seeds.first)
         self._crawl, self._enqueue = None, _refuse
         try:
             crawl.close(reason)

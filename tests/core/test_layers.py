@@ -84,7 +84,6 @@ LONG = {
     "core/frontier.py",
     "core/hosts/turns.py",
     "core/pages/rescoring.py",
-    "crawl/enqueue.py",
 }
 SAME_NAMES: set[str] = set()
 

@@ -1,0 +1,41 @@
+"""Links that are not queued: counted by kind, and told."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy import Request
+
+from .follow_ups import is_seed
+from .stats import REFUSAL_STATS
+
+if TYPE_CHECKING:
+    from ..core.frontier import Discovered, Link
+    from .stats import Notes
+
+_MOST_SAID = 100  # hosts whose traps are told one by one
+_WORDS = {
+    "deferred": "Keeping %s for later: %s",
+    "over-budget": "Counted but not kept: %s: %s, and enough is kept for later",
+}
+
+
+class Refusals:
+    """Tells of each kind once for a host, and of every seed."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._said: set[str] = set()
+
+    def say(self, answer: Discovered, link: Link, what: Request | str) -> None:
+        self._notes.tally[REFUSAL_STATS[answer.kind]] += 1
+        words = _WORDS.get(answer.kind, "Refused %s, which looks like a trap (%s)")
+        if answer.page is None and isinstance(what, Request) and is_seed(what):
+            self._notes.log(logging.WARNING, f"{words}; it comes from a seed", what, answer.reason)
+            return
+        key = f"{answer.kind} {link.host}"
+        if key not in self._said and len(self._said) < _MOST_SAID:
+            self._said.add(key)
+            rest = f"said once for {link.host}; see the stats frontier/traps and frontier/deferred"
+            self._notes.log(logging.INFO, f"{words}; {rest}", what, answer.reason)

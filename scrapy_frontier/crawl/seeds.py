@@ -1,0 +1,62 @@
+"""Seeds that are known: which are fetched again, and how many are not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.pages.values import IN_MEMORY, State
+from .meta_keys import START
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy import Request
+
+    from ..core.frontier import Frontier, PageId
+    from .in_flight import Flight
+    from .records import Records
+
+
+class Seeds:
+    """``known`` counts those of an earlier run that are not fetched again, ``first`` is the URL of one."""
+
+    def __init__(self, frontier: Frontier, clock: Callable[[], float], records: Records) -> None:
+        self._frontier = frontier
+        self._clock = clock
+        self._records = records
+        self.known = 0
+        self.first = ""
+
+    def note(self, url: str, fingerprint: bytes) -> None:
+        """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back."""
+        frontier = self._frontier
+        known = frontier.find(fingerprint)
+        is_old = known is not None and not frontier.is_of_this_run(known)
+        page = frontier.page(known) if known is not None and is_old else None
+        if page is not None and page.state is not State.QUEUED:
+            self.known += 1
+            self.first = self.first or url
+
+    def is_wanted_again(self, known: PageId | None, request: Request, flight: Flight | None) -> bool:
+        """Whether a seed must be fetched again, if it is *known*; *flight* led to it.
+
+        Seeds come with ``dont_filter`` at every start. Repeated within one run they are meant; known from an
+        earlier run only one that failed is tried again.
+        """
+        frontier = self._frontier
+        if known is None:
+            return False
+        page = frontier.page(known)
+        if page is None or page.state is State.SEEN:  # not wanted so far, unless it waits for a budget
+            return page is None or not page.is_deferred
+        if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
+            parent = frontier.page(page.parent) if page.parent is not None else None
+            return parent is not None and parent.url == flight.lease.page.url
+        if frontier.is_of_this_run(known):
+            return START.encode() in page.payload
+        if page.state is State.FAILED:
+            payload, is_stored = self._records.of(request)
+            is_possible = is_stored or page.payload.startswith(IN_MEMORY)  # else none would look for its loss
+            if is_possible and frontier.requeue(known, self._clock(), payload, request.priority):
+                self._records.queued(known, request, is_stored)
+        return False
