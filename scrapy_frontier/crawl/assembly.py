@@ -212,7 +212,6 @@ class Crawl:
             flights,
             identities,
             objects,
-            intake,
             self.links,
             self.alarm,
             notes,

@@ -14,7 +14,6 @@ from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from ..core import reasons
-from ..core.parse.urls import origin
 from . import compat, downloader
 from .clock import steady_clock
 from .politeness_key import Units
@@ -22,7 +21,7 @@ from .private_network import refusal_of
 from .robots_errands import Errands
 from .robots_fetch import RobotsFetcher
 from .robots_parser import Parsers
-from .robots_sites import KnownSites
+from .robots_sites import KnownSites, authority_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,7 +106,7 @@ class Gate:
         shares its queue with other sites: the middleware sends it back alone. And one in a private network
         that a public page led to.
         """
-        authority = None if request.meta.get("dont_obey_robotstxt") else origin(request.url)
+        authority = authority_of(request)
         frontier, host = self._frontier, lease.host
         if frontier is None or authority is None:
             return UNDECIDED

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier
     from .alarm import Alarm
-    from .enqueue import Intake
     from .identity import Identities
     from .outlinks import Outlinks
     from .request_cache import Objects
@@ -42,7 +41,6 @@ class Watch:
         flights: Flights,
         identities: Identities,
         objects: Objects,
-        intake: Intake,
         links: Outlinks | None,
         alarm: Alarm,
         notes: Notes,
@@ -54,7 +52,6 @@ class Watch:
         self._flights = flights
         self._identities = identities
         self._objects = objects
-        self._intake = intake
         self._links = links
         self._alarm = alarm
         self._tally = notes.tally

@@ -16,6 +16,7 @@ from ..crawl.in_flight import REASON
 from ..crawl.meta_keys import POSTPONED, POSTPONED_FOR
 from ..crawl.robots_gate import make_gate
 from ..crawl.robots_parser import RulesParser
+from ..crawl.robots_sites import authority_of
 from ..crawl.troubles import Trouble, error_of
 from ..settings import FrontierSettings
 
@@ -61,13 +62,15 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     async def process_request(  # type: ignore[override]
         self, request: Request, spider: Spider | None = None
     ) -> Request | None:
-        authority = None if request.meta.get("dont_obey_robotstxt") else origin(request.url)
-        if authority is None:
-            return None
         gate, flight = self._gate, self.flight_of(request)
         decision = flight.robots if flight is not None else None
+        if decision is not None and not gate.holds_for(decision, request):
+            decision = None
+        authority = authority_of(request)
+        if authority is None or (decision is not None and decision.is_allowed):
+            return None
         given_up = flight.lease.given_up if flight is not None else None
-        if decision is None or not gate.holds_for(decision, request):
+        if decision is None:
             decision = await gate.decide(authority, request, is_to_ask=given_up is None)
         wait = decision.until - gate.clock() if decision is not None else 0.0
         if decision is not None and wait <= 0 and not await decision.allows():
