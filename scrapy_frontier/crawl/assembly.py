@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from .in_flight import Flight
     from .outlinks import Outlinks
     from .robots_gate import Gate
-    from .sitemap_contact import SitemapContacts
-    from .sitemap_reading import SitemapReader
+    from .sitemaps import Sitemaps
     from .stats import Notes
 
 # What is not made where the component that needs it is not at work.
@@ -190,14 +189,11 @@ class Crawl:
             from .outlinks import Outlinks
 
             self.links = Outlinks(settings, frontier, identities, intake, flights, notes)
-        self.sitemaps: SitemapContacts | None = None
-        self.sitemap_reader: SitemapReader | None = None
+        self.sitemaps: Sitemaps | None = None
         if compat.has_downloader_middleware(crawler, SITEMAPS):
-            from .sitemap_contact import SitemapContacts
-            from .sitemap_reading import SitemapReader
+            from .sitemaps import Sitemaps
 
-            sitemaps = self.sitemaps = SitemapContacts(crawler, frontier, clock, identities, intake)
-            self.sitemap_reader = SitemapReader(crawler, frontier, identities, intake, sitemaps)
+            self.sitemaps = Sitemaps(crawler, frontier, clock, identities, intake)
         self.gate: Gate | None = None
         if compat.has_downloader_middleware(crawler, ROBOTS):
             from .robots_gate import make_gate

@@ -52,10 +52,10 @@ class SitemapsMiddleware(Component):
 
     async def process_response(self, request: Request, response: Response) -> Response:
         crawl = self.crawl
-        if SITEMAP not in request.meta or crawl is None or crawl.sitemap_reader is None:
+        if SITEMAP not in request.meta or crawl is None or crawl.sitemaps is None:
             return response
         with _told_by_scheduler():
-            return await crawl.sitemap_reader.read(request, response)
+            return await crawl.sitemaps.read(request, response)
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         if SITEMAP in request.meta and not isinstance(exception, IgnoreRequest):

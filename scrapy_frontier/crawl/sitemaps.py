@@ -1,11 +1,15 @@
-"""Sitemaps that arrive: what they list is queued in small batches, all durable before the sitemap is done."""
+"""Sitemaps: queued on first contact with a site, and read; what they list is queued in small batches, each
+durable before the sitemap itself is done."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from scrapy import Request
+from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.utils.defer import maybe_deferred_to_future
+from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import DeferredLock
 
 from ..core import reasons
@@ -14,45 +18,95 @@ from ..core.hosts.sitemap_sites import SitemapScope, SitemapTask
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.parse.sitemaps import Kind, Slice, read
+from ..core.parse.urls import absolute, host_of, origin
 from . import compat
 from .enqueue import Listed
 from .in_flight import Consumed, ended_with
 from .meta_keys import LASTMOD, SITEMAP
-from .sitemap_contact import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
     from ..core.frontier import Frontier
+    from ..core.hosts.sitemap_sites import Contact
     from ..core.parse.sitemap_entries import Entry
     from .enqueue import Intake
     from .identity import Identities
-    from .sitemap_contact import SitemapContacts
 
+MET = 20_000  # sites remembered as contacted; any other costs one lookup
 AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
 
 
-class SitemapReader:
-    """Reads sitemaps, one at a time: the event loop would wait for all of them."""
+class Sitemaps:
+    """Queues the sitemaps of the sites that a crawl meets, and what they list."""
 
     def __init__(
         self,
         crawler: Crawler,
         frontier: Frontier,
+        clock: Callable[[], float],
         identities: Identities,
         intake: Intake,
-        contacts: SitemapContacts,
     ) -> None:
-        self._crawler = crawler
-        self._frontier = frontier
-        self._identities = identities
-        self._intake = intake
-        self._contacts = contacts
-        self._lock = DeferredLock()
+        self.crawler = crawler
+        self.frontier = frontier
+        self._clock = clock
+        self.identities = identities
+        self.intake = intake
+        self._met: set[tuple[str, str]] = set()
+        self._lock = DeferredLock()  # one file at a time, or the event loop would wait for all of them
+
+    def meet(self, request: Request) -> None:
+        """A page of a site is about to be fetched."""
+        parts = urlparse_cached(request)
+        site = parts.scheme, parts.netloc
+        if site in self._met:
+            return
+        authority = origin(request.url)
+        if authority is not None:
+            listing = self.frontier.listing(authority)
+            if not listing.is_contacted:
+                self._follow(authority, sitemap_sites.contact(listing, authority))
+        if len(self._met) >= MET:
+            self._met.clear()
+        self._met.add(site)
+
+    def heard(self, authority: str, urls: tuple[str, ...]) -> None:
+        """The robots.txt of *authority* (`urls.origin`) came into memory, and names sitemaps, maybe none.
+
+        To be called before the page that asked for it goes on. One lookup.
+        """
+        listing = self.frontier.listing(authority)
+        found = sitemap_sites.heard(listing, urls)
+        if found.listing != listing:
+            self._follow(authority, found)
+
+    def queue(self, wanted: Iterable[tuple[str, SitemapTask]]) -> None:
+        scope = Scope(self.crawler)
+        files = (
+            Listed(url, {SITEMAP: task.to_meta()}, sitemap_sites.FILE_BUCKET)
+            for url, task in wanted
+            if absolute(url) is not None and scope.holds(url)  # a row may hold anything
+        )
+        self.intake.enqueue_listed(files, None)
+        scope.report()
+
+    def _follow(self, authority: str, found: Contact) -> None:
+        task = SitemapTask(authority, guess=0 if found.is_guess else None)
+        self.queue((url, task) for url in found.queue)
+        for url in found.read_again:
+            self._read_again(url)
+        self.frontier.note_listing(authority, found.listing)  # last: known sitemaps are not queued twice
+
+    def _read_again(self, url: str) -> None:
+        frontier = self.frontier
+        page_id = frontier.find(self.identities.of(Request(url)))
+        page = frontier.page(page_id) if page_id is not None else None
+        if page_id is not None and page is not None and SITEMAP.encode() in page.payload:
+            frontier.requeue(page_id, self._clock(), page.payload, page.priority)
 
     async def read(self, request: Request, response: Response) -> Response:
         """Read a sitemap. Raises `Consumed` but for a page that is none and that a redirect led to; and
@@ -63,10 +117,7 @@ class SitemapReader:
             raise Consumed(ended_with(response.status))
         await maybe_deferred_to_future(self._lock.acquire())
         try:
-            page_id = self._frontier.find(self._identities.of(request))
-            reading = SitemapReading(
-                self._crawler, self._frontier, self._intake, page_id, request, response, task
-            )
+            reading = SitemapReading(self, request, response, task)
             await reading.run()
         finally:
             self._lock.release()
@@ -80,33 +131,24 @@ class SitemapReader:
     def _try_next_guess(self, task: SitemapTask) -> None:
         following = task.next_guess()
         if following is not None:
-            self._contacts.queue([following])
+            self.queue([following])
 
 
 class SitemapReading:
     """One sitemap, from its first slice to its `outcome`."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        frontier: Frontier,
-        intake: Intake,
-        page_id: int | None,
-        request: Request,
-        response: Response,
-        task: SitemapTask,
-    ) -> None:
-        assert crawler.stats is not None
-        self._crawler = crawler
-        self._stats = crawler.stats
-        self._frontier = frontier
-        self._intake = intake
+    def __init__(self, sitemaps: Sitemaps, request: Request, response: Response, task: SitemapTask) -> None:
+        assert sitemaps.crawler.stats is not None
+        self._crawler = sitemaps.crawler
+        self._stats = sitemaps.crawler.stats
+        self._frontier = frontier = sitemaps.frontier
+        self._intake = sitemaps.intake
         self._response = response
         self._task = task
-        self._parent = page_id
+        self._parent = frontier.find(sitemaps.identities.of(request))
         names = (response.url, *request.meta.get("redirect_urls", ()))
         self._judge = SitemapScope(names, task.speaks_for, lambda site: frontier.listing(site).listed)
-        self._scope = Scope(crawler)
+        self._scope = Scope(sitemaps.crawler)
         self._highest = 0.0  # priority so far
         self._entries = 0
         self._children = 0
@@ -182,3 +224,33 @@ class SitemapReading:
                 Event.FETCHED, status, reasons.BROKEN_SITEMAP(entries=entries, problem=self._problem)
             )
         return Outcome(Event.FETCHED, status, reasons.SITEMAP(entries=entries))
+
+
+class Scope:
+    """What Scrapy's offsite middleware lets pass, asked once a host.
+
+    It would drop the rest at the download; a sitemap of another domain's pages need not be queued for that.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._offsite = crawler.get_downloader_middleware(OffsiteMiddleware)
+        self._verdicts: dict[str, bool] = {}
+        self._dropped = 0
+
+    def holds(self, url: str) -> bool:
+        if self._offsite is None:
+            return True
+        host = host_of(url)
+        verdict = self._verdicts.get(host)
+        if verdict is None:
+            assert self._crawler.spider is not None
+            verdict = bool(self._offsite.should_follow(Request(url), self._crawler.spider))
+            if len(self._verdicts) < sitemap_sites.MAX_CHILDREN:
+                self._verdicts[host] = verdict
+        self._dropped += not verdict
+        return verdict
+
+    def report(self) -> None:
+        if self._dropped and self._crawler.stats is not None:
+            self._crawler.stats.inc_value("offsite/filtered", self._dropped)
