@@ -1,1 +1,3 @@
-"""When a host may be asked: its queue and clock, turns, delays, rests, and what its site said."""
+"""When a host may be asked: its queue and clock, turns, delays, rests, what its site said, and how often
+its pages change.
+"""

@@ -1,0 +1,232 @@
+"""How often a page changes, from what its visits showed; what its host teaches; how honest its signals are.
+
+Changes are taken to come at random at a steady rate (Poisson). Of ``n`` visits at an interval I of which
+``X`` found a change, the improved estimator of Cho and Garcia-Molina (Estimating Frequency of Change, TOIT
+2003) says ``log((n + .5) / (n - X + .5)) / I``: the likeliest rate where half a visit more found nothing.
+Here the intervals may differ. Of visits that found nothing the likelihood asks no more than their summed
+spans, of the others their number and their summed spans are kept.
+
+A page may become another: what its visits showed fades, by some hundredths a visit and a day, and by far more
+where what is seen now is unlike it.
+
+Spans are in seconds, rates in changes a second. All values are frozen; change is a new value.
+"""
+
+from __future__ import annotations
+
+import struct
+from math import exp, expm1, log, log1p, log2
+from typing import NamedTuple
+
+DAY = 86400.0
+# Seconds. A page that never changes has a rate too, and one that always does is not asked for all day long.
+_SLOWEST, _FASTEST = 1 / (36500 * DAY), 1.0
+_HALF = 0.5  # visit without a change: else one that changed every time would change without end
+_EXPECTED = 1.5  # visits that what is expected of the host's pages is worth; 1 to 3 do as well
+# The chance that a page has become another, a visit and a day, before one knows what the visit showed. To
+# forget a tenth a visit, whatever it shows, keeps less fresh: docs/internals/revisit.md.
+_ANEW_VISIT, _ANEW_DAY = 0.04, 0.02
+_LEAST_FADING = 0.01
+_SPREAD = 0.7  # shape of the gamma distribution of rates on a host: they differ by powers of ten
+# What a host or all hosts remember, in visits; and the visits of others that its own have to outweigh.
+_MEMORY = 1 - 1 / 256
+_OTHERS = 10.0
+
+
+class History(NamedTuple):
+    """What the visits of a page showed, the older the fainter; eight bytes as `pack_history` keeps it.
+
+    ``visits`` and how many of them were ``changes``; in seconds the ``quiet`` time, in which nothing changed,
+    and the ``busy`` time, the spans in which something did.
+    """
+
+    visits: float = 0.0
+    changes: float = 0.0
+    quiet: float = 0.0
+    busy: float = 0.0
+
+
+def visited(history: History, span: float, has_changed: bool, expected: float, quiet: float = 0.0) -> History:
+    """The history after one more visit that answered, *span* seconds after the one before.
+
+    A failed fetch is no observation: do not call this. *expected*: the rate to expect of the host's pages.
+    *quiet*: for so many of these seconds it is known that nothing changed although something did later, as an
+    honest signal tells that came when it did.
+    """
+    span = max(span, 0.0)
+    quiet = min(max(quiet, 0.0), span) if has_changed else span
+    kept = 1.0 - _anew(history, span, has_changed, expected)
+    return History(
+        kept * history.visits + 1.0,
+        kept * history.changes + has_changed,
+        kept * history.quiet + quiet,
+        kept * history.busy + span - quiet,
+    )
+
+
+def _anew(history: History, span: float, has_changed: bool, expected: float) -> float:
+    """The chance that the page has become another, by how much better that explains what is seen."""
+    as_before = _unchanged(history.changes + 1.0, rate(history, expected), span)
+    as_any = _unchanged(_SPREAD, min(max(expected, _SLOWEST), _FASTEST), span)
+    if has_changed:
+        as_before, as_any = 1.0 - as_before, 1.0 - as_any
+    anew = 1.0 - (1.0 - _ANEW_VISIT) * exp(-_ANEW_DAY * span / DAY)
+    either = anew * as_any + (1.0 - anew) * as_before
+    return max(anew * as_any / either, _LEAST_FADING) if either > 0.0 else anew
+
+
+def _unchanged(shape: float, mean_rate: float, span: float) -> float:
+    """The chance of no change in *span*, at a rate of which no more than its mean and *shape* is known."""
+    return exp(-shape * log1p(mean_rate * span / shape))
+
+
+def rate(history: History, expected: float) -> float:
+    """How often the page changes: its visits, and a few more that found what is *expected*.
+
+    Positive and finite. Without a visit it is *expected*.
+    """
+    visits, changes, quiet, busy = history
+    expected = min(max(expected, _SLOWEST), _FASTEST)
+    interval = (quiet + busy) / visits if visits else 0.0
+    if interval <= 0.0:
+        return expected
+    share = -_EXPECTED * expm1(-expected * interval)
+    found = likeliest_rate(
+        History(
+            visits + _EXPECTED,
+            changes + share,
+            quiet + (_EXPECTED - share) * interval,
+            busy + share * interval,
+        )
+    )
+    return min(max(found, _SLOWEST), _FASTEST)
+
+
+def likeliest_rate(history: History) -> float:
+    """The improved estimator, of visits alone; at least one, and some time between them.
+
+    The root of ``changes * span / (exp(rate * span) - 1) = quiet + half a visit``, span the mean one that
+    found a change.
+    """
+    visits, changes, quiet, busy = history
+    quiet += _HALF * (quiet + busy) / visits
+    if busy <= 1e-9 * quiet:
+        return changes / quiet
+    return changes / busy * log1p(busy / quiet)
+
+
+class HostRates(NamedTuple):
+    """What the rates of a host's pages, or of all pages, are like: 12 bytes a host are enough.
+
+    The mean of their logarithms over time, not over visits: pages that are visited often would count most.
+    """
+
+    visits: float = 0.0
+    seconds: float = 0.0
+    logs: float = 0.0
+
+
+def learned(rates: HostRates, page_rate: float, span: float) -> HostRates:
+    """What is known of a host after one more visit of a page, *span* seconds after the one before."""
+    visits, seconds, logs = rates
+    return HostRates(
+        _MEMORY * visits + 1.0,
+        _MEMORY * seconds + span,
+        _MEMORY * logs + span * log(min(max(page_rate, _SLOWEST), _FASTEST)),
+    )
+
+
+def expected_rate(host: HostRates, everywhere: HostRates, unknown: float) -> float:
+    """The rate to expect of a page of *host* of which nothing is known.
+
+    That of the host's other pages as far as it was visited, else that *everywhere*; *unknown* at first.
+    """
+    return exp(_mean(host, _mean(everywhere, log(unknown), 1.0), _OTHERS))
+
+
+def _mean(rates: HostRates, others: float, weight: float) -> float:
+    if rates.seconds <= 0.0:
+        return others
+    return (rates.visits * rates.logs / rates.seconds + weight * others) / (rates.visits + weight)
+
+
+# -- signals ---------------------------------------------------------------------------------------------
+
+
+class Signals(NamedTuple):
+    """How far the signals of a host are to be trusted, as ``lastmod`` in its sitemaps; they fade too.
+
+    ``signalled`` pages, each counted by the chance that it had not changed anyway; how many more of them were
+    ``right`` than had to be expected; of the changes that were ``found`` how many were ``told``.
+    """
+
+    signalled: float = 0.0
+    right: float = 0.0
+    found: float = 0.0
+    told: float = 0.0
+
+    @property
+    def weight(self) -> float:
+        """The chance that a signal tells of a change, 0 to 1; 1/2 where nothing is known."""
+        return min(max((self.right + 1.0) / (self.signalled + 2.0), 0.0), 1.0)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether a signal makes a page due: at least every second one is right."""
+        return self.weight >= 0.5
+
+    @property
+    def share_told(self) -> float:
+        """The share of changes that is signalled, 0 to less than 1; 0 where signals are not to be trusted.
+
+        Two changes that nobody told of are added: a host that tells all is visited without a signal too.
+        """
+        return self.told / (self.found + 2.0) if self.is_trusted else 0.0
+
+
+_SIGNAL_MEMORY = 1 - 1 / 64
+
+
+def judged(signals: Signals, is_signalled: bool, has_changed: bool, expected: float) -> Signals:
+    """What is known of a host's signals after a visit of a page that was signalled since the last, or not.
+
+    *expected* is the chance that it had changed anyway, by its rate. Generators stamp now on everything: what
+    is signalled then has changed as often as anything has, which is not worth a signal.
+    """
+    if not is_signalled and not has_changed:
+        return signals
+    signalled, right, found, told = signals
+    if is_signalled:
+        expected = min(max(expected, 0.0), 1.0)
+        signalled = _SIGNAL_MEMORY * signalled + 1.0 - expected
+        right = _SIGNAL_MEMORY * right + has_changed - expected
+    if has_changed:
+        found = _SIGNAL_MEMORY * found + 1.0
+        told = _SIGNAL_MEMORY * told + is_signalled
+    return Signals(signalled, right, found, told)
+
+
+# -- eight bytes -----------------------------------------------------------------------------------------
+
+_HISTORY = struct.Struct(">HHHH")
+_COUNTS = 600.0  # counts stay below 1 / _LEAST_FADING + 1
+_SPANS = 1600.0  # steps a doubling: 60,000 years fit, to within 0.03 %
+
+
+def pack_history(history: History) -> bytes:
+    visits, changes, quiet, busy = history
+    return _HISTORY.pack(
+        *(min(round(count * _COUNTS), 0xFFFF) for count in (visits, changes)),
+        *(min(round(log2(1.0 + span) * _SPANS), 0xFFFF) for span in (quiet, busy)),
+    )
+
+
+def unpack_history(data: bytes) -> History:
+    """Of eight bytes any are a history."""
+    visits, changes, quiet, busy = _HISTORY.unpack(data)
+    return History(
+        visits / _COUNTS,
+        changes / _COUNTS,
+        2.0 ** (quiet / _SPANS) - 1.0,
+        2.0 ** (busy / _SPANS) - 1.0,
+    )
