@@ -1,1 +1,1 @@
-"""What becomes of a page: known, leased, waiting, deferred, trapped, rescored."""
+"""What becomes of a page: known, leased, waiting, deferred, trapped, rescored, visited again."""

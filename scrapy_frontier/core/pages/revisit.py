@@ -1,0 +1,217 @@
+"""When a page comes back, in which order, and what becomes of it then: plain values in and out.
+
+A page stays what it is until a visit ends it: no document is lost to one bad day. Times are POSIX seconds,
+spans seconds. `crawl_value` has the mathematics of "adaptive", `hosts.change_rates` what visits teach.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from math import inf
+from typing import NamedTuple
+
+from ..store.states import State
+from .crawl_value import Bounds, best_span, crawl_value, signalled_value
+
+# A page is due a little before its span is over: a crawl that is started every day at about the same hour
+# visits each day what has a shelf life of a day.
+_DUE_SHARE = 0.9
+_ERROR_SHARE = 0.25  # of its span, after which a page comes back that had a bad day
+_AGREED_AFTER = 3600.0  # seconds between two visits that have to say the same before a page is given up
+
+
+def due_at(visited: float, span: float, waits: bool = False) -> float:
+    """When a page is due that was *visited* last then.
+
+    *waits*: the crawl waits for what falls due. Else what is due is judged once, at the start of a run.
+    """
+    return visited + (span if waits else _DUE_SHARE * span)
+
+
+class Interval(NamedTuple):
+    """Every page after its shelf life."""
+
+    shelf_life: float = 7 * 86400.0
+    bounds: Bounds = Bounds()
+
+    def span(self) -> float:
+        return self.bounds.within(self.shelf_life)
+
+
+def age_value(weight: float, visited: float, now: float) -> float:
+    """What puts due pages in order by "interval": importance times age."""
+    return weight * max(now - visited, 0.0)
+
+
+class Adaptive(NamedTuple):
+    """Every page when a visit is worth what it costs: the ``multiplier`` of its host."""
+
+    multiplier: float
+    bounds: Bounds = Bounds()
+
+    def span(self, weight: float, rate: float, told: float = 0.0) -> float:
+        """Seconds until the page comes back where nothing is told of it; see `crawl_value.best_span`."""
+        return self.bounds.within(best_span(weight, rate, self.multiplier, told))
+
+    def is_due_by_signal(self, weight: float, rate: float, trust: float, elapsed: float) -> bool:
+        """Whether a signal makes the page due now, where the host's signals are right with chance *trust*.
+
+        Not the one that changes too fast for what it weighs, and not within its shortest span.
+        """
+        return (
+            trust >= 0.5
+            and elapsed >= self.bounds.shortest
+            and signalled_value(weight, rate, trust) > self.multiplier
+        )
+
+
+def due_value(weight: float, rate: float, elapsed: float, told: float = 0.0, trust: float = 0.0) -> float:
+    """What puts due pages in order by "adaptive": the crawl value, or more if a signal says it has changed.
+
+    *trust*: how often the host's signals are right, 0 for a page without one.
+    """
+    value = crawl_value(weight, rate, elapsed, told)
+    return max(value, signalled_value(weight, rate, trust)) if trust >= 0.5 else value
+
+
+# -- how a visit ends ------------------------------------------------------------------------------------
+
+
+class Met(IntEnum):
+    """What a further visit of a page met."""
+
+    READ = 0  # fetched and parsed
+    UNCHANGED = 1  # not modified, or the same content
+    ERROR = 2  # no answer, 5xx, a time-out, attempts used up
+    MISSING = 3  # 404
+    GONE = 4  # 410
+    MOVED = 5  # 301, 308
+    ELSEWHERE = 6  # 302, 303, 307
+    CALLBACK_FAILED = 7
+    FORBIDDEN = 8  # by robots.txt
+    NOINDEX = 9
+    ALIAS = 10  # its canonical is another page
+
+
+class Doubt(NamedTuple):
+    """Bad visits in a row: how many, what the first says that a second one must confirm, and since when."""
+
+    visits: int = 0
+    met: Met = Met.READ
+    since: float = 0.0
+
+
+NO_DOUBT = Doubt()
+
+
+class Ending(NamedTuple):
+    """What becomes of a page by a further visit.
+
+    ``state`` None: it stays what it is, with its record, links, weight and digest. ``after``: seconds until
+    it comes back; infinite: when its host's robots.txt changes. ``is_lost``: whoever keeps an index of the
+    pages is told that this one is gone. ``keeps_links`` and ``keeps_validators``: those of before stand.
+    """
+
+    state: State | None
+    after: float
+    doubt: Doubt = NO_DOUBT
+    is_lost: bool = False
+    keeps_links: bool = True
+    keeps_validators: bool = True
+
+
+def ending(
+    met: Met, state: State, span: float, longest: float, doubt: Doubt, now: float, can_end: bool = True
+) -> Ending:
+    """What becomes of a page in *state* that comes back every *span* seconds, at most *longest*.
+
+    *can_end* False: it is a hub, or most pages of its host would be lost now: then 404, 410 and redirects
+    count as errors.
+    """
+    settled = _SETTLED.get(met)
+    if settled is not None:
+        after = longest if met is Met.ALIAS else inf if met is Met.FORBIDDEN else span
+        return settled._replace(after=after)
+    bad = doubt._replace(visits=doubt.visits + 1)
+    if met is Met.CALLBACK_FAILED:
+        return Ending(State.FAILED, _later(span, bad, longest), bad, keeps_validators=False)
+    if met is Met.ERROR or not can_end:
+        return Ending(None, _later(span, bad, longest), bad)
+    if met is Met.GONE:
+        return _lost(State.GONE, longest, Doubt(1, met, now), state)
+    becomes = State.GONE if met is Met.MISSING else State.REDIRECTED
+    if state is becomes:
+        return _lost(becomes, _rest(met, span, bad, longest), bad, state)
+    if _becomes(bad.met) is not becomes:
+        bad = Doubt(bad.visits, met, now)
+    if now - bad.since < _AGREED_AFTER:
+        return Ending(None, max(_later(span, bad, longest), bad.since + _AGREED_AFTER - now), bad)
+    bad = Doubt(0, met, now)
+    return _lost(becomes, _rest(met, span, bad, longest), bad, state)
+
+
+_SETTLED = {
+    Met.READ: Ending(State.DONE, 0.0, keeps_links=False, keeps_validators=False),
+    Met.UNCHANGED: Ending(State.DONE, 0.0),
+    Met.NOINDEX: Ending(State.DONE, 0.0, is_lost=True, keeps_links=False, keeps_validators=False),
+    Met.ALIAS: Ending(State.DONE, 0.0, keeps_links=False, keeps_validators=False),
+    Met.FORBIDDEN: Ending(State.EXCLUDED, 0.0, is_lost=True, keeps_links=False),
+}
+
+
+def _lost(becomes: State, after: float, doubt: Doubt, state: State) -> Ending:
+    """A page that is certainly not where it was; told once."""
+    return Ending(becomes, after, doubt, state is not becomes, keeps_links=False, keeps_validators=False)
+
+
+def _becomes(met: Met) -> State | None:
+    if met is Met.MISSING:
+        return State.GONE
+    return State.REDIRECTED if met in (Met.MOVED, Met.ELSEWHERE) else None
+
+
+def _rest(met: Met, span: float, doubt: Doubt, longest: float) -> float:
+    """Until a page that is lost is looked for again: rarely, for hardly any is gone for ever."""
+    if met is Met.MISSING:
+        return _doubled(span, doubt.visits, longest)
+    return min(4.0 * span if met is Met.MOVED else span, longest)
+
+
+def _later(span: float, doubt: Doubt, longest: float) -> float:
+    return _doubled(_ERROR_SHARE * span, doubt.visits - 1, longest)
+
+
+def _doubled(span: float, times: int, longest: float) -> float:
+    return min(span * 2.0 ** min(times, 64), longest)
+
+
+# -- most of a host is lost at once ----------------------------------------------------------------------
+
+_HOUR = 3600.0
+_FEW = 8  # visits that say nothing yet of a host
+
+
+class Losses(NamedTuple):
+    """Further visits of a host's pages in the hour from ``since``, and how many found the page lost."""
+
+    since: float = 0.0
+    visits: int = 0
+    lost: int = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether none should end now: more than half of the pages are lost, so the host is to blame."""
+        return self.visits >= _FEW and 2 * self.lost > self.visits
+
+
+def after_visit(losses: Losses, met: Met, now: float) -> Losses:
+    """The losses of a host after one more visit; doubts count as well as ends, errors say nothing.
+
+    A host that lost most of its pages has to show in the next hour that it is well.
+    """
+    if met in (Met.ERROR, Met.CALLBACK_FAILED, Met.FORBIDDEN):
+        return losses
+    is_lost = met in (Met.MISSING, Met.GONE, Met.MOVED, Met.ELSEWHERE)
+    if not 0.0 <= now - losses.since < _HOUR:
+        losses = Losses(now, _FEW, _FEW) if losses.are_many else Losses(now)
+    return Losses(losses.since, losses.visits + 1, losses.lost + is_lost)
