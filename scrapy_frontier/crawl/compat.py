@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from twisted.python.failure import Failure
 
-__all__ = ["call_later", "create_looping_call"]
+__all__ = ["call_later", "create_looping_call", "is_asyncio_available"]
 
 TURNS = 10  # of the event loop; a page of another host needs seven or so from its socket to its callback
 IDLE = 0.0003  # seconds of a turn in which nothing happened
@@ -133,6 +133,25 @@ async def give_way(turns: int = TURNS) -> None:
         await sleep(0)
         if perf_counter() - begin < IDLE:
             break
+
+
+class Tasks:
+    """Coroutines under way, *most* at once, where there is an asyncio loop."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def add(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start *work*, as soon as it may."""
+        if len(self._tasks) >= self._most:
+            _, self._tasks = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        self._tasks.add(asyncio.create_task(work))
+
+    async def end(self) -> None:
+        """Wait for all."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
 
 async def in_thread(function: Callable[..., _T], *args: Any) -> _T:

@@ -35,6 +35,7 @@ class CallbackOutput:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._most = max(crawler.settings.getint("CONCURRENT_ITEMS"), 1)
 
     def begin(self) -> bool:
         """False where the engine is none of Scrapy's: then all goes the old way."""
@@ -46,17 +47,25 @@ class CallbackOutput:
         self, scrape: Callable[..., Awaitable[None]], result: Any, request: Request, response: Any
     ) -> None:
         """Do what *scrape*, the scraper's own method, does with what comes of *result*."""
-        if not isinstance(response, Response) or not isinstance(result, AsyncIterator):
+        is_page = isinstance(response, Response) and isinstance(result, AsyncIterator)
+        if not is_page or not compat.is_asyncio_available():
             await scrape(result, request, response)
             return
-        page = _PageOutput(result, self._hand_over)
-        try:
-            item = await page.next_item()
-        except Exception:
-            item = _END
-            compat.handle_spider_error(self._crawler, Failure(), request, response)  # type: ignore[no-untyped-call]
-        if item is not _END:
-            await scrape(page.items(item), request, response)
+        page, under_way = _PageOutput(result, self._hand_over), compat.Tasks(self._most)
+        while True:
+            try:
+                item = await page.next_item()
+            except Exception:
+                failure = Failure()  # type: ignore[no-untyped-call]
+                compat.handle_spider_error(self._crawler, failure, request, response)
+                break
+            if item is _END:
+                break
+            await under_way.add(self._process_item(item, response))
+        await under_way.end()
+
+    async def _process_item(self, item: Any, response: Response) -> None:
+        await compat.engine_of(self._crawler).scraper.start_itemproc_async(item, response=response)
 
     def _hand_over(self, requests: list[Request]) -> None:
         crawler = self._crawler
@@ -84,12 +93,6 @@ class _PageOutput:
         self._hand_over_all = hand_over
         self._requests: list[Request] = []
         self._until = perf_counter() + SPELL
-
-    async def items(self, first: Any) -> AsyncIterator[Any]:
-        item = first
-        while item is not _END:
-            yield item
-            item = await self.next_item()
 
     async def next_item(self) -> Any:
         """The next that is no request, or `_END`; all requests before it have been handed over by then."""

@@ -159,19 +159,7 @@ def test_requests_go_out_before_a_callback_ends_that_waits_for_them(
 
 
 class CountingSpider(FollowSpider):
-    """Counts what Scrapy's tasks take of its output, one by one."""
-
-    async def start(self) -> AsyncIterator[Any]:
-        scraper: Any = self.crawler.engine.scraper  # type: ignore[union-attr]
-        own = scraper._process_spidermw_output_async
-
-        async def counted(*given: Any) -> None:
-            assert self.crawler.stats is not None
-            self.crawler.stats.inc_value("one_by_one")
-            await own(*given)
-
-        scraper._process_spidermw_output_async = counted
-        yield Request(self.url)
+    """Counts the tasks there are while an item is in a pipeline."""
 
     def parse(self, response: Response) -> Iterator[Any]:
         yield from response.follow_all(css="a")
@@ -180,8 +168,71 @@ class CountingSpider(FollowSpider):
         yield None
 
 
+class CountingPipeline:
+    def __init__(self, stats: Any) -> None:
+        self.stats = stats
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> CountingPipeline:
+        return cls(crawler.stats)
+
+    def process_item(self, item: Any) -> Any:
+        self.stats.max_value("tasks", len(asyncio.all_tasks()))
+        return item
+
+
 @WAYS
-def test_only_items_are_taken_one_by_one(web: Web, run: Callable[..., Crawl], way: dict[str, Any]) -> None:
-    crawl = run(CountingSpider, way, url=web.link("/", *(f"/{number}" for number in range(5))))
-    assert crawl.stats["one_by_one"] == crawl.stats["item_scraped_count"] == 6
-    assert len(web.visits) == 6
+def test_a_page_costs_a_task_for_each_of_its_items(
+    web: Web, run: Callable[..., Crawl], way: dict[str, Any]
+) -> None:
+    """With Scrapy's own scheduler there are a hundred for each page."""
+    url, count = web.link("/", *(f"/{number}" for number in range(5))), {"CONCURRENT_ITEMS": 100}
+    settings = {**count, "ITEM_PIPELINES": {"test_output.CountingPipeline": 1}}
+    stock, ours = (run(CountingSpider, {**settings, **each}, url=url) for each in (STOCK, way))
+    assert stock.stats["item_scraped_count"] == ours.stats["item_scraped_count"] == 6
+    assert ours.stats["tasks"] < 50 < stock.stats["tasks"]
+
+
+class ManyItemsSpider(FollowSpider):
+    """Yields items without end, until one of them is through."""
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        number = 0
+        while not self.is_through:
+            yield {"number": number}
+            number += 1
+
+    is_through = False
+
+
+class StoppingPipeline:
+    """Takes a while for each item, and stops the spider after one."""
+
+    under_way = 0
+
+    def __init__(self, crawler: Any) -> None:
+        self.crawler = crawler
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> StoppingPipeline:
+        return cls(crawler)
+
+    async def process_item(self, item: Any) -> Any:
+        self.under_way += 1
+        self.crawler.stats.max_value("under_way", self.under_way)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        self.under_way -= 1
+        self.crawler.spider.is_through = True
+        return item
+
+
+@WAYS
+def test_no_more_items_are_under_way_than_may_be(
+    web: Web, run: Callable[..., Crawl], way: dict[str, Any]
+) -> None:
+    pipelines = {"ITEM_PIPELINES": {"test_output.StoppingPipeline": 1}, "CONCURRENT_ITEMS": 4}
+    crawl = run(ManyItemsSpider, {**way, **pipelines}, url=web.link("/"))
+    assert crawl.stats["under_way"] == 4
+    assert 4 <= crawl.stats["item_scraped_count"] <= 20
+    assert crawl.reason == "finished"
