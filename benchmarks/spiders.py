@@ -109,6 +109,7 @@ class Site(scrapy.Spider):
     name = "site"
     port = 0
     links = "css"
+    items = False
     extractor = LinkExtractor()
     begin: tuple[float, int] | None = None
     end = (0.0, 0)
@@ -122,6 +123,8 @@ class Site(scrapy.Spider):
         self.seen += 1
         self.end = (time.process_time(), self.seen)
         self.begin = self.begin or self.end
+        if self.items:
+            yield {"url": response.url}
         if self.links == "extractor":
             for link in self.extractor.extract_links(response):
                 yield scrapy.Request(link.url)
@@ -140,7 +143,7 @@ def crawl(way: str, port: int, given: argparse.Namespace) -> None:
         settings["JOBDIR"] = directory
     process = AsyncCrawlerProcess(settings)
     crawler = process.create_crawler(Site)
-    process.crawl(crawler, port=port, links=given.links)
+    process.crawl(crawler, port=port, links=given.links, items=given.items)
     process.start()
     shutil.rmtree(directory)
     spider = crawler.spider
@@ -164,6 +167,7 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--links", choices=("css", "extractor"), default="css")
+    parser.add_argument("--items", action="store_true", help="yield an item a page as well")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--server", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--crawl", nargs=2, help=argparse.SUPPRESS)
@@ -190,7 +194,7 @@ def main() -> None:
 def compare(ways: list[str], port: str, given: argparse.Namespace) -> None:
     taken: dict[str, list[float]] = {way: [] for way in ways}
     options = ["--pages", str(given.pages), "--links", given.links]
-    options += [f"--set={pair}" for pair in given.set]
+    options += [f"--set={pair}" for pair in given.set] + ["--items"] * given.items
     for number in range(given.rounds + 1):  # the first makes the server's pages, and does not count
         line = []
         for way in ways:
