@@ -29,7 +29,6 @@ from scrapy import Request
 from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
-from scrapy_frontier.core.admin.rank import Reranking
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
@@ -91,8 +90,13 @@ def build(graph, directory, share):
     hub = pages[int(np.argmax(np.bincount(graph.indices, minlength=len(node))[pages]))]
     frontier.close()
     store = Store(directory)
-    for _ in Reranking(store, make("mixed")).run(now, time.perf_counter):
+    frontier = Frontier(store, now, scorer=make("mixed"))
+    while not frontier.load(now):
         pass
+    run = frontier.rank_now()
+    for _ in frontier.rank_steps(run, run.compute(bool, time.perf_counter), lambda: now):
+        pass
+    run.close()
     store.compact()
     store.close()
     return url(hub), url(pages[-1]), len(pages)

@@ -92,22 +92,22 @@ class Crawl:
             self._discover(targets.tolist(), lease.page_id)
             lease.edges.extend(map(Edge, self.node[targets].tolist()))
             self.frontier.release(lease, FETCHED._replace(has_links=True), self.now)
-            if self.frontier.rescoring.is_due(self.now, 0):
+            if self.frontier._scores.is_due(self.now, 0):
                 self._rank()
         self.frontier.close()
         shutil.rmtree(self.directory)
         return np.array(order)
 
     def _rank(self):
-        snapshot = self.frontier.graph.snapshot()
+        snapshot = self.frontier._graph.snapshot()
         graph = snapshot.read(bool)
         ranking = self.scorer.rank(graph.indptr, graph.indices)
         self.scorer.adopt(self.scorer.prepare(ranking))
-        self.frontier.rescoring.begin_walk({"at": self.now, "pages": graph.pages})
-        while not self.frontier.rescore(self.now, 2000):
+        self.frontier._scores.begin_walk({"at": self.now, "pages": graph.pages})
+        while not self.frontier._rankings.rescore(self.now, 2000):
             pass
         for packed in snapshot.repack(bool):
-            for _ in self.frontier.graph.put_in_place(packed):
+            for _ in self.frontier._graph.put_in_place(packed):
                 pass
         snapshot.close()
 

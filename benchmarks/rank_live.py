@@ -88,16 +88,12 @@ def build(directory, pages, links):
         started = time.perf_counter()
         web.visit()
         spent.append(time.perf_counter() - started)
-        if (
-            frontier.rescoring.is_due(time.time(), 0)
-            and number % 50 == 0
-            and frontier.counts.next_page < pages
-        ):
-            frontier.rescoring.keep_ranking({"pages": frontier.counts.next_page, "at": time.time()})
+        if frontier._scores.is_due(time.time(), 0) and number % 50 == 0 and frontier.counts.next_page < pages:
+            frontier._scores.keep_ranking({"pages": frontier.counts.next_page, "at": time.time()})
         if number % 20_000 == 0:
-            snapshot = frontier.graph.snapshot()
+            snapshot = frontier._graph.snapshot()
             for packed in snapshot.repack(lambda: False):
-                for _ in frontier.graph.put_in_place(packed):
+                for _ in frontier._graph.put_in_place(packed):
                     pass
             snapshot.close()
     print(
@@ -231,10 +227,10 @@ async def live(frontier, web):
     crawling = asyncio.create_task(crawl())
     await alone("crawl alone")
     began = time.perf_counter()
-    run = extension._run = ranking._Run(frontier.graph.snapshot(), frontier.rescoring.scorer)
+    run = extension._run = ranking._Run(frontier.rank_now())
     extension._work = extension._steps(run, runtime)
     extension._slice()
-    await ticks("thread ranks", lambda: run.is_ranked.is_set() or extension._run is None)
+    await ticks("thread ranks", lambda: run.rank.ranking is not None or extension._run is None)
     in_thread = time.perf_counter() - began
     await ticks("rows and packing", lambda: extension._run is None)
     print(f"ranked in the thread {in_thread:.2f} s, all {time.perf_counter() - began:.2f} s")

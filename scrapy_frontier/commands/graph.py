@@ -12,8 +12,8 @@ from scrapy.exceptions import UsageError
 from ..core.admin import facts
 from ..core.admin import scores as tops
 from ..core.admin.links import flag_names, links_out, links_to
-from ..core.admin.rank import Reranking
 from ..core.errors import UnreadableRecord
+from ..core.ranking.snapshot import readable
 from ..core.store import meta_rows
 from .graph_files import WRITERS, write_graphml, write_urls
 from .output import Column, progress, replacing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..core.admin.scores import Leader
-    from ..core.ranking.scorer import Floats
+    from ..core.frontier import Frontier, RankRun
     from ..core.store.leveldb import Store
     from ..core.store.link_rows import Edge
     from ..core.store.page_rows import Page
@@ -152,23 +152,33 @@ def rank(call: Call) -> int:
         scorer = call.project.scorer(call.options.scorer, kept)
         if not scorer.needs_ranking:
             raise UsageError("this scorer needs no ranking: write --scorer mixed, pagerank or hits")
-        reranking = Reranking(store, scorer)
-        for _ in progress(reranking.run(call.project.now, time.perf_counter), "steps"):
-            pass
-        best = list(islice(tops.leaders(store, _scores_of(reranking), None), 10))
+        with call.project.frontier(store, scorer) as frontier:
+            run = _ranked(frontier, call)
+            best = list(islice(tops.leaders(store, run.scores, None), 10))
+            about = meta_rows.last_ranking(store) or {}
     if call.output.as_json:
         leaders = [{"score": each.score, **facts.describe(each.page_id, each.page)} for each in best]
-        call.output.document({**reranking.about, "top": leaders})
+        call.output.document({**about, "top": leaders})
         return 0
-    call.output.record(_about_lines(reranking.about))
+    call.output.record(_about_lines(about))
     call.output.line()
     call.output.table(_TOP_COLUMNS, map(_top_row, best))
     return 0
 
 
-def _scores_of(reranking: Reranking) -> Floats:
-    assert reranking.scores is not None
-    return reranking.scores
+def _ranked(frontier: Frontier, call: Call) -> RankRun:
+    """Rank, move the queue rows, keep the ranking, pack the links."""
+    while not frontier.load(call.project.now):
+        pass
+    run = frontier.rank_now()
+    try:
+        with readable():
+            computed = run.compute(bool, time.perf_counter)
+            for _ in progress(frontier.rank_steps(run, computed, lambda: call.project.now), "steps"):
+                pass
+    finally:
+        run.close()
+    return run
 
 
 def _about_lines(about: dict[str, Any]) -> Iterator[tuple[str, object]]:

@@ -21,6 +21,7 @@ from w3lib.url import safe_url_string
 from .. import addon
 from ..core.admin import facts
 from ..core.errors import FrontierError
+from ..core.frontier import Frontier
 from ..core.parse.urls import host_of
 from ..core.store.directory import has_database
 from ..core.store.leveldb import Store
@@ -114,6 +115,19 @@ class Project:
             store.close()
 
     # -- identity --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def frontier(self, store: Store, scorer: Scorer | None = None) -> Iterator[Frontier]:
+        """The frontier in *store*. One that was not stopped cleanly stays so: the crawl that comes next must
+        still take every host for visited just now."""
+        frontier = Frontier(store, self.now, scorer=scorer)
+        try:
+            yield frontier
+        finally:
+            if frontier.was_clean:
+                frontier.close()
+            else:
+                frontier.commit()
 
     @cached_property
     def _fingerprinter(self) -> Any:

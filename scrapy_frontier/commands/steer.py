@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 import sys
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import facts
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
-from ..core.frontier import Frontier, Link
+from ..core.frontier import Link
 from ..core.pages.lifecycle import TABLE, Event
 from ..core.parse.urls import host_of
 from ..core.store import meta_rows
@@ -59,7 +59,7 @@ def add(call: Call) -> int:
     new = known = 0
     with _open_lines(call.options.file) as lines, call.project.open(create=True) as store:
         links = _links(call.project, urls, lines, priority, refused)
-        with _frontier(call.project, store) as frontier:
+        with call.project.frontier(store) as frontier:
             while batch := list(islice(links, _AT_A_TIME)):
                 added = sum(answer.is_taken for answer in frontier.discover(batch, call.project.now))
                 new += added
@@ -72,20 +72,6 @@ def add(call: Call) -> int:
     for line in refused[:10]:
         print(f"scrapy frontier: no URL: {line[:60]!r}", file=sys.stderr)
     return 1 if refused else 0
-
-
-@contextmanager
-def _frontier(project: Project, store: Store) -> Iterator[Frontier]:
-    """The frontier in *store*. One that was not stopped cleanly stays so: the crawl that comes next must
-    still take every host for visited just now."""
-    frontier = Frontier(store, project.now)
-    try:
-        yield frontier
-    finally:
-        if frontier.was_clean:
-            frontier.close()
-        else:
-            frontier.commit()
 
 
 def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
@@ -123,7 +109,7 @@ def requeue(call: Call) -> int:
     host = None if call.options.host is None else host_argument(call.options.host)
     pattern = pattern_of(call.options.match)
     count = 0
-    with call.project.open() as store, _frontier(call.project, store) as frontier:
+    with call.project.open() as store, call.project.frontier(store) as frontier:
         for page_id, _ in progress(facts.matching(store, pattern, host, states), "pages that match"):
             count += frontier.requeue(page_id, call.project.now)
     return _say(call, {"requeued": count}, f"Queued {count:,} pages again.")
@@ -142,7 +128,7 @@ def forget(call: Call) -> int:
         raise UsageError("write the URL of a page, or --host HOST")
     project = call.project
     count = 0
-    with project.open(identified=True) as store, _frontier(project, store) as frontier:
+    with project.open(identified=True) as store, project.frontier(store) as frontier:
         if call.options.host is None:
             page_id = frontier.find(project.fingerprint(project.request(call.arguments[0])))
             count = page_id is not None and frontier.forget(page_id, project.fingerprint_of, project.now)
@@ -170,7 +156,7 @@ def delay(call: Call) -> int:
             raise UsageError(f"a delay is a number of seconds, or the word default: not {text!r}")
     with call.project.open() as store:
         _refuse_unknown(call, store, name)
-        with _frontier(call.project, store) as frontier:
+        with call.project.frontier(store) as frontier:
             frontier.order_delay(name, seconds, call.project.now)
     if seconds is None:
         seconds, source = call.project.delay_of(name)
@@ -183,7 +169,7 @@ def block(call: Call) -> int:
     with call.project.open() as store:
         _refuse_unknown(call, store, name)
         queued = facts.find_host(store, name, call.project.delay_of).queued
-        with _frontier(call.project, store) as frontier:
+        with call.project.frontier(store) as frontier:
             frontier.block(name, call.project.now)
     text = f"{name} is blocked; {queued:,} pages of it stay queued."
     return _say(call, {"host": name, "blocked": int(call.project.now), "queued": queued}, text)
@@ -194,7 +180,7 @@ def unblock(call: Call) -> int:
     name = host_argument(call.arguments[0])
     with call.project.open() as store:
         _refuse_unknown(call, store, name)
-        with _frontier(call.project, store) as frontier:
+        with call.project.frontier(store) as frontier:
             was_shut = frontier.unblock(name, call.project.now)
     text = f"{name} may be visited." if was_shut else f"{name} was not blocked."
     return _say(call, {"host": name, "blocked": None}, text)

@@ -36,6 +36,7 @@ from .pages.lifecycle import UNCOUNTED, Event
 from .pages.link_graph import LinkGraph
 from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId
 from .pages.queue import Queue
+from .pages.rankings import Computed, Rankings, RankRun
 from .pages.waiting import Waiting
 from .parse.urls import host_of
 from .reasons import EXPIRED
@@ -60,7 +61,19 @@ if TYPE_CHECKING:
     from .store.page_rows import Page
     from .store.site_rows import Listing, RobotsCopy
 
-__all__ = ["Discovered", "Fate", "Frontier", "Lease", "Link", "NEUTRAL", "Outcome", "PageId"]
+__all__ = [
+    "NEUTRAL",
+    "Computed",
+    "Discovered",
+    "Fate",
+    "Frontier",
+    "Lease",
+    "Link",
+    "Outcome",
+    "PageId",
+    "RankRun",
+    "Released",
+]
 
 UNLIMITED = Politeness(0.0, 8)
 _COOLDOWN = CooldownRule()
@@ -134,13 +147,13 @@ class Frontier:
         self._clocks = Clocks(batch, hosts, table, troubles, pace, haste, chance)
         self._sites = SiteNotes(store, batch)
         self._leases = Leases(lease_timeout)
-        self.graph = LinkGraph(store, batch)
-        self.rescoring: Rescoring | None = None
+        self._graph = LinkGraph(store, batch)
+        self._scores: Rescoring | None = None
         if scorer is not None:
             from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
 
-            self.rescoring = Rescoring(scorer, store, batch, hosts)
-        scores = self.rescoring
+            self._scores = Rescoring(scorer, store, batch, hosts)
+        scores = self._scores
         self._queue = queue = Queue(store, batch, hosts, table, budgets, scores)
         self._waiting = Waiting(store, batch, table, queue)
         self._deferred = Deferral(store, batch, hosts, table, budgets, queue, scores)
@@ -150,7 +163,8 @@ class Frontier:
         self._edits = Edits(
             store, batch, self._known, hosts, table, self._leases, queue, self._deferred, scores
         )
-        self._endings = Endings(batch, budgets, queue, self._waiting, self.graph, scores, max_attempts)
+        self._endings = Endings(batch, budgets, queue, self._waiting, self._graph, scores, max_attempts)
+        self._rankings = Rankings(store, batch, queue, self._graph, scores)
         self._haste = haste
         self.is_loaded = False  # see `load`
         self._is_spilling = False
@@ -225,7 +239,7 @@ class Frontier:
         loaded wait their turn. Then what the scorer knew comes back, in as many calls again, 1 us a queued
         page; links of pages that end meanwhile count when it is there.
         """
-        table, deferred, scores = self._table, self._deferred, self.rescoring
+        table, deferred, scores = self._table, self._deferred, self._scores
         if not table.is_loaded:
             table.load(now, limit)
         if table.is_loaded and not deferred.is_loaded:
@@ -242,10 +256,6 @@ class Frontier:
         """Write what is open as one atomic batch. Raises `FrontierUnwritable`."""
         if self._batch.is_open:
             self._batch.commit()
-
-    def lags(self) -> bool:
-        """Whether the database is behind with its own work: what can wait should wait a little; 2 us."""
-        return self._store.lags()
 
     # -- pages in --------------------------------------------------------------------------------------
 
@@ -490,15 +500,35 @@ class Frontier:
         page = self.page(lease.page_id)
         return Released(None if page is None else page.state, is_late=True)
 
-    def rescore(self, now: float, limit: int) -> bool:
-        """Bring *limit* more queue rows to the scores of now; see `Rescoring.begin_walk`. True when done."""
-        if self.rescoring is None:
-            return True
-        self.commit()
-        is_done = self.rescoring.step(limit)
-        self.commit()
-        self._queue.place_moved(now)
-        return is_done
+    # -- rankings --------------------------------------------------------------------------------------
+
+    def rank_due(self, now: float, interval: float = 0.0) -> RankRun | None:
+        """A ranking, if the crawl has grown by enough since the last one or *interval* seconds have passed
+        (0: does not count), or the packing of links, if that is due; who gets one has to close it.
+
+        Commits what was open, and takes a snapshot.
+        """
+        return self._rankings.due(now, interval) if self.is_loaded else None
+
+    def rank_now(self) -> RankRun:
+        """`rank_due`, whether it is due or not; for what is loaded."""
+        return self._rankings.begin()
+
+    def rank_steps(
+        self,
+        run: RankRun,
+        computed: Iterable[Computed | float],
+        clock: Callable[[], float],
+        rows: int = 1000,
+    ) -> Iterator[float]:
+        """Take over what *run* computed: move queue rows, keep the ranking, pack links. Yields the seconds to
+        wait before the next step: a timer drives it in a live crawl, a loop in a stopped one.
+
+        *computed* is `RankRun.compute`, or what a thread hands over of it, and meanwhile seconds to wait. A
+        step looks at so many *rows*, 10 us each, and is a batch of its own: whatever interrupts it, the store
+        is sound.
+        """
+        return self._rankings.steps(run, computed, clock, rows)
 
     def same_content(self, page_id: PageId, host: str, digest: bytes) -> Page | None:
         """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
@@ -647,8 +677,8 @@ class Frontier:
         try:
             for lease in self._leases:
                 self._batch.touch(self._table.get(lease.host))
-            if self.rescoring is not None:
-                self.rescoring.save()
+            if self._scores is not None:
+                self._scores.save()
             self._batch.end_run()
         finally:
             self._store.close()

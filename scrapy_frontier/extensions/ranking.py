@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from ..core.ranking.graph import Repacked
-    from ..core.ranking.matrix import Ranking
-    from ..core.ranking.scorer import Scorer
-    from ..core.ranking.snapshot import Snapshot
+    from ..core.frontier import Computed, RankRun
     from ..crawl.assembly import Crawl
 
 logger = logging.getLogger(__name__)
@@ -39,10 +36,8 @@ BREATH = 0.001  # seconds between two slices, for all else the loop has to do
 SHARE = 0.1  # of the loop's time, where its turns are long
 LONGEST_SLICE = 0.0015  # seconds
 ROWS = 20  # queue rows a step, 0.2 ms
-PATIENCE = 0.1  # seconds between two slices while the database lags; a write would wait for as long
 REST = 10  # times what a run took is the pause behind it, so that rankings take a tenth at most
 AFTER_FAILURE = 600.0  # seconds
-PACK_AFTER = 4096  # rows of the graph written since they were packed last, where nothing is ranked
 # While the thread runs Python's bytecode the loop waits for its turn, 5 ms by default.
 SWITCH_INTERVAL = 0.0005
 
@@ -55,7 +50,6 @@ class RankingExtension(Component):
         self._looking: Any = None
         self._run: _Run | None = None
         self._not_before = 0.0
-        self._rows_packed = 0
         self._to_tell = 1000  # pages from which on the next ranking is told
         crawler.signals.connect(self._begin, signals.engine_started)
         crawler.signals.connect(self._stop, closing)
@@ -91,14 +85,10 @@ class RankingExtension(Component):
         frontier = crawl.frontier
         if time.monotonic() < self._not_before or not frontier.is_loaded:
             return
-        rescoring = frontier.rescoring
-        scorer = None
-        if rescoring is not None and rescoring.is_due(crawl.clock(), crawl.settings.rank_interval):
-            scorer = rescoring.scorer
-        elif frontier.graph.rows - self._rows_packed < PACK_AFTER:
+        run = frontier.rank_due(crawl.clock(), crawl.settings.rank_interval)
+        if run is None:
             return
-        self._rows_packed = frontier.graph.rows
-        self._run = _Run(frontier.graph.snapshot(), scorer)
+        self._run = _Run(run)
         self._work = self._steps(self._run, crawl)
         self._slice()
 
@@ -140,31 +130,18 @@ class RankingExtension(Component):
 
     def _steps(self, run: _Run, crawl: Crawl) -> Iterator[float]:
         """The loop's part of a run, a step at a time; yields the seconds to wait before the next."""
-        frontier = crawl.frontier
-        while not run.is_ranked.is_set():
-            yield LOOK / 5
-        if run.error is not None:
-            raise run.error
-        if run.ranking is not None and frontier.rescoring is not None:
-            frontier.rescoring.scorer.adopt(run.prepared)
-            frontier.rescoring.begin_walk(run.about(crawl.clock()))
-            yield 0.0
-            while not frontier.rescore(crawl.clock(), ROWS):
-                yield PATIENCE if frontier.lags() else 0.0
-            self._report(run, frontier.rescoring.rows_moved)
-        while (packed := run.next_packed()) is not None:
-            if isinstance(packed, float):
-                yield packed
-                continue
-            for _ in frontier.graph.put_in_place(packed):
-                yield PATIENCE if frontier.lags() else 0.0
-        if run.error is not None:
-            raise run.error
+        rank, is_told = run.rank, False
+        for pause in crawl.frontier.rank_steps(rank, run.computed(), crawl.clock, ROWS):
+            if rank.is_adopted and not is_told:
+                is_told = True
+                self._report(rank, time.perf_counter() - run.began)
+            yield pause
+        if rank.is_adopted and not is_told:
+            self._report(rank, time.perf_counter() - run.began)
 
-    def _report(self, run: _Run, moved: int) -> None:
-        ranking, stats = run.ranking, self.crawler.stats
+    def _report(self, run: RankRun, seconds: float) -> None:
+        ranking, moved, stats = run.ranking, run.moved, self.crawler.stats
         assert ranking is not None
-        seconds = time.perf_counter() - run.began
         is_larger = run.pages >= self._to_tell  # else the stats say it, and a small crawl is ranked often
         if is_larger:
             self._to_tell = 10 ** len(str(run.pages))
@@ -211,18 +188,13 @@ class _Brisk:
 
 
 class _Run:
-    """One ranking and one packing, in a thread. *scorer* is None where only packing is due."""
+    """What *rank* has to compute, in a thread."""
 
-    def __init__(self, snapshot: Snapshot, scorer: Scorer | None) -> None:
-        self._snapshot = snapshot
-        self._scorer = scorer
+    def __init__(self, rank: RankRun) -> None:
+        self.rank = rank
         self._stopped = Event()
-        self._packed: Queue[Repacked | None] = Queue(maxsize=2)
-        self.is_ranked = Event()
-        self.ranking: Ranking | None = None
-        self.prepared: Any = None
-        self.error: Exception | None = None
-        self.pages = self.links = 0
+        self._computed: Queue[Computed] = Queue(maxsize=2)
+        self._error: Exception | None = None
         self.began = self.left_at = time.perf_counter()
         self.spent = self.spent_in_thread = 0.0  # seconds of the loop, and of the processor
         _Brisk.begin()
@@ -233,62 +205,36 @@ class _Run:
         """Return when the thread has ended and the snapshot is closed."""
         self._stopped.set()
         self._thread.join()
-        self._snapshot.close()
+        self.rank.close()
         _Brisk.end()
 
-    def about(self, now: float) -> dict[str, Any]:
-        """What is kept of the ranking."""
-        from ..core.ranking.scorer import about_ranking
-
-        assert self.ranking is not None
-        assert self._scorer is not None
-        return about_ranking(self.ranking, self._scorer, self.pages, self.links, now)
-
-    def next_packed(self) -> Repacked | float | None:
-        """The next segment to put in place; seconds to wait for it; None when there is no more."""
-        try:
-            return self._packed.get_nowait()
-        except Empty:
-            return LOOK / 5 if self._thread.is_alive() or not self._packed.empty() else None
+    def computed(self) -> Iterator[Computed | float]:
+        """What the thread hands over; meanwhile seconds to wait for it."""
+        while True:
+            is_over = not self._thread.is_alive()  # asked first: it hands over before it ends
+            try:
+                yield self._computed.get_nowait()
+            except Empty:
+                if is_over:
+                    break
+                yield LOOK / 5
+        if self._error is not None:
+            raise self._error
 
     # -- in the thread
 
     def _go(self) -> None:
-        from ..core.ranking.snapshot import Stopped
-
         try:
-            if self._scorer is not None:
-                self._rank(self._scorer)
-            self.is_ranked.set()
-            for packed in self._snapshot.repack(self._stopped.is_set):
-                self._hand_over(packed)
-            self._hand_over(None)
-        except Stopped:
-            pass
+            for computed in self.rank.compute(self._stopped.is_set, time.perf_counter):
+                self._hand_over(computed)
         except Exception as error:
-            self.error = error
+            self._error = error
         self.spent_in_thread = time.thread_time()
-        self.is_ranked.set()
 
-    def _rank(self, scorer: Scorer) -> None:
-        from ..core.ranking.graph import ranking_weights
-        from ..core.ranking.snapshot import Stopped
-
-        stop = self._stopped.is_set
-        graph = self._snapshot.read(stop)
-        weights = ranking_weights(graph)
-        self.pages, self.links = graph.pages, len(graph.indices)
-        ranking = scorer.rank(graph.indptr, graph.indices, weights, stop=stop, clock=time.perf_counter)
-        if stop():
-            raise Stopped
-        if ranking is not None:
-            self.prepared = scorer.prepare(ranking)
-            self.ranking = ranking
-
-    def _hand_over(self, packed: Repacked | None) -> None:
+    def _hand_over(self, computed: Computed) -> None:
         while not self._stopped.is_set():
             try:
-                self._packed.put(packed, timeout=LOOK)
+                self._computed.put(computed, timeout=LOOK)
             except Full:
                 continue
             return

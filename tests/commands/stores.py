@@ -154,9 +154,9 @@ def crawl_web(
         written[lease.page_id] = sorted(edges)
         if number == packed - 1:
             frontier.commit()
-            snapshot = frontier.graph.snapshot()
+            snapshot = frontier._graph.snapshot()
             for each in snapshot.repack(bool):
-                for _ in frontier.graph.put_in_place(each):
+                for _ in frontier._graph.put_in_place(each):
                     pass
             snapshot.close()
     frontier.close()

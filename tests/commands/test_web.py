@@ -16,8 +16,8 @@ from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
 from scrapy_frontier.commands import page as page_module
-from scrapy_frontier.core.admin import rank as rank_module
 from scrapy_frontier.core.admin.links import flag_names
+from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.matrix import from_pairs
 from scrapy_frontier.core.ranking.pagerank import pagerank
@@ -31,7 +31,10 @@ from scrapy_frontier.core.store.page_rows import encode_page
 from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
+
+    from scrapy_frontier.core.pages.rankings import RankRun
 
 Written = dict[int, list[Edge]]
 
@@ -307,27 +310,35 @@ def test_rank_leaves_the_clean_mark_as_it_was(frontier: Frontiers) -> None:
     assert keys.CLEAN not in rows(frontier.directory)
 
 
+def ranked(store: Store) -> tuple[RankRun, Iterator[float]]:
+    """A ranking of a stopped frontier, ten rows a step."""
+    frontier = Frontier(store, NOW, scorer=make("pagerank"))
+    while not frontier.load(NOW):
+        pass
+    run = frontier.rank_now()
+    return run, frontier.rank_steps(run, run.compute(bool, lambda: 0.0), lambda: NOW, 10)
+
+
 @pytest.mark.parametrize("steps", [0, 1, 4])
-def test_a_ranking_that_is_interrupted_leaves_a_sound_frontier(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
-) -> None:
-    monkeypatch.setattr(rank_module, "ROWS", 10)
+def test_a_ranking_that_is_interrupted_leaves_a_sound_frontier(tmp_path: Path, steps: int) -> None:
     crawl_web(tmp_path, scorer=None)
     before = queue_by_id(tmp_path)
     store = Store(tmp_path)
-    interrupted = rank_module.Reranking(store, make("pagerank"))
-    ranking = interrupted.run(NOW, lambda: 0.0)
-    while not interrupted._rescoring.rows_moved:
+    run, ranking = ranked(store)
+    while not run.moved:
         next(ranking)
     for _ in range(steps):
         next(ranking)
+    run.close()
     store.close()
     halfway = queue_by_id(tmp_path)
     assert set(halfway) == set(before)
     assert check(tmp_path) == []
     store = Store(tmp_path)
-    for _ in rank_module.Reranking(store, make("pagerank")).run(NOW, lambda: 0.0):
+    run, ranking = ranked(store)
+    for _ in ranking:
         pass
+    run.close()
     store.close()
     after = queue_by_id(tmp_path)
     assert halfway not in (before, after), "it was really interrupted in the middle"

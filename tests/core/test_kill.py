@@ -47,12 +47,12 @@ if sys.argv[4] != "none":
 frontier = Frontier(Store(sys.argv[1]), now, max_attempts=1000, scorer=scorer)
 
 def rank():
-    snapshot = frontier.graph.snapshot()
+    snapshot = frontier._graph.snapshot()
     graph = snapshot.read(lambda: False)
     scorer.adopt(scorer.prepare(scorer.rank(graph.indptr, graph.indices)))
-    frontier.rescoring.begin_walk({"at": now, "pages": graph.pages})
+    frontier._scores.begin_walk({"at": now, "pages": graph.pages})
     for packed in snapshot.repack(lambda: False):
-        for _ in frontier.graph.put_in_place(packed):
+        for _ in frontier._graph.put_in_place(packed):
             pass
     snapshot.close()
 
@@ -66,9 +66,9 @@ for answer in frontier.discover([link(0)], now):
         say("accepted", 0)
 while True:
     now += 0.001
-    if scorer is not None and frontier.rescoring.is_due(now, 0):
+    if scorer is not None and frontier._scores.is_due(now, 0):
         rank()
-    frontier.rescore(now, 30)
+    frontier._rankings.rescore(now, 30)
     while len(leases) < in_flight and (lease := frontier.lease(now)) is not None:
         leases.append(lease)
         say("leased", int(lease.page.url.rpartition("/")[2]))
@@ -156,7 +156,7 @@ def check(directory: Path, durable: set[int], done: set[int]) -> None:
         assert (page.state is State.DONE) or number not in done
         if number in done:
             children = [frontier.find((3 * number + step).to_bytes(20, "big")) for step in (1, 2, 3)]
-            assert [edge.target for edge in frontier.graph.links_of(page_id)] == sorted(children)
+            assert [edge.target for edge in frontier._graph.links_of(page_id)] == sorted(children)
     store.close()
 
 

@@ -138,19 +138,19 @@ class Busy:
 
     def rank(self) -> None:
         frontier = self.frontier
-        assert frontier.rescoring is not None
-        scorer = frontier.rescoring.scorer
-        snapshot = frontier.graph.snapshot()
+        assert frontier._scores is not None
+        scorer = frontier._scores.scorer
+        snapshot = frontier._graph.snapshot()
         graph = snapshot.read(bool)
         ranking = scorer.rank(graph.indptr, graph.indices)
         assert ranking is not None
         scorer.adopt(scorer.prepare(ranking))
-        frontier.rescoring.begin_walk({"at": self.now, "pages": graph.pages})
-        while not frontier.rescore(self.now, 50):
+        frontier._scores.begin_walk({"at": self.now, "pages": graph.pages})
+        while not frontier._rankings.rescore(self.now, 50):
             pass
-        self.did["moved"] += frontier.rescoring.rows_moved
+        self.did["moved"] += frontier._scores.rows_moved
         for packed in snapshot.repack(bool):
-            for _ in frontier.graph.put_in_place(packed):
+            for _ in frontier._graph.put_in_place(packed):
                 pass
         snapshot.close()
 

@@ -799,13 +799,13 @@ class ScoringMachine(FrontierMachine):
 
     @rule(data=st.data(), limit=st.integers(1, 40))
     def rank(self, data: st.DataObject, limit: int) -> None:
-        model, scorer = self.model, self.frontier.rescoring.scorer
+        model, scorer = self.model, self.frontier._scores.scorer
         for page_id in range(model.next_page):
             new = data.draw(st.sampled_from([None, 0.5, 1.05, 4.0]))
             if new is not None:
                 scorer.scores[page_id] = model.scores[page_id] = new
-        self.frontier.rescoring.begin_walk()
-        while not self.frontier.rescore(self.now, limit):
+        self.frontier._scores.begin_walk()
+        while not self.frontier._rankings.rescore(self.now, limit):
             pass
         for entry in model.queue.values():
             place = model.place(entry.id)

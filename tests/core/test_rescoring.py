@@ -96,16 +96,16 @@ def drain(frontier: Frontier) -> list[str]:
 
 
 def rank(frontier: Frontier, limit: int = 7) -> None:
-    rescoring = frontier.rescoring
+    rescoring = frontier._scores
     assert rescoring is not None
-    snapshot = frontier.graph.snapshot()
+    snapshot = frontier._graph.snapshot()
     graph = snapshot.read(lambda: False)
     snapshot.close()
     ranking = rescoring.scorer.rank(graph.indptr, graph.indices)
     assert isinstance(ranking, Ranking)
     rescoring.scorer.adopt(rescoring.scorer.prepare(ranking))
     rescoring.begin_walk({"at": NOW, "pages": graph.pages})
-    while not frontier.rescore(NOW, limit):
+    while not frontier._rankings.rescore(NOW, limit):
         pass
 
 
@@ -118,7 +118,7 @@ def test_links_are_written_with_the_end_of_their_page(tmp_path: Path) -> None:
     read(frontier, "one", "two", flags=INTERNAL)
     kill(frontier)
     frontier = start(tmp_path, None)
-    assert frontier.graph.links_of(0) == [Edge(1, INTERNAL), Edge(2, INTERNAL)]
+    assert frontier._graph.links_of(0) == [Edge(1, INTERNAL), Edge(2, INTERNAL)]
 
 
 def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path)
     assert lease.page_id >= keys.FIRST_VISIT
     frontier.identify(lease, link("seed").fingerprint)
     release(frontier, lease, FETCHED, NOW, [])
-    assert frontier.graph.links_of(0) == []
+    assert frontier._graph.links_of(0) == []
     assert dict(frontier._store.scan(LINK_ROW)) == {LINK_ROW + keys.id_bytes(0): b""}
 
 
@@ -149,7 +149,7 @@ def test_a_redirect_hands_all_it_has_to_its_target(tmp_path: Path) -> None:
     frontier.discover([link("target", 0)], NOW)
     outcome = Outcome(Event.REDIRECTED, 301, "led to target", target=1)
     release(frontier, lease, outcome, NOW, [Edge(1, REDIRECT)])
-    assert frontier.graph.links_of(0) == [Edge(1, REDIRECT)]
+    assert frontier._graph.links_of(0) == [Edge(1, REDIRECT)]
     assert queue(frontier) == {1: pytest.approx(0.85, rel=1e-3)}
 
 
@@ -264,9 +264,9 @@ def test_a_ranking_moves_what_is_queued_and_what_waits(tmp_path: Path) -> None:
     frontier.release(lease, Outcome(Event.RETRIED, 503, delay=9.0), NOW)
     waiting = dict(frontier._store.scan(keys.WAITING))
     rank(frontier, limit=3)
-    assert frontier.rescoring is not None
-    assert frontier.rescoring.rows_moved > 0
-    assert frontier.rescoring.last_ranking["moved"] == frontier.rescoring.rows_moved
+    assert frontier._scores is not None
+    assert frontier._scores.rows_moved > 0
+    assert frontier._scores.last_ranking["moved"] == frontier._scores.rows_moved
     assert dict(frontier._store.scan(keys.WAITING)) != waiting
     assert list(Check(opened[-1], None, NOW).run()) == []
     first, second, *rest = drain(frontier)
@@ -286,13 +286,13 @@ def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> N
     weights = [float(1 + (page_id % 7)) for page_id in known]
     edges = [Edge(page_id, 0, weight) for page_id, weight in zip(known, weights, strict=True)]
     release(frontier, lease, FETCHED, NOW, edges)
-    rescoring = frontier.rescoring
+    rescoring = frontier._scores
     assert rescoring is not None
     for turn in range(20):
         scores = [2.0 ** (page_id % 11 * (-1) ** turn) for page_id in range(len(known) + 1)]
         rescoring.scorer.adopt(np.array(scores, np.float32))
         rescoring.begin_walk()
-        while not frontier.rescore(NOW, 5000):
+        while not frontier._rankings.rescore(NOW, 5000):
             pass
         assert list(Check(opened[-1], None, NOW).run()) == []
         best = max(scores[page_id] for page_id in queue(frontier))
@@ -314,8 +314,8 @@ def test_content_scores_survive_a_kill_and_a_clean_stop(tmp_path: Path) -> None:
     frontier.close()
     assert len(list(stored(tmp_path, keys.CONTENT))) == 0, "they have moved into the column"
     frontier = start(tmp_path, "mixed")
-    assert frontier.rescoring is not None
-    assert [frontier.rescoring.scorer._opinion(page) for page in range(3)] == [1.0, 4.0, 0.25]  # type: ignore[attr-defined]
+    assert frontier._scores is not None
+    assert [frontier._scores.scorer._opinion(page) for page in range(3)] == [1.0, 4.0, 0.25]  # type: ignore[attr-defined]
 
 
 def stored(directory: Path, prefix: bytes) -> dict[bytes, bytes]:
@@ -398,8 +398,8 @@ def test_golden_bytes(tmp_path: Path) -> None:
     """What the scorer keeps of the pages: one that was read, one that is queued, and one only seen."""
     frontier = start(tmp_path)
     frontier.discover([link("seed", None), link("good", None)], NOW)
-    assert frontier.rescoring is not None
-    frontier.rescoring.judged(1, 4.0)
+    assert frontier._scores is not None
+    frontier._scores.judged(1, 4.0)
     frontier.commit()
     assert frontier._store.get(keys.content_key(1)) == bytes.fromhex("40800000")
     lease = take(frontier)
@@ -423,25 +423,25 @@ def test_rows_are_packed_behind_the_crawl_and_newer_ones_stay(tmp_path: Path) ->
     names = count()
     for _ in range(200):
         read(frontier, *(f"p{next(names)}" for _ in range(2)))
-    before = [frontier.graph.links_of(page_id) for page_id in range(200)]
-    snapshot = frontier.graph.snapshot()
+    before = [frontier._graph.links_of(page_id) for page_id in range(200)]
+    snapshot = frontier._graph.snapshot()
     for packed in snapshot.repack(lambda: False):
         frontier.discover([link("seed", None, again=True, priority=1)], NOW)
         lease = take(frontier)
         frontier.identify(lease, link("seed").fingerprint)
         release(frontier, lease, FETCHED, NOW, [Edge(7)])
-        for _ in frontier.graph.put_in_place(packed):
+        for _ in frontier._graph.put_in_place(packed):
             pass
     snapshot.close()
     assert [key for key, _ in frontier._store.scan(LINK_ROW)] == [LINK_ROW + keys.id_bytes(0)]
     assert len(list(frontier._store.scan(SEGMENT_ROW))) == 1
-    assert [frontier.graph.links_of(page_id) for page_id in range(200)] == [[Edge(7)], *before[1:]]
+    assert [frontier._graph.links_of(page_id) for page_id in range(200)] == [[Edge(7)], *before[1:]]
     assert list(Check(opened[-1], None, NOW).run()) == []
 
 
 def test_a_ranking_is_due_when_the_crawl_has_grown_or_time_has_passed(tmp_path: Path) -> None:
     frontier = start(tmp_path, "pagerank")
-    rescoring = frontier.rescoring
+    rescoring = frontier._scores
     assert rescoring is not None
     assert not rescoring.is_due(NOW, 60)
     frontier.discover([link(f"p{number}", None) for number in range(29)], NOW)
@@ -466,8 +466,8 @@ def test_a_ranking_is_due_when_the_crawl_has_grown_or_time_has_passed(tmp_path: 
     assert not rescoring.is_due(NOW, 0)
     frontier.discover([link(f"r{number}", None) for number in range(20)], NOW)
     frontier.close()
-    assert start(tmp_path, "pagerank").rescoring.is_due(NOW, 0)  # type: ignore[union-attr]
-    assert not start(tmp_path / "other", "cash").rescoring.is_due(NOW, 1)  # type: ignore[union-attr]
+    assert start(tmp_path, "pagerank")._scores.is_due(NOW, 0)  # type: ignore[union-attr]
+    assert not start(tmp_path / "other", "cash")._scores.is_due(NOW, 1)  # type: ignore[union-attr]
 
 
 def test_without_a_scorer_no_arrays_are_loaded() -> None:

@@ -1,0 +1,155 @@
+"""A ranking, in steps: what computes, which may be a thread, and what then moves queue rows and links, a
+little at a time, so that a crawl goes on beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ..ranking.graph import Repacked
+    from ..ranking.matrix import Ranking
+    from ..ranking.scorer import Floats, Scorer
+    from ..ranking.snapshot import Snapshot
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+    from .link_graph import LinkGraph
+    from .queue import Queue
+    from .rescoring import Rescoring
+
+# What computing yields: None when the ranking is there, then segments of the link graph to put in place.
+Computed: TypeAlias = "Repacked | None"
+
+PACK_AFTER = 4096  # rows of the graph written since they were packed last, where nothing is ranked
+PATIENCE = 0.1  # seconds between two steps while the database lags; a write would wait for as long
+
+
+class RankRun:
+    """One ranking and one packing over *snapshot*. *scorer* is None where only packing is due.
+
+    ``ranking`` is None until it is there; ``moved`` counts the queue rows that were moved because of it, all
+    that are to be when it ``is_adopted``.
+    """
+
+    def __init__(self, snapshot: Snapshot, scorer: Scorer | None) -> None:
+        self._snapshot = snapshot
+        self._scorer = scorer
+        self.ranking: Ranking | None = None
+        self.prepared: Any = None
+        self.pages = self.links = self.moved = 0
+        self.is_adopted = False
+
+    def compute(self, stop: Callable[[], bool], clock: Callable[[], float]) -> Iterator[Computed]:
+        """What takes long. Reads the snapshot alone: a thread may iterate it, and hand over what it yields.
+
+        Ends once *stop* says so. Raises `ValueError` on rows that cannot be read.
+        """
+        from ..ranking.snapshot import Stopped  # loads NumPy and SciPy
+
+        try:
+            if self._scorer is not None:
+                self._rank(self._scorer, stop, clock)
+            yield None
+            yield from self._snapshot.repack(stop)
+        except Stopped:
+            return
+
+    def _rank(self, scorer: Scorer, stop: Callable[[], bool], clock: Callable[[], float]) -> None:
+        from ..ranking.graph import ranking_weights
+        from ..ranking.snapshot import Stopped
+
+        graph = self._snapshot.read(stop)
+        self.pages, self.links = graph.pages, len(graph.indices)
+        weights = ranking_weights(graph)
+        ranking = scorer.rank(graph.indptr, graph.indices, weights, stop=stop, clock=clock)
+        if stop():
+            raise Stopped
+        if ranking is not None:
+            self.prepared = scorer.prepare(ranking)
+            self.ranking = ranking
+
+    def about(self, now: float) -> dict[str, Any]:
+        """What is kept of the ranking."""
+        from ..ranking.scorer import about_ranking
+
+        assert self.ranking is not None
+        assert self._scorer is not None
+        return about_ranking(self.ranking, self._scorer, self.pages, self.links, now)
+
+    @property
+    def scores(self) -> Floats:
+        """Of all pages, 1 on average."""
+        assert self.ranking is not None
+        return self.ranking.scores * max(self.pages, 1)
+
+    def close(self) -> None:
+        """Let go of the snapshot: LevelDB keeps what is deleted since."""
+        self._snapshot.close()
+
+
+class Rankings:
+    """Says when to rank, and takes over what was computed; without *scores* it packs links."""
+
+    def __init__(
+        self, store: Store, batch: Batch, queue: Queue, graph: LinkGraph, scores: Rescoring | None
+    ) -> None:
+        self._store = store
+        self._batch = batch
+        self._queue = queue
+        self._graph = graph
+        self._scores = scores
+        self._rows_packed = 0
+
+    def due(self, now: float, interval: float) -> RankRun | None:
+        """See `Frontier.rank_due`."""
+        if self._scores is not None and self._scores.is_due(now, interval):
+            return self.begin()
+        if self._graph.rows - self._rows_packed < PACK_AFTER:
+            return None
+        return self._run(None)
+
+    def begin(self) -> RankRun:
+        """See `Frontier.rank_now`."""
+        return self._run(None if self._scores is None else self._scores.scorer)
+
+    def _run(self, scorer: Scorer | None) -> RankRun:
+        self._rows_packed = self._graph.rows
+        return RankRun(self._graph.snapshot(), scorer)
+
+    def steps(
+        self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int
+    ) -> Iterator[float]:
+        """See `Frontier.rank_steps`."""
+        for result in computed:
+            if isinstance(result, float):
+                yield result
+            elif result is None:
+                yield from self._adopt(run, clock, rows)
+            else:
+                for _ in self._graph.put_in_place(result):
+                    yield self._pause()
+
+    def _adopt(self, run: RankRun, clock: Callable[[], float], rows: int) -> Iterator[float]:
+        if run.ranking is None or self._scores is None:
+            return
+        self._scores.scorer.adopt(run.prepared)
+        self._scores.begin_walk(run.about(clock()))
+        yield 0.0
+        while not self.rescore(clock(), rows):
+            run.moved = self._scores.rows_moved
+            yield self._pause()
+        run.moved, run.is_adopted = self._scores.rows_moved, True
+
+    def rescore(self, now: float, rows: int) -> bool:
+        """Bring so many more queue rows to the scores of now; see `Rescoring.begin_walk`. True when done."""
+        if self._scores is None:
+            return True
+        self._batch.commit()
+        is_done = self._scores.step(rows)
+        self._batch.commit()
+        self._queue.place_moved(now)
+        return is_done
+
+    def _pause(self) -> float:
+        return PATIENCE if self._store.lags() else 0.0
