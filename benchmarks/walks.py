@@ -1,10 +1,11 @@
 """How far a link and a page walk through the code: calls, files, and returns to a file left before.
 
 A crawl of forty pages on loopback, with the add-on, is traced. A *walk* begins where Scrapy calls into the
-package and ends where that call returns, or yields; its path is the file that runs at each moment. Printed
-for each kind of walk: how many there were, and of the one in the middle by returns its calls, its files, the
-changes of file, and how many of these lead back to a file that was left before. The last line is a page: all
-kinds of walk that happen at least once a page, but those of links and of timers, summed, by the page.
+package, or in a function of the table below, and is then no part of the walk around it; it ends where that
+call returns, or yields; its path is the file that runs at each moment. Printed for each kind of walk: how many
+there were, and of the one in the middle by returns its calls, its files, the changes of file, and how many of
+these lead back to a file that was left before. The last line is a page: all kinds of walk that happen at least
+once a page, but those of links and of timers, summed, by the page.
 
     python benchmarks/walks.py [--every] [--path NAME]
 
@@ -52,6 +53,7 @@ KINDS = {
     "a hand-out": Kind("FrontierScheduler.next_request", answers=True),
     "a release with links": Kind("_Watched.remove"),
 }
+BEGINS = {kind.begins for kind in KINDS.values()}
 NOT_OF_A_PAGE = {
     *(kind.begins for title, kind in KINDS.items() if title.startswith("a link")),
     *("RankingExtension._look", "RankingExtension._slice"),  # by the clock: as often as the machine is slow
@@ -138,25 +140,27 @@ class Tracer:
 
     def __init__(self) -> None:
         self.walks: dict[str, list[Walk]] = defaultdict(list)
-        self._stack: list[FrameType] = []
-        self._walk = Walk()
+        self._stack: list[tuple[FrameType, Walk, int]] = []  # with how deep in its walk each is
 
     def __call__(self, frame: FrameType, event: str, value: Any) -> None:
         code = frame.f_code
         if not code.co_filename.startswith(PACKAGE):
             return
         if event == "call":
-            if not self._stack:
-                self._walk = Walk()
-                self.walks[name(code)].append(self._walk)
-            self._stack.append(frame)
-            self._walk.enter(code, len(self._stack) - 1)
-        elif event == "return" and self._stack and self._stack[-1] is frame:
-            self._stack.pop()
-            if self._stack:
-                self._walk.be_in(self._stack[-1].f_code)
+            if not self._stack or name(code) in BEGINS:
+                walk, depth = Walk(), 0
+                self.walks[name(code)].append(walk)
             else:
-                self._walk.has_answer = bool(value)
+                _, walk, depth = self._stack[-1]
+                depth += 1
+            self._stack.append((frame, walk, depth))
+            walk.enter(code, depth)
+        elif event == "return" and self._stack and self._stack[-1][0] is frame:
+            _, walk, depth = self._stack.pop()
+            if depth:
+                walk.be_in(self._stack[-1][0].f_code)
+            else:
+                walk.has_answer = bool(value)
 
 
 def name(code: CodeType) -> str:
