@@ -2,10 +2,10 @@
 
 A crawl of forty pages on loopback, with the add-on, is traced. A *walk* begins where Scrapy calls into the
 package, or in a function of the table below, and is then no part of the walk around it; it ends where that
-call returns, or yields; its path is the file that runs at each moment. Printed for each kind of walk: how many
-there were, and of the one in the middle by returns its calls, its files, the changes of file, and how many of
-these lead back to a file that was left before. The last line is a page: all kinds of walk that happen at least
-once a page, but those of links and of timers, summed, by the page.
+call returns, or yields; its path is the file that runs at each moment. Printed for each kind of walk: how
+many there were, and of the one in the middle by returns its calls, its files, the changes of file, and how
+many of these lead back to a file that was left before. The last line is a page: all kinds of walk that
+happen at least once a page, but those of links and of timers, summed, by the page.
 
     python benchmarks/walks.py [--every] [--path NAME]
 
