@@ -393,7 +393,7 @@ class Model:
             if not clean:
                 clock.visited = now if any(self.host_counts(host)) or clock.rest is not None else 0.0
             delay = HOSTS[host].delay
-            clock.in_flight = 0
+            clock.in_flight = clock.sending = 0
             clock.ready_at = clock.visited + delay if clock.visited and delay else 0.0
             if clock.rest is not None and clock.rest.is_forgiven(now):
                 clock.rest = None
