@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from ..core.errors import FrontierUnreadable, FrontierUnwritable
-from ..core.store import keys
-from ..core.store.directory import full_disk, has_database, is_full
-from .upkeep import open_store
+from .upkeep import full_disk, has_database, is_full, spider_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,11 +106,5 @@ def _claim(first: Path, spider: str) -> str:
 
 
 def _said_by_store(first: Path) -> str:
-    """The spider that a database says it belongs to; empty where there is none, or nobody used it so far."""
-    if not has_database(first):
-        return ""
-    store = open_store(first)
-    try:
-        return (store.get(keys.SPIDER) or b"").decode(errors="replace")
-    finally:
-        store.close()
+    """The spider that a database says it belongs to; empty where there is none."""
+    return spider_in(first) if has_database(first) else ""

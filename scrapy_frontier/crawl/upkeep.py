@@ -1,5 +1,5 @@
-"""The store of a crawl: how it is opened, and what its files need in a thread, to be synced and to be
-deleted quickly."""
+"""All that a crawl asks of its store itself: how it is opened, whose it is, and what its files need in a
+thread, to be synced and to be deleted quickly."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
+from ..core.store import keys
+from ..core.store.directory import full_disk, has_database, is_full
 from ..core.store.held_files import HeldFiles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ..core.store.leveldb import Store
+
+__all__ = ["Upkeep", "full_disk", "has_database", "is_full", "open_store", "spider_in"]
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +30,15 @@ def open_store(directory: str | Path, scheme: str = "") -> Store:
     from ..core.store.leveldb import Store
 
     return Store(directory, scheme)
+
+
+def spider_in(directory: Path) -> str:
+    """The spider that the database in *directory* says it belongs to; empty where nobody used it so far."""
+    store = open_store(directory)
+    try:
+        return (store.get(keys.SPIDER) or b"").decode(errors="replace")
+    finally:
+        store.close()
 
 
 class Upkeep:

@@ -71,7 +71,6 @@ SINS = {
     ("commands/steer.py", "core/store"),
     ("core/store/keys.py", "core/parse"),
     ("core/store/site_rows.py", "core/parse"),
-    ("crawl/jobdirs.py", "core/store"),
     ("crawl/scorers.py", "core/ranking"),
     ("crawl/upkeep.py", "core/store"),
 }
