@@ -67,7 +67,7 @@ class Web:
 
     def visit(self):
         lease = self.frontier.lease(time.time())
-        known = self.frontier.counts.next_page
+        known = self.frontier._batch.counts.next_page
         found = range(known, min(known + self.new, self.pages))
         links = [link(number, lease.page_id, self.hosts) for number in found]
         self.frontier.discover(links, time.time())
@@ -88,8 +88,12 @@ def build(directory, pages, links):
         started = time.perf_counter()
         web.visit()
         spent.append(time.perf_counter() - started)
-        if frontier._scores.is_due(time.time(), 0) and number % 50 == 0 and frontier.counts.next_page < pages:
-            frontier._scores.keep_ranking({"pages": frontier.counts.next_page, "at": time.time()})
+        if (
+            frontier._scores.is_due(time.time(), 0)
+            and number % 50 == 0
+            and frontier._batch.counts.next_page < pages
+        ):
+            frontier._scores.keep_ranking({"pages": frontier._batch.counts.next_page, "at": time.time()})
         if number % 20_000 == 0:
             snapshot = frontier._graph.snapshot()
             for packed in snapshot.repack(lambda: False):
@@ -97,7 +101,7 @@ def build(directory, pages, links):
                     pass
             snapshot.close()
     print(
-        f"{frontier.counts.next_page} pages, {visits * DEGREE} links made in "
+        f"{frontier._batch.counts.next_page} pages, {visits * DEGREE} links made in "
         f"{time.perf_counter() - begin:.0f} s, a page {np.median(spent) * 1e6:.0f} us (median)"
     )
     frontier.close()

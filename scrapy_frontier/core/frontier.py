@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .ranking.scorer import Scorer
     from .store.batch import OnCommit
     from .store.leveldb import Store
-    from .store.meta_rows import Counts
+    from .store.meta_rows import Totals
     from .store.page_rows import Page
     from .store.site_rows import Listing, RobotsCopy
 
@@ -177,15 +177,14 @@ class Frontier:
 
     # -- what there is ---------------------------------------------------------------------------------
 
-    @property
-    def counts(self) -> Counts:
-        """Kept counters, of all runs together."""
-        return self._batch.counts
+    def totals(self) -> Totals:
+        """What there is, by kept counters: the same that `scrapy frontier stats` shows."""
+        return self._batch.counts.totals()
 
     @property
     def pending(self) -> int:
         """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
-        return self.counts.states[State.QUEUED] - len(self._leases) - self._batch.withheld
+        return self._batch.counts.states[State.QUEUED] - len(self._leases) - self._batch.withheld
 
     @property
     def withheld(self) -> int:

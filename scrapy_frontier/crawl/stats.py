@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from ..core.pages.values import State
-
 if TYPE_CHECKING:
     import logging
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -27,12 +25,11 @@ REFUSAL_STATS = {  # the stat of each kind of refusal
 }
 
 
-def inventory(states: Sequence[int]) -> str:
+def inventory(states: Mapping[str, int]) -> str:
     """What a frontier holds, from the number of pages in each state."""
-    queued = f"{states[State.QUEUED]} queued"
-    others = [state for state in State if states[state] and state is not State.QUEUED]
-    rest = ", ".join(f"{states[state]} {state.name.lower()}" for state in others)
-    return f"{sum(states)} pages known, {queued}" + (f": {rest}" if rest else "")
+    others = [f"{count} {state}" for state, count in states.items() if count and state != "queued"]
+    rest = f": {', '.join(others)}" if others else ""
+    return f"{sum(states.values())} pages known, {states['queued']} queued{rest}"
 
 
 def count(crawler: Crawler, name: str) -> None:
@@ -70,7 +67,7 @@ class Notes:
                 stats.set_value(name, total)
         stats.set_value("frontier/pending", frontier.pending)
         stats.set_value("frontier/hosts", frontier.hosts)
-        stats.set_value("frontier/attempts", frontier.counts.attempts)
-        for state in State:
-            if state is not State.LEASED:
-                stats.set_value(f"frontier/pages/{state.name.lower()}", frontier.counts.states[state])
+        totals = frontier.totals()
+        stats.set_value("frontier/attempts", totals.attempts)
+        for state, value in totals.states.items():
+            stats.set_value(f"frontier/pages/{state}", value)

@@ -39,7 +39,8 @@ class Telling:
     def say_how_it_begins(self, spider: Spider, settings: BaseSettings) -> None:
         frontier, left, log = self._frontier, _left_by_scrapy(settings), self._notes.log
         other = frontier.used_by(spider.name)
-        what = inventory(frontier.counts.states)
+        states = frontier.totals().states
+        what = inventory(states)
         if frontier.pending:
             log(logging.INFO, "Resuming crawl (%d requests scheduled): %s", frontier.pending, what)
             if other is not None:
@@ -50,7 +51,7 @@ class Telling:
                     other,
                     spider.name,
                 )
-        elif sum(frontier.counts.states):
+        elif any(states.values()):
             log(logging.INFO, "%s", what)
         elif left:
             log(
@@ -118,13 +119,14 @@ class Telling:
         if tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]:
             self._notes.log(logging.INFO, "%s, and not fetched again", known)
             return
-        states = self._frontier.counts.states
+        states = self._frontier.totals().states
+        finished = (state.name.lower() for state in FINISHED)
         self._notes.log(
             logging.WARNING,
             "Nothing was fetched: %s, and pages are fetched once. To fetch them again: scrapy frontier "
             "requeue --state %s; or another JOBDIR; or frontier_every_run in the meta of a seed",
             known,
-            ",".join(state.name.lower() for state in FINISHED if states[state]),
+            ",".join(name for name in finished if states[name]),
         )
 
 

@@ -74,7 +74,7 @@ def drain(frontier: Frontier, outcome: Outcome = FETCHED) -> list[int]:
 
 
 def seen(frontier: Frontier) -> int:
-    return frontier.counts.states[State.SEEN]
+    return frontier._batch.counts.states[State.SEEN]
 
 
 def deferred(frontier: Frontier) -> list[tuple[str, int]]:
@@ -266,7 +266,7 @@ def test_beyond_ten_times_the_budget_links_are_counted_and_not_known(tmp_path: P
     found = frontier.discover(pages(30), NOW)
     assert ids(found) == [*range(22), *[None] * 8]
     assert kinds(found) == {"deferred": 20, "over-budget": 8}
-    assert frontier.counts.next_page == 22
+    assert frontier._batch.counts.next_page == 22
     assert ids(frontier.discover([page(40, is_named=True)], NOW)) == [22], "a seed is always kept"
     assert ids(frontier.discover(pages(30), NOW))[22:] == [None] * 8
     assert len(drain(frontier)) == 23
@@ -412,7 +412,7 @@ def test_a_domain_counts_the_same_however_its_hosts_are_loaded(tmp_path: Path, l
     lease = frontier.lease(NOW)
     assert lease is not None
     frontier.commit()
-    assert frontier.counts.states[State.DONE] == 4
+    assert frontier._batch.counts.states[State.DONE] == 4
     fetched = 4 + frontier.leased + len(drain(frontier))
     assert fetched == 10
     frontier.close()

@@ -119,7 +119,7 @@ def test_whatever_is_forgotten_the_store_stays_sound(tmp_path: Path, scorer: str
         if turn % 20 == 19:
             list(frontier.forget_host(chance.choice([A, B]), fingerprint_of, NOW))
     assert_sound(frontier)
-    assert frontier.counts.next_page > 100
+    assert frontier._batch.counts.next_page > 100
     frontier.close()
 
 

@@ -177,7 +177,7 @@ def test_a_page_wanted_again_is_visited_again_and_that_leaves_no_trace(tmp_path:
     frontier.discover([page("one")], NOW)
     assert drain(frontier) == ["one"]
     before = {key: value for key, value in rows(frontier).items() if key != keys.COUNTS}
-    states = list(frontier.counts.states)
+    states = list(frontier._batch.counts.states)
 
     (visit,) = ids(frontier.discover([page("one", again=True)], NOW))
     assert visit is not None
@@ -187,8 +187,8 @@ def test_a_page_wanted_again_is_visited_again_and_that_leaves_no_trace(tmp_path:
     assert drain(frontier) == ["one"]
 
     assert {key: value for key, value in rows(frontier).items() if key != keys.COUNTS} == before
-    assert frontier.counts.states == states
-    assert frontier.counts.attempts == 2
+    assert frontier._batch.counts.states == states
+    assert frontier._batch.counts.attempts == 2
     assert frontier.pending == 0
     frontier.close()
 
@@ -357,8 +357,8 @@ def test_an_outcome_ends_the_page_for_good(
     assert frontier.page(0) == lease.page._replace(
         state=ended, attempts=1, status=299, changed=int(NOW + 2), reason="because"
     )
-    assert frontier.counts.states[ended] == sum(frontier.counts.states) == 1
-    assert frontier.counts.attempts == 1
+    assert frontier._batch.counts.states[ended] == sum(frontier._batch.counts.states) == 1
+    assert frontier._batch.counts.attempts == 1
     row = host_rows.decode_host(rows(frontier)[keys.host_key("a.example")])
     assert (row.queued, row.done, row.failed) == (0, done, failed)
     assert queue_rows(frontier) == []
@@ -411,7 +411,7 @@ def test_a_page_that_was_never_fetched_comes_back_as_it_was(tmp_path: Path) -> N
     frontier.discover([page("first", priority=1), page("second")], NOW)
     lease = take(frontier)
     assert frontier.release(lease, Outcome(Event.RETURNED, reason="stopped"), NOW).state is State.QUEUED
-    assert frontier.counts.attempts == 0
+    assert frontier._batch.counts.attempts == 0
     again = take(frontier)
     assert (again.page_id, again.page.attempts, again.sort_key) == (lease.page_id, 0, lease.sort_key)
     frontier.close()
@@ -561,7 +561,7 @@ def test_a_page_is_given_up_when_its_attempts_are_used_up(tmp_path: Path) -> Non
     assert failed is not None
     assert (failed.state, failed.attempts, failed.status) == (State.FAILED, 3, 503)
     assert failed.reason == "503 Service Unavailable (3 attempts)"
-    assert (frontier.pending, frontier.counts.attempts) == (0, 3)
+    assert (frontier.pending, frontier._batch.counts.attempts) == (0, 3)
     frontier.close()
 
 
@@ -651,12 +651,12 @@ def test_a_page_whose_request_is_lost_is_only_seen_and_a_later_link_queues_it(
         found = frontier.page(page_id)
         assert found is not None
         assert (found.attempts, found.reason) == (0, "lost")
-    assert (frontier.pending, frontier.counts.attempts, queue_rows(frontier)) == (0, 0, [])
-    assert frontier.counts.states[State.SEEN] == 2
+    assert (frontier.pending, frontier._batch.counts.attempts, queue_rows(frontier)) == (0, 0, [])
+    assert frontier._batch.counts.states[State.SEEN] == 2
 
     found = [page("waiting", payload=payload), page("leased", payload=payload)]
     assert ids(frontier.discover(found, NOW)) == [0, 1]
-    assert frontier.counts.states[State.SEEN] == 0
+    assert frontier._batch.counts.states[State.SEEN] == 0
     assert sorted(drain(frontier)) == ["leased", "waiting"]
     frontier.close()
 
@@ -670,7 +670,7 @@ def test_a_further_visit_whose_request_is_lost_leaves_no_trace(tmp_path: Path) -
     assert frontier.release(take(frontier), Outcome(Event.LOST), NOW).state is State.SEEN
     assert {key: value for key, value in rows(frontier).items() if key != keys.COUNTS} == before
     assert frontier.pending == 0
-    assert frontier.counts.states[State.SEEN] == 0
+    assert frontier._batch.counts.states[State.SEEN] == 0
     frontier.close()
 
 
@@ -1047,7 +1047,7 @@ def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> No
     assert frontier.requeue(0, NOW + DAY, b"new", 5)
 
     assert not frontier.requeue(0, NOW + DAY, b"newer", 6), "it is queued already"
-    assert frontier.pending == frontier.counts.queued == sum(frontier.counts.states) == 2
+    assert frontier.pending == frontier._batch.counts.queued == sum(frontier._batch.counts.states) == 2
     kill_after_commit(frontier)
     frontier = start(tmp_path, NOW + DAY)
     lease = take(frontier, NOW + DAY)
@@ -1071,7 +1071,7 @@ def test_only_a_finished_page_can_be_queued_again(tmp_path: Path) -> None:
     take(frontier)
     assert not frontier.requeue(0, NOW, b"", 0)
     assert not frontier.requeue(99, NOW, b"", 0)
-    assert frontier.counts.queued == 1
+    assert frontier._batch.counts.queued == 1
     frontier.close()
 
 
@@ -1101,7 +1101,7 @@ def test_an_unreadable_page_is_set_aside_and_blocks_nothing(tmp_path: Path, valu
     assert frontier.news().set_aside == (1,)
     assert frontier.news().set_aside == (), "told once"
     assert frontier.pending == 0
-    assert frontier.counts.states[State.FAILED] == 1
+    assert frontier._batch.counts.states[State.FAILED] == 1
     kill(frontier)
     frontier = start(tmp_path)
     assert rows(frontier)[keys.aside_key(1)] == (value or b"")

@@ -169,13 +169,13 @@ def test_a_killed_crawl_can_be_finished(tmp_path: Path) -> None:
     while not frontier.load(NOW + 100):
         pass
     assert not frontier.was_clean
-    known, waiting = frontier.counts.next_page, frontier.pending
+    known, waiting = frontier._batch.counts.next_page, frontier.pending
     fetched = []
     while (lease := frontier.lease(NOW + 100)) is not None:
         fetched.append(int(lease.page.url.rpartition("/")[2]))
         frontier.release(lease, Outcome(Event.FETCHED, 200), NOW + 100)
     assert len(fetched) == len(set(fetched)) == waiting
     assert done.isdisjoint(fetched)
-    assert frontier.counts.states[State.DONE] == known
+    assert frontier._batch.counts.states[State.DONE] == known
     assert frontier.pending == 0
     frontier.close()

@@ -781,9 +781,9 @@ class FrontierMachine(RuleBasedStateMachine):
         model, frontier = self.model, self.frontier
         assert frontier.pending == len(model.queue)
         assert frontier.leased == len(model.leases)
-        assert frontier.counts.states == model.states()
-        assert frontier.counts.next_page == model.next_page
-        assert frontier.counts.attempts == model.attempts
+        assert frontier._batch.counts.states == model.states()
+        assert frontier._batch.counts.next_page == model.next_page
+        assert frontier._batch.counts.attempts == model.attempts
         assert frontier.news().set_aside == ()
 
 

@@ -232,5 +232,5 @@ def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
     assert [lease and lease.page.url for lease in leased] == [index.url, child.url, high.url, low.url]
     for lease in filter(None, leased):
         frontier.release(lease, Outcome(Event.FETCHED, 200), 0)
-    assert frontier.counts.states[State.DONE] == 4
+    assert frontier._batch.counts.states[State.DONE] == 4
     frontier.close()

@@ -530,7 +530,7 @@ def test_a_file_size_limit_stops_the_crawl_clearly_and_loses_nothing(tmp_path: P
 
     frontier = Frontier(Store(tmp_path), NOW)
     assert not frontier.was_clean
-    assert frontier.counts.next_page == int(committed) > 100
+    assert frontier._batch.counts.next_page == int(committed) > 100
     assert all(frontier.find(number.to_bytes(20, "big")) == number for number in range(int(committed)))
     frontier.close()
 
@@ -554,7 +554,7 @@ def test_a_full_disk_stops_the_crawl_clearly_and_loses_nothing(tiny_disk: Path) 
 
     subprocess.run(["mount", "-o", "remount,size=16m", tiny_disk], check=True)
     frontier = Frontier(Store(tiny_disk / "frontier"), NOW)
-    assert frontier.counts.next_page == committed
+    assert frontier._batch.counts.next_page == committed
     assert all(frontier.find(number.to_bytes(20, "big")) == number for number in range(committed))
     frontier.close()
 

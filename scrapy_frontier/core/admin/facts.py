@@ -93,18 +93,18 @@ class Step(NamedTuple):
 def summary(store: Store) -> Summary:
     """All from kept counters; ``links`` are those of the last ranking, None where there was none."""
     counts = read_counts(store)
-    states = {state.name.lower(): counts.states[state] for state in State if state is not State.LEASED}
+    totals = counts.totals()
     is_clean = store.get(keys.CLEAN) is not None
     ranking = last_ranking(store)
     links = ranking.get("links") if ranking is not None else None
     ok, errors = (sum(counts.states[state] for state in group) for group in (OK, ERRORS))
     return Summary(
-        states,
+        totals.states,
         ok,
         errors,
-        counts.next_page,
-        counts.attempts,
-        counts.hosts,
+        totals.known,
+        totals.attempts,
+        totals.hosts,
         links,
         store.size(),
         is_clean,

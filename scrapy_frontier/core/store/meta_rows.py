@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UnreadableRecord
 from . import keys
@@ -29,6 +29,16 @@ def may_be_only_seen(page: Page) -> bool:
 _COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQ")
 
 
+class Totals(NamedTuple):
+    """What a frontier holds, of all runs together: pages by the name of their state, every page that was ever
+    given an id, attempts, and hosts with a row."""
+
+    states: dict[str, int]
+    known: int
+    attempts: int
+    hosts: int
+
+
 class Counts:
     """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
 
@@ -49,6 +59,10 @@ class Counts:
     @classmethod
     def none(cls) -> Counts:
         return cls(0, 0, 0, [0] * len(_STATES))
+
+    def totals(self) -> Totals:
+        states = {state.name.lower(): self.states[state] for state in State if state is not State.LEASED}
+        return Totals(states, self.next_page, self.attempts, self.hosts)
 
     @property
     def queued(self) -> int:
