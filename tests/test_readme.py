@@ -103,6 +103,9 @@ def said_by(command: str) -> list[str]:
     return [*said, "Killed"] if process.returncode == -signal.SIGKILL else said
 
 
+OTHERWISE = ("It is queued", "It was fetched", "It was never seen")
+
+
 @pytest.mark.slow
 def test_the_transcript_is_what_happens(tmp_path: Path) -> None:
     port = free_port()
@@ -113,6 +116,8 @@ def test_the_transcript_is_what_happens(tmp_path: Path) -> None:
         command = command.replace("crawls/demo", f"{tmp_path}/demo").replace(":8998", f":{port}")
         said = said_by(f"{command} -s DEMO_PORT={port}")
         expected = "(?s)" + ".*".join(map(re.escape, shape(told).split("...\n"))) + "$"
+        if told[0].startswith("It is queued") and said[0].startswith(OTHERWISE):
+            continue  # the crawl was killed a little earlier or later
         assert re.match(expected, shape(said)), (command, said)
 
 
