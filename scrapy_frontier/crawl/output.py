@@ -3,7 +3,7 @@
 Scrapy starts a hundred tasks for every page, which take what it yields one by one, and each request goes
 through two signals and wakes the engine: two fifths of the processor's time of a crawl, nine tenths of it for
 links that are known. Here a page's requests are gathered and given to the scheduler together when its
-callback ends, waits or yields an item, or has worked for `SPELL`; tasks are started for items only. What
+callback ends, waits or yields an item, or has worked for 20 ms; tasks are started for items only. What
 somebody listens to a signal for goes the old way, one by one.
 """
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-SPELL = 0.02  # seconds for the links of a page, then others get a turn of the event loop
+FIRST_SPELL = 0.02  # seconds for the links of a page before others get a turn: most are through by then
+SPELL = 0.003  # seconds for the rest, between two turns of others
 _END = object()
 
 
@@ -92,7 +93,8 @@ class _PageOutput:
         self._outputs = outputs
         self._hand_over_all = hand_over
         self._requests: list[Request] = []
-        self._until = perf_counter() + SPELL
+        self._spell = FIRST_SPELL
+        self._until = perf_counter() + FIRST_SPELL
 
     async def next_item(self) -> Any:
         """The next that is no request, or `_END`; all requests before it have been handed over by then."""
@@ -107,6 +109,7 @@ class _PageOutput:
                     compat.call_later(0, self._hand_over)  # if it waits for anything
                 requests.append(output)
                 if perf_counter() >= self._until:
+                    self._spell = SPELL
                     self._hand_over()
                     await compat.sleep(0)
             return _END
@@ -118,7 +121,7 @@ class _PageOutput:
             requests = self._requests.copy()
             self._requests.clear()
             self._hand_over_all(requests)
-        self._until = perf_counter() + SPELL  # others have their turn, or are about to
+        self._until = perf_counter() + self._spell  # others have their turn, or are about to
 
 
 def _are_usual(receivers: list[Any]) -> bool:
