@@ -56,7 +56,7 @@ RECORDER = "FrontierSpiderMiddleware"
 ROBOTS = "FrontierRobotsTxtMiddleware"
 SITEMAPS = "SitemapsMiddleware"
 
-closing = object()  # signal: whoever reads the store beside the crawl has to let go of it
+closing = object()  # signal: the frontier is about to be closed, and to be let go of
 
 _crawls: WeakKeyDictionary[Crawler, Crawl] = WeakKeyDictionary()
 
@@ -68,9 +68,13 @@ def crawl_of(crawler: Crawler) -> Crawl | None:
 
 
 class Component:
-    """What Scrapy makes for a crawl: middlewares and extensions."""
+    """What Scrapy makes for a crawl: middlewares and extensions.
 
-    _crawl: Crawl | None = None
+    ``crawl`` is there from when the spider is opened until the frontier is closed; None with another
+    scheduler.
+    """
+
+    crawl: Crawl | None = None
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
@@ -81,22 +85,18 @@ class Component:
         return cls(crawler)
 
     def await_crawl(self, crawler: Crawler) -> None:
-        """Look for the crawl when the spider is opened."""
-        crawler.signals.connect(self._look_for_crawl, signals.spider_opened)
+        crawler.signals.connect(self._find_crawl, signals.spider_opened)
+        crawler.signals.connect(self._let_go_of_crawl, closing)
 
-    def _look_for_crawl(self) -> None:
-        self._crawl = crawl_of(self.crawler)
+    def _find_crawl(self) -> None:
+        self.crawl = crawl_of(self.crawler)
 
-    @property
-    def crawl(self) -> Crawl | None:
-        """The crawl from when the spider is opened until the frontier is closed; None with another
-        scheduler."""
-        crawl = self._crawl
-        return crawl if crawl is not None and crawl.is_open else None
+    def _let_go_of_crawl(self) -> None:
+        self.crawl = None
 
     def flight_of(self, request: Request | None) -> Flight | None:
         """`Flights.find`; None with another scheduler."""
-        crawl = self._crawl
+        crawl = self.crawl
         return crawl.flights.find(request) if crawl is not None else None
 
 
@@ -130,7 +130,6 @@ class Crawl:
         # stands still: spare it what is there for good.
         gc.freeze()
         read_suffixes(after=1.0)
-        self.is_open = True
         _crawls[crawler] = self
 
     def _open_frontier(self, directory: str, spider: Spider, undo: ExitStack) -> Frontier:
@@ -222,7 +221,6 @@ class Crawl:
     def close(self, reason: str) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
         self._crawler.signals.send_catch_log(closing)
-        self.is_open = False
         self.alarm.cancel()
         self.watch.close()
         if self.gate is not None:

@@ -148,8 +148,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
-        flight = self.flight_of(request)
-        crawl = self.crawl
+        crawl, flight = self.crawl, self.flight_of(request)
         if flight is None or crawl is None or not crawl.may_be_called_again(flight):
             return self._followed(request, response)
         if not request.meta.get("dont_redirect") and request.method != "HEAD":

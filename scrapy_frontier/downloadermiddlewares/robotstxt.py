@@ -42,22 +42,25 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._settings = FrontierSettings.of_component(crawler.settings)
-        self._own_gate: Gate | None = None  # with another scheduler
+        self._known_gate: Gate | None = None
         self.await_crawl(crawler)
         crawler.signals.connect(self._spider_closed, signals.spider_closed)
 
     @property
     def _gate(self) -> Gate:
-        crawl = self._crawl
-        if crawl is not None and crawl.gate is not None:
-            return crawl.gate
-        if self._own_gate is None:
-            self._own_gate = make_gate(self.crawler, self._settings)
-        return self._own_gate
+        """That of the crawl, or with another scheduler one of its own."""
+        if self._known_gate is None:
+            self._known_gate = make_gate(self.crawler, self._settings)
+        return self._known_gate
+
+    def _find_crawl(self) -> None:
+        super()._find_crawl()
+        if self.crawl is not None:
+            self._known_gate = self.crawl.gate
 
     def _spider_closed(self) -> None:
-        if self._own_gate is not None:
-            self._own_gate.close()
+        if self._known_gate is not None:
+            self._known_gate.close()
 
     async def process_request(  # type: ignore[override]
         self, request: Request, spider: Spider | None = None

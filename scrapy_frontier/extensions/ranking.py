@@ -18,7 +18,7 @@ from scrapy import signals
 
 from ..core.errors import FrontierError, FrontierUnwritable
 from ..crawl import compat
-from ..crawl.assembly import Component, closing
+from ..crawl.assembly import Component
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +52,6 @@ class RankingExtension(Component):
         self._not_before = 0.0
         self._to_tell = 1000  # pages from which on the next ranking is told
         crawler.signals.connect(self._begin, signals.engine_started)
-        crawler.signals.connect(self._stop, closing)
         crawler.signals.connect(self._end, signals.engine_stopped)
 
     def _begin(self) -> None:
@@ -64,12 +63,14 @@ class RankingExtension(Component):
             self._looking.stop()
         self._stop()
 
+    def _let_go_of_crawl(self) -> None:
+        self._stop()
+        super()._let_go_of_crawl()
+
     def _stop(self) -> None:
-        """Let go of the store: called before it is closed."""
         if self._run is not None:
             self._run.stop()
             self._run = None
-        self._crawl = None
 
     def _look(self) -> None:
         try:

@@ -86,7 +86,8 @@ class FrontierSpiderMiddleware(Component):
         self._consequences = Consequences(crawler)
 
     def _links(self) -> Outlinks | None:
-        return self.crawl.links if self.crawl is not None else None
+        crawl = self.crawl
+        return crawl.links if crawl is not None else None
 
     def process_spider_input(self, response: Response) -> None:
         links = self._links()
