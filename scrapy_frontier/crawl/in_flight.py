@@ -45,7 +45,8 @@ class Consumed(IgnoreRequest):
 class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far.
 
-    Written by the methods here, and read by `outcome_of` when it has ended. ``robots`` is what robots.txt
+    What was seen is written by the methods here, and read by `outcome_of` when it has ended; ``links`` are those
+    of its page. ``robots`` is what robots.txt
     said when it was handed out; ``is_sending``: its host waits to hear that it went out.
     """
 
@@ -89,6 +90,13 @@ class Flight:
             return None
         latency = self.request.meta.get(LATENCY)
         return latency if isinstance(latency, float) else None
+
+    def answered(self, status: int) -> None:
+        """The host answered; a retry hides that from everything that comes later."""
+        self.status = status
+
+    def callback_raised(self, error: BaseException) -> None:
+        self.spider_error = error
 
     def fetched(self, result: Any) -> None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure."""

@@ -161,12 +161,12 @@ class Watch:
     def _response_downloaded(self, response: Any, request: Request) -> None:
         flight = self._flights.find(request)
         if flight is not None:
-            flight.status = response.status  # a retry hides it from everything that comes later
+            flight.answered(response.status)
 
     def _spider_error(self, failure: Any, response: Any) -> None:
         flight = self._flights.find(getattr(response, "request", None))
         if flight is not None:
-            flight.spider_error = failure.value
+            flight.callback_raised(failure.value)
 
     def _response_received(self, response: Any, request: Request) -> None:
         flight = self._flights.find(request)
