@@ -45,9 +45,9 @@ class Consumed(IgnoreRequest):
 class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far.
 
-    What was seen is written by the methods here, and read by `outcome_of` when it has ended; ``links`` are those
-    of its page. ``robots`` is what robots.txt
-    said when it was handed out; ``is_sending``: its host waits to hear that it went out.
+    What was seen is written by the methods here, and read by `outcome_of` when it has ended. ``links`` are
+    those of its page; ``robots`` is what robots.txt said when it was handed out; ``is_sending``: its host
+    waits to hear that it went out.
     """
 
     __slots__ = (
