@@ -38,7 +38,7 @@ from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId
 from .pages.queue import Queue
 from .pages.rankings import Computed, Rankings, RankRun
 from .pages.waiting import Waiting
-from .parse.urls import host_of
+from .parse.urls import clean_host, host_of
 from .reasons import EXPIRED
 from .store import keys, queue_rows
 from .store.batch import Batch
@@ -535,7 +535,7 @@ class Frontier:
         A page that failed does not count: nobody followed its links. One lookup, two for a duplicate.
         """
         self.commit()
-        key = keys.body_key(host, digest)
+        key = keys.body_key(clean_host(host), digest)
         stored = self._store.get(key)
         first = page_id if stored is None else int.from_bytes(stored, "big")
         try:

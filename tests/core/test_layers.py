@@ -69,7 +69,6 @@ SINS = {
     ("commands/steer.py", "core/pages"),
     ("commands/steer.py", "core/parse"),
     ("commands/steer.py", "core/store"),
-    ("core/store/keys.py", "core/parse"),
     ("core/store/site_rows.py", "core/parse"),
     ("crawl/scorers.py", "core/ranking"),
     ("crawl/upkeep.py", "core/store"),

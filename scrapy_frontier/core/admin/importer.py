@@ -11,6 +11,7 @@ from base64 import b64decode
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierError
+from ..parse.urls import clean_host
 from ..store import host_rows, keys, meta_rows, page_rows, queue_rows
 from ..store.host_rows import Cooldown, HostRow, Orders, encode_cooldown, encode_orders
 from ..store.keys import cooldown_key, orders_key
@@ -189,7 +190,7 @@ class Importer:
             self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
 
     def _body(self, record: Record) -> None:
-        key = keys.body_key(_text(record, "host"), bytes.fromhex(_text(record, "digest")))
+        key = keys.body_key(clean_host(_text(record, "host")), bytes.fromhex(_text(record, "digest")))
         self._put(key, keys.id_bytes(_number(record, "body")))
 
     def _host(self, record: Record) -> None:

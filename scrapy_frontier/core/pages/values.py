@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from ..store.host_rows import LONGEST_ASKED
-from ..store.keys import FIRST_VISIT
-from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
+from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from ..store.meta_rows import IN_MEMORY
 from ..store.site_rows import RobotsCopy, Verdict
 from ..store.states import FINISHED, State
 
 __all__ = [
     "CANONICAL",
-    "Edge",
     "FINISHED",
-    "FIRST_VISIT",
     "IN_MEMORY",
     "INTERNAL",
     "LONGEST_ASKED",
     "NOFOLLOW",
-    "REDIRECT",
     "RobotsCopy",
     "State",
     "Verdict",

@@ -29,8 +29,6 @@ page's own id, the page id (5): `queue_rows` makes it. ``docs/internals/format.m
 
 from __future__ import annotations
 
-from ..parse.urls import clean_host
-
 FORMAT = b"mformat"
 SCHEME = b"mscheme"
 COUNTS = b"mcounts"
@@ -112,7 +110,7 @@ def deferred_key(unit: str, page_id: int) -> bytes:
 
 
 def body_key(host: str, digest: bytes) -> bytes:
-    return BODY + clean_host(host).encode() + b"\0" + digest
+    return BODY + host.encode() + b"\0" + digest
 
 
 def split_deferred_key(key: bytes) -> tuple[str, int] | None:
