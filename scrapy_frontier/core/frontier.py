@@ -163,6 +163,7 @@ class Frontier:
         self._edits = Edits(
             store, batch, self._known, hosts, table, self._leases, queue, self._deferred, scores
         )
+        self.discover = self._discovery.discover  # type: ignore[method-assign]
         self._endings = Endings(batch, budgets, queue, self._waiting, self._graph, scores, max_attempts)
         self._rankings = Rankings(store, batch, queue, self._graph, scores)
         self._haste = haste

@@ -57,7 +57,7 @@ class Discovery:
         self._traps = traps
         self._texts = known.texts
 
-    def discover(self, links: Iterable[Link], now: float, source: Lease | None) -> list[Discovered]:
+    def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
         """See `Frontier.discover`."""
         batch = self._batch
         if len(batch.fresh) >= _MOST_FRESH or batch.failure is not None:
