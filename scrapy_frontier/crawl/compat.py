@@ -11,7 +11,7 @@ import socket
 import sys
 from functools import partial
 from operator import attrgetter
-from time import perf_counter
+from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["call_later", "create_looping_call", "is_asyncio_available"]
 
 TURNS = 10  # of the event loop; a page of another host needs seven or so from its socket to its callback
-IDLE = 0.0003  # seconds of a turn in which nothing happened
+IDLE = 0.0003  # seconds of the processor, of a turn in which nothing happened
 _T = TypeVar("_T")
 
 
@@ -129,9 +129,9 @@ async def give_way(turns: int = TURNS) -> None:
     """Let others work until the event loop has nothing else to do, so many *turns* at most; 50 us where there
     is nothing."""
     for _ in range(turns):
-        begin = perf_counter()
+        begin = thread_time()
         await sleep(0)
-        if perf_counter() - begin < IDLE:
+        if thread_time() - begin < IDLE:
             break
 
 

@@ -10,7 +10,6 @@ somebody listens to a signal for goes the old way, one by one.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -20,14 +19,13 @@ from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from . import compat
+from .spell import Spell
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from scrapy.crawler import Crawler
 
-FIRST_SPELL = 0.02  # seconds for the links of a page before others get a turn: most are through by then
-SPELL = 0.003  # seconds for the rest, between two turns of others
 _END = object()
 
 
@@ -93,8 +91,7 @@ class _PageOutput:
         self._outputs = outputs
         self._hand_over_all = hand_over
         self._requests: list[Request] = []
-        self._spell = FIRST_SPELL
-        self._until = perf_counter() + FIRST_SPELL
+        self._spell = Spell()
 
     async def next_item(self) -> Any:
         """The next that is no request, or `_END`; all requests before it have been handed over by then."""
@@ -106,22 +103,26 @@ class _PageOutput:
                         return output
                     continue
                 if not requests:
-                    compat.call_later(0, self._hand_over)  # if it waits for anything
+                    compat.call_later(0, self._waits)
                 requests.append(output)
-                if perf_counter() >= self._until:
-                    self._spell = SPELL
+                if self._spell.is_over():
                     self._hand_over()
                     await compat.sleep(0)
+                    self._spell.renew()
             return _END
         finally:
             self._hand_over()
+
+    def _waits(self) -> None:
+        """Others have their turn before the callback has ended, or it has ended."""
+        self._hand_over()
+        self._spell.renew()
 
     def _hand_over(self) -> None:
         if self._requests:
             requests = self._requests.copy()
             self._requests.clear()
             self._hand_over_all(requests)
-        self._until = perf_counter() + self._spell  # others have their turn, or are about to
 
 
 def _are_usual(receivers: list[Any]) -> bool:

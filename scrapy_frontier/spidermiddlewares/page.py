@@ -6,7 +6,6 @@ What follows from a page's directives for the items and links that its callback 
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -28,6 +27,7 @@ from ..crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, 
 from ..crawl.outlinks import AT_A_TIME
 from ..crawl.private_network import is_from_private
 from ..crawl.response_head import is_text
+from ..crawl.spell import Spell
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from ..crawl.outlinks import Outlinks, Recorder
 
 SEEDS_AT_A_TIME = 25
-FIRST_SPELL = 0.02  # seconds for the links of a page before others get their turn: most are through by then
-SPELL = 0.003  # seconds for the rest, between two turns of others
 
 
 class PlaceInLine:
@@ -110,15 +108,15 @@ class FrontierSpiderMiddleware(Component):
             result = rules.filter_async(result, place.give_way)
         links = self._links()
         recorder = links.recorder(response) if links is not None else None
-        until = perf_counter() + FIRST_SPELL
+        spell = Spell()
         try:
             async for each in result:
                 if recorder is not None:
                     recorder.take(each)
                 yield each
-                if perf_counter() >= until:
+                if spell.is_over():
                     await place.give_way()
-                    until = perf_counter() + SPELL
+                    spell.renew()
             if recorder is not None:
                 for _ in recorder.end(response):
                     await place.give_way()

@@ -14,9 +14,8 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
 from scrapy_frontier import FrontierSpiderMiddleware
-from scrapy_frontier.crawl import compat
+from scrapy_frontier.crawl import compat, spell
 from scrapy_frontier.crawl.outlinks import AT_A_TIME
-from scrapy_frontier.spidermiddlewares import page as page_module
 from scrapy_frontier.spidermiddlewares.page import Consequences
 
 if TYPE_CHECKING:
@@ -56,7 +55,9 @@ def turns_while(work: Any, seconds: float = 0.0) -> int:
             nonlocal turns
             while True:
                 turns += 1
-                time.sleep(seconds)
+                end = time.thread_time() + seconds
+                while time.thread_time() < end:
+                    pass
                 await asyncio.sleep(0)
 
         other = asyncio.ensure_future(somebody_else())
@@ -101,10 +102,13 @@ def test_the_oldest_of_two_is_done_first_however_much_others_have_to_do() -> Non
     assert others_when_first_is_done < LINKS / 2
 
 
-def test_a_usual_page_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fifty links of 0.1 ms: in every turn Scrapy's workers would take those there are, which costs more."""
+@pytest.mark.parametrize("slowness", [1, 100])
+def test_a_usual_page_does_not(monkeypatch: pytest.MonkeyPatch, slowness: int) -> None:
+    """Fifty links of 0.1 ms, also where the clock runs on because others have the processor: every turn
+    costs."""
     ticks = count()
-    monkeypatch.setattr(page_module, "perf_counter", lambda: next(ticks) * 0.0001)
+    monkeypatch.setattr(spell, "perf_counter", lambda: next(ticks) * 0.0001 * slowness)
+    monkeypatch.setattr(spell, "thread_time", lambda: next(ticks) * 0.0001)
     middleware = FrontierSpiderMiddleware.from_crawler(a_crawler())
 
     async def fifty(response: HtmlResponse) -> AsyncIterator[Request]:
