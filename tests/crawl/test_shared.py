@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -317,11 +317,13 @@ FEW = {"CONCURRENT_REQUESTS": 3}
 
 def kill_with_closures(web: Web, start: Callable[..., Crawl], **arguments: Any) -> None:
     """Its first page was answered, and no other."""
-    web.limit = 1
+    killed = threading.Event()
+    web.default = Answer(until=killed.is_set)
+    web.on("/")
     crawl = start(ClosureSpider, FEW, url=web.url("/"), **arguments)
     web.wait(3)
     crawl.go_on().kill()
-    web.limit = math.inf
+    killed.set()
     web.visits.clear()
 
 
