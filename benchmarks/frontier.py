@@ -81,6 +81,18 @@ def size_of(directory: Path) -> int:
     return sum(file.stat().st_size for file in (directory / "leveldb").iterdir())
 
 
+def copy(directory: Path, to: Path) -> None:
+    """Copy an open frontier, when LevelDB takes no file away meanwhile."""
+    for _ in range(100):
+        try:
+            shutil.copytree(directory, to)
+        except shutil.Error:  # noqa: PERF203 - that is the point
+            shutil.rmtree(to)
+            time.sleep(1)
+        else:
+            return
+
+
 def resident() -> float:
     """MB of this process that are in memory now."""
     pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
@@ -120,7 +132,7 @@ def main() -> None:
         )
         done, size = size, size * 10
     killed = Path(f"{directory}-killed")
-    shutil.copytree(directory, killed)
+    copy(directory, killed)
     begin = time.perf_counter()
     frontier.close()
     print(f"close {(time.perf_counter() - begin) * 1e3:.0f} ms, {size_of(directory) / done:.0f} B/page")
