@@ -16,6 +16,7 @@ from scrapy import Request, signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
+from scrapy.utils.asyncgen import as_async_generator
 from twisted.python.failure import Failure
 
 from . import compat
@@ -46,11 +47,12 @@ class CallbackOutput:
         self, scrape: Callable[..., Awaitable[None]], result: Any, request: Request, response: Any
     ) -> None:
         """Do what *scrape*, the scraper's own method, does with what comes of *result*."""
-        is_page = isinstance(response, Response) and isinstance(result, AsyncIterator)
-        if not is_page or not compat.is_asyncio_available():
+        if not isinstance(response, Response) or not compat.is_asyncio_available():
             await scrape(result, request, response)
             return
-        page, under_way = _PageOutput(result, self._hand_over), compat.Tasks(self._most)
+        # Scrapy 2.14 leaves an iterable as it is where no middleware is asynchronous
+        outputs = result if isinstance(result, AsyncIterator) else as_async_generator(result)
+        page, under_way = _PageOutput(outputs, self._hand_over), compat.Tasks(self._most)
         while True:
             try:
                 item = await page.next_item()

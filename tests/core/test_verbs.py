@@ -12,7 +12,8 @@ import scrapy_frontier
 from scrapy_frontier.core.frontier import Frontier
 
 PACKAGE = Path(scrapy_frontier.__file__).parent
-PAGE = (PACKAGE.parent / "docs" / "internals" / "verbs.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "internals" / "verbs.md").read_text(encoding="utf-8")
 
 
 def told() -> dict[str, str]:
