@@ -214,6 +214,7 @@ _SPANS = 1600.0  # steps a doubling: 60,000 years fit, to within 0.03 %
 
 
 def pack_history(history: History) -> bytes:
+    """Eight bytes; what is beyond their range is kept as the most they hold."""
     visits, changes, quiet, busy = history
     return _HISTORY.pack(
         *(min(round(count * _COUNTS), 0xFFFF) for count in (visits, changes)),

@@ -29,6 +29,12 @@ AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
 
 class Deferral:
+    """The pages that no budget has room for, by the unit, a host or a domain, whose budget is used up.
+
+    `load` finds the units of earlier runs; `spill` puts the head of a spent host aside before it is handed
+    out; `take_back` queues up to `AT_A_TIME` pages of a unit, in the order of their discovery.
+    """
+
     def __init__(
         self,
         store: Store,

@@ -83,4 +83,5 @@ _TAKEN = (Fate.NEW, Fate.VISIT, Fate.DEFERRED)
 
 
 def page_of_link(link: Link, parent: PageId | None, now: float) -> Page:
+    """The record of a new page, queued at *now* (POSIX seconds), that *link* from *parent* leads to."""
     return Page(link.url, State.QUEUED, 0, link.priority, int(now), parent, link.kept_host, link.payload)
