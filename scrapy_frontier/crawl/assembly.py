@@ -216,7 +216,7 @@ class Crawl:
 
     def may_be_called_again(self, flight: Flight) -> bool:
         """Whether another request may be given the callback of *flight*."""
-        return self.codec.callbacks.may_be_called_again(flight.request.callback)
+        return self.codec.callbacks.may_be_called_again(flight.callback)
 
     def close(self, reason: str) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""

@@ -46,11 +46,13 @@ class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far.
 
     What was seen is written by the methods here, and read by `outcome_of` when it has ended. ``links`` are
-    those of its page; ``robots`` is what robots.txt said when it was handed out; ``is_sending``: its host
-    waits to hear that it went out.
+    those of its page; ``robots`` is what robots.txt said when it was handed out, ``callback`` is what the
+    request had then (the shell takes its own back as soon as it is called); ``is_sending``: its host waits to
+    hear that it went out.
     """
 
     __slots__ = (
+        "callback",
         "child",
         "error",
         "is_fetched",
@@ -70,6 +72,7 @@ class Flight:
         self, request: Request, lease: Lease, is_sending: bool = False, robots: Decision | None = None
     ) -> None:
         self.request = request
+        self.callback = request.callback
         self.lease = lease
         self.robots = robots
         self.is_sending = is_sending

@@ -132,7 +132,9 @@ def test_shell_and_parse_follow_a_refresh_and_a_canonical_link(project: Project,
     alias = web.on("/alias", body='<head><link rel="canonical" href="/canonical"></head>')
     code = "print('got', response.url, response.status)"
     assert_fine(project.scrapy("shell", stub, "-c", code), "/target 200")
-    assert_fine(project.scrapy("shell", alias, "-c", code), "/alias 200")
+    fetch_more = " or ".join([*("fetch(response.urljoin('/more'))" for _ in range(3)), code])
+    assert_fine(project.scrapy("shell", alias, "-c", fetch_more), "/more 200")
+    assert "/canonical" not in web.paths()
     assert_fine(project.scrapy("fetch", "--nolog", stub))
     assert_fine(project.scrapy("parse", "--spider", "links", stub))
     assert project.stored() == {}
