@@ -1,0 +1,78 @@
+"""What the parts of a check share: the store and how it is mended, and what is noted of all pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..store import keys
+from ..store.states import State
+from . import facts
+from .check_notes import DEFERRED, KNOWN, QUEUED, Finding, HostTally, Ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
+
+_AT_A_TIME = 1000  # rows in one batch
+
+
+class Work:
+    """Writes only where it *is_mending*."""
+
+    def __init__(self, store: Store, now: float, is_mending: bool) -> None:
+        self.store = store
+        self.now = now
+        self.is_mending = is_mending
+        self.rows = 0  # read so far
+        self.ledger = Ledger()
+        self.tally = HostTally()
+        self.set_aside = 0  # of the unreadable pages, how many the crawl has counted as failed already
+        self.highest = [-1, keys.FIRST_VISIT - 1]  # page id, id of a further visit
+        self.attempts = 0
+        self._batch = store.batch()
+        self._open = 0
+
+    def found(self, kind: str, subject: str, detail: str = "", can_mend: bool = True) -> Finding:
+        return Finding(kind, subject, detail, self.is_mending and can_mend)
+
+    def put(self, key: bytes, value: bytes) -> None:
+        if self.is_mending:
+            self._batch.put(key, value)
+            self._wrote()
+
+    def delete(self, key: bytes) -> None:
+        if self.is_mending:
+            self._batch.delete(key)
+            self._wrote()
+
+    def _wrote(self) -> None:
+        self._open += 1
+        if self._open >= _AT_A_TIME:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._open:
+            self.store.write(self._batch)
+            self._batch.clear()
+            self._open = 0
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for row in self.store.scan(prefix):
+            self.rows += 1
+            yield row
+
+    def enter(self, page_id: int, page: Page) -> None:
+        """Note a page that can be read."""
+        host = facts.host_of_page(page)
+        self.attempts += page.attempts
+        flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
+        self.ledger.enter(page_id, flags, host)
+        self.tally.count(host, page.state, status=page.status)
+        if page.is_deferred:
+            self.tally.count_deferred(host)
+
+
+def subject(page_id: int, page: Page) -> str:
+    return f"page {page_id} {page.url}".rstrip()
