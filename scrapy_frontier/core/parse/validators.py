@@ -1,0 +1,71 @@
+"""Conditional requests: what is kept of a response to ask for it again, what to send, what a 304 answers.
+
+RFC 9110 8.8 and 13.1, RFC 9111 4.3. Values are bytes as servers send them, and go back byte for byte: never
+is a tag or a time our own. b"" says that there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LONGEST_TAG = 255  # bytes
+LONGEST_DATE = 64  # bytes; an HTTP-date has 29
+
+# A tag in quotes may hold what RFC 9110 8.8.3 allows, and blanks, which some servers write; one without is
+# against the grammar, and many servers know theirs again. A star alone would ask for anything there is.
+_TAG = re.compile(rb'(?:W/)?"[\x20\x21\x23-\x7e\x80-\xff]*"|(?!\*\Z|W/)[!#-+\--~\x80-\xff]+')
+_DATE = re.compile(rb"[ -~]+")
+# What servers put to the tag of a body that they compressed: Apache and Caddy "x-gzip", Jetty "x--gzip",
+# others "x;gzip". Some of them do not know it again without, some with it.
+_COMPRESSOR = re.compile(rb'(?:--?|;)(?:x-gzip|gzip|deflate|br|zstd)(?="?\Z)')
+
+
+def kept_tag(lines: Sequence[bytes]) -> bytes:
+    """The tag to keep of a response with these lines ``ETag``; b"" for one that is too long or is none.
+
+    Lines that contradict each other say nothing.
+    """
+    return _the_one(lines, _TAG, LONGEST_TAG)
+
+
+def kept_date(lines: Sequence[bytes]) -> bytes:
+    """What to keep of the lines ``Last-Modified``, which need not be a date: the server knows it again."""
+    return _the_one(lines, _DATE, LONGEST_DATE)
+
+
+def _the_one(lines: Sequence[bytes], pattern: re.Pattern[bytes], longest: int) -> bytes:
+    values = {line.strip(b" \t") for line in lines}
+    value = values.pop() if len(values) == 1 else b""
+    return value if len(value) <= longest and pattern.fullmatch(value) else b""
+
+
+def if_none_match(tag: bytes) -> bytes:
+    """The header line that asks for anything but *tag*, which is not b"".
+
+    With the suffix of a compressor it is sent with and without: whichever the server compares matches.
+    """
+    plain = _COMPRESSOR.sub(b"", tag)
+    return tag if plain == tag else tag + b", " + plain
+
+
+def is_same_tag(one: bytes, other: bytes) -> bool:
+    """Whether two tags name the same content: the weak comparison of RFC 9110 8.8.3.2, and whatever
+    compressed it."""
+    return _opaque(one) == _opaque(other)
+
+
+def answers(sent: bytes, got: Sequence[bytes]) -> bool:
+    """Whether a 304 with these lines ``ETag`` tells of the content that is kept.
+
+    *sent* is the tag that was asked with. RFC 9111 4.3.4: a 304 that names another content is of no use.
+    """
+    tag = kept_tag(got)
+    return not tag or not sent or is_same_tag(sent, tag)
+
+
+def _opaque(tag: bytes) -> bytes:
+    return _COMPRESSOR.sub(b"", tag.removeprefix(b"W/"))
