@@ -1,0 +1,109 @@
+"""What of a page counts as changed: its body, what a reader sees of it, or where it links to."""
+
+from __future__ import annotations
+
+import gzip
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scrapy.http import HtmlResponse, Response, TextResponse
+
+from scrapy_frontier.crawl.digests import DIGEST_BYTES, DIGESTS, digest_by, of_content
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_characters="<>&\0\r"), max_size=30)
+PAGE = (
+    "<html><head><title>{title}</title><meta name=csrf content={token}><script>var t={token}</script></head>"
+    "<body style='color: red'><!-- {token} --><h1>{text}</h1><form><input type=hidden value={token}></form>"
+    "<div hidden>{token}</div><p style='display: none'>{token}</p><iframe src=/ad?{token}>ad {token}</iframe>"
+    "<noscript><img src=/pixel?{token}></noscript><a href='{href}'>on</a></body></html>"
+)
+
+
+def page(text: str = "Hello", token: str = "1", href: str = "/next", title: str = "T") -> HtmlResponse:
+    body = PAGE.format(text=text, token=token, href=href, title=title)
+    return HtmlResponse("http://h/a/", body=body.encode("utf-8", "replace"), encoding="utf-8")
+
+
+def html(body: str) -> HtmlResponse:
+    return HtmlResponse("http://h/", body=body.encode(), encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", DIGESTS)
+@given(text=WORDS, token=st.from_regex("[a-z0-9]{1,20}", fullmatch=True))
+def test_equal_pages_have_equal_digests_of_six_bytes(kind: str, text: str, token: str) -> None:
+    digest = digest_by(kind)
+    assert digest(page(text, token)) == digest(page(text, token))
+    assert len(digest(page(text, token))) == DIGEST_BYTES
+
+
+@given(token=st.from_regex("[a-z0-9]{2,20}", fullmatch=True))
+def test_tokens_change_the_body_but_neither_text_nor_links(token: str) -> None:
+    assert digest_by("body")(page(token=token)) != digest_by("body")(page())
+    assert digest_by("text")(page(token=token)) == digest_by("text")(page())
+    assert digest_by("links")(page(token=token)) == digest_by("links")(page())
+
+
+@pytest.mark.parametrize("other", [{"text": "Hallo"}, {"title": "U"}, {"href": "/other"}])
+def test_text_title_and_links_count_as_text(other: dict[str, str]) -> None:
+    assert digest_by("text")(page(**other)) != digest_by("text")(page())
+
+
+@given(st.lists(WORDS, min_size=1, max_size=6))
+def test_every_word_a_reader_sees_counts(words: list[str]) -> None:
+    text = digest_by("text")
+    body = "".join(f"<p>{word}<b>{word}</b><!-- {word} -->{word}</p>" for word in words)
+    assert text(html(f"<div>{body}</div>")) == text(html(f"<div>{body.replace('</p>', '</p> ')}</div>"))
+    assert text(html(f"<div>{body}more</div>")) != text(html(f"<div>{body}</div>"))
+    assert text(html(f"<div>{body}<script>x</script>tail</div>")) != text(
+        html(f"<div>{body}<script>x</script></div>")
+    )
+
+
+def test_session_identifiers_in_links_are_no_change() -> None:
+    for kind in ("text", "links"):
+        digest = digest_by(kind)
+        assert digest(page(href="/n?PHPSESSID=0123456789abcdef")) == digest(
+            page(href="/n?PHPSESSID=fedcba9876543210")
+        )
+        assert digest(page(href="/n?id=1")) != digest(page(href="/n?id=2"))
+
+
+def test_links_count_as_a_set() -> None:
+    digest = digest_by("links")
+    one, two = "<a href=/1>new</a>", "<a href=/2>words</a>"
+    assert digest(html(one + two)) == digest(html(two + "other" + one + one))
+    assert digest(html(one + two)) != digest(html(one))
+
+
+@pytest.mark.parametrize("kind", DIGESTS)
+@pytest.mark.parametrize("body", [b"", b"\0", b"<", b"<!-- -->", b"\xff\xfe", b"<html>", b"{}", b"<?pi x?>"])
+def test_any_body_has_a_digest(kind: str, body: bytes) -> None:
+    for cls in (Response, TextResponse, HtmlResponse):
+        assert len(digest_by(kind)(cls("http://h/", body=body))) == DIGEST_BYTES
+
+
+def test_what_is_no_html_counts_by_its_body() -> None:
+    one, other = (Response("http://h/x.pdf", body=body) for body in (b"1", b"2"))
+    for kind in DIGESTS:
+        assert digest_by(kind)(one) != digest_by(kind)(other)
+
+
+def test_a_function_of_the_response_decides() -> None:
+    digest = digest_by(lambda response: response.css("h1::text").get())
+    assert digest(page(token="2", href="/x")) == digest(page())
+    assert digest(page("Other")) != digest(page())
+    assert digest(html("<p>")) == b""
+
+
+@pytest.mark.parametrize("value", [b"a", "a", 1, ("a", 2), gzip])
+def test_what_a_spider_gives_is_hashed(value: Any) -> None:
+    assert of_content(value) == of_content(value)
+    assert len(of_content(value)) == DIGEST_BYTES
+    assert of_content(value) != of_content("b")
+
+
+def test_a_page_of_ten_thousand_levels_has_a_text() -> None:
+    deep = html("<div>" * 10_000 + "text")
+    assert digest_by("text")(deep) == digest_by("text")(html("<div>" * 10_000 + "text"))
