@@ -13,6 +13,7 @@ from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.meta_rows import Counts
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.visit_rows import Bad, Validators, Visits
 
 U32 = st.integers(0, (1 << 32) - 1)
 U64 = st.integers(0, (1 << 64) - 1)
@@ -20,6 +21,35 @@ IDS = st.integers(0, (1 << 39) - 1)
 PAGE_IDS = st.none() | st.integers(0, (1 << 40) - 1)
 SURROGATES = st.text(st.characters())  # lone surrogates included
 HOSTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+
+VALIDATORS = st.builds(Validators, st.binary(max_size=255), st.binary(max_size=255))
+
+
+@st.composite
+def visit_records(draw: st.DrawFn, discovered: int) -> Visits:
+    """What a row can hold: the first visit, the last change and doubts are kept to the minute."""
+    last = draw(st.integers(discovered, (1 << 32) - 1))
+    return Visits(
+        discovered + 60 * draw(st.integers(0, 1 << 20)),
+        last,
+        last - 60 * draw(st.integers(0, (last - discovered) // 60 if last - discovered < 1 << 28 else 9)),
+        draw(U32),
+        draw(st.integers(0, 0xFFFF)),
+        draw(st.integers(0, 0xFFFF)),
+        draw(st.binary(min_size=8, max_size=8)),
+        draw(st.just(b"") | st.binary(min_size=6, max_size=6).filter(any)),
+        draw(st.sampled_from(["", "text/html", "application/pdf"])),
+        draw(st.integers(0, (1 << 24) - 1)),
+        draw(st.builds(Bad, st.integers(1, 15), st.integers(0, 10), st.just(last + 120))),
+        draw(VALIDATORS),
+    )
+
+
+@st.composite
+def pages_with_visits(draw: st.DrawFn) -> Page:
+    page = draw(PAGES)
+    return page._replace(visits=draw(visit_records(page.discovered)))
+
 
 PAGES = st.builds(
     Page,
@@ -36,6 +66,7 @@ PAGES = st.builds(
     target=PAGE_IDS,
     reason=st.text(st.characters(exclude_categories=["Cs"])),
     is_deferred=st.booleans(),
+    visits=st.none(),
 )
 
 
@@ -76,6 +107,67 @@ PAGES = st.builds(
             id="waiting for a budget",
         ),
         pytest.param(
+            Page(
+                "u",
+                State.DONE,
+                1,
+                0,
+                7,
+                payload=b"!",
+                status=200,
+                changed=300,
+                visits=Visits(300, 300, content_type="text/html", length=0x123456),
+            ),
+            # the ending, no flags, the first content type, the length
+            "53 01 00000000 00000007 0000000000000000 00000001 75 c801 ac02 00 00 00 01 123456 21",
+            id="visited once",
+        ),
+        pytest.param(
+            Page(
+                "u",
+                State.DONE,
+                1,
+                0,
+                0,
+                status=200,
+                changed=300,
+                visits=Visits(300, 300, validators=Validators(b'"a"', b"Mon")),
+            ),
+            "53 01 00000000 00000000 0000000000000000 00000001 75 c801 ac02 00 00"
+            "06 00 000000 03 226122 03 4d6f6e",
+            id="visited once, with validators",
+        ),
+        pytest.param(
+            Page(
+                "u",
+                State.DONE,
+                1,
+                0,
+                60,
+                status=200,
+                changed=300,
+                visits=Visits(
+                    120,
+                    6000,
+                    5940,
+                    9000,
+                    4,
+                    2,
+                    b"history!",
+                    b"digest",
+                    "text/css",
+                    5,
+                    Bad(3, 4, 6300),
+                    Validators(b"e"),
+                ),
+            ),
+            "53 01 00000000 0000003c 0000000000000000 00000001 75 c801 ac02 00 00"
+            # flags, last visit, first one minute after the discovery, changed one minute before the last
+            "03 00001770 000001 000002 00002328 0004 0002 686973746f727921 646967657374 43 0005"
+            "0b 000005 01 65",
+            id="visited often",
+        ),
+        pytest.param(
             Page("\ud800ü", State.FAILED, 255, 2**31 - 1, 2**32 - 1, 2**40 - 1, changed=1, reason="ü"),
             "16 ff 7fffffff ffffffff 0000010000000000 00000005 eda080c3bc 00 01 00 02 c3bc",
             id="extremes",
@@ -88,26 +180,30 @@ def test_golden_bytes_of_pages(page: Page, golden: str) -> None:
 
 
 def test_golden_bytes_of_hosts() -> None:
-    row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 2, 0.5, 1)
-    golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000002 3f000000 00000001"
+    row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 2, 0.5, 1, 2)
+    golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000002 3f000000 00000001 00000002"
     assert host_rows.encode_host(row).hex() == golden.replace(" ", "")
     assert host_rows.decode_host(bytes.fromhex(golden)) == row
-    assert host_rows.decode_host(bytes.fromhex(golden)[:-4]) == replace(row, answered=0), "as it was before"
+    before = replace(row, returning=0)
+    assert host_rows.decode_host(bytes.fromhex(golden)[:-4]) == before, "as it was before"
+    assert host_rows.decode_host(bytes.fromhex(golden)[:-8]) == replace(before, answered=0), "long before"
 
 
 def test_golden_bytes_of_counts() -> None:
-    counts = Counts(7, 8, 9, [0, 1, 2, 3, 4, 5, 6, 255], 12)
-    golden = "".join(f"{number:016x}" for number in (7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 255, 12))
+    counts = Counts(7, 8, 9, [0, 1, 2, 3, 4, 5, 6, 255], 12, 1)
+    golden = "".join(f"{number:016x}" for number in (7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 255, 12, 1))
     assert meta_rows.encode_counts(counts).hex() == golden
     found = meta_rows.decode_counts(bytes.fromhex(golden))
     assert (found.next_page, found.next_visit, found.attempts) == (7, 8, 9)
-    assert (found.states, found.hosts) == (counts.states, 12)
+    assert (found.states, found.hosts, found.returning) == (counts.states, 12, 1)
     assert found.queued == 1
+    before = meta_rows.decode_counts(bytes.fromhex(golden)[:-8])
+    assert (before.states, before.hosts, before.returning) == (counts.states, 12, 0), "as it was before"
 
 
 def test_a_new_format_needs_a_new_number() -> None:
     """Whoever changes golden bytes raises the number, and the stores of before are refused by name."""
-    assert keys.FORMAT_VERSION == 1
+    assert keys.FORMAT_VERSION == 2
 
 
 def test_what_stands_in_a_page_row_besides_url_and_payload_is_22_bytes() -> None:
@@ -123,7 +219,7 @@ def test_the_short_way_to_a_new_row_gives_the_same_bytes(
     assert short == page_rows.encode_page(page)
 
 
-@given(PAGES)
+@given(PAGES | pages_with_visits())
 @example(Page("", host="a", payload=b"b", changed=1, reason="c"))
 @example(Page("\udfff" * 3))
 @example(Page("http://a.example/" + "x" * 1_000_000))
@@ -226,3 +322,29 @@ def test_a_page_row_that_ends_within_its_url_is_unreadable(page: Page) -> None:
 def test_a_page_row_that_ends_within_its_host_or_reason_is_unreadable(row: str) -> None:
     with pytest.raises(UnreadableRecord):
         page_rows.decode_page(bytes.fromhex(row))
+
+
+def test_a_record_of_visits_takes_at_most_40_bytes_beside_its_validators() -> None:
+    page = Page("u", State.DONE, changed=300)
+    visits = Visits(1, 2, 2, 3, 0xFFFF, 0xFFFF, b"h" * 8, b"d" * 6, "text/html", 1 << 30, Bad(99, 9, 1 << 31))
+    row = page_rows.encode_page(page._replace(visits=visits))
+    assert len(row) - len(page_rows.encode_page(page)) == 40
+    kept = page_rows.decode_page(row).visits
+    assert kept is not None
+    assert (kept.length, kept.bad.visits) == (0xFFFFFF, 15), "as much as there is room for"
+
+
+@pytest.mark.parametrize("size", [255, 256])
+def test_a_validator_of_more_than_255_bytes_is_not_kept(size: int) -> None:
+    text = b"e" * size
+    page = Page("u", State.DONE, changed=300, visits=Visits(300, 300, validators=Validators(text, text)))
+    kept = page_rows.decode_page(page_rows.encode_page(page)).visits
+    assert kept is not None
+    assert kept.validators == (Validators(text, text) if size < 256 else Validators())
+
+
+def test_a_content_type_that_has_no_number_is_not_kept() -> None:
+    page = Page("u", State.DONE, changed=300, visits=Visits(300, 300, content_type="x/y"))
+    kept = page_rows.decode_page(page_rows.encode_page(page)).visits
+    assert kept is not None
+    assert kept.content_type == ""

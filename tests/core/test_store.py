@@ -90,7 +90,7 @@ def test_a_new_directory_becomes_a_frontier(tmp_path: Path) -> None:
     directory = tmp_path / "not" / "there"
     Store(directory, "scheme").close()
     store = Store(directory, "scheme")
-    assert store.get(keys.FORMAT) == b"1"
+    assert store.get(keys.FORMAT) == b"2"
     assert store.get(keys.SCHEME) == b"scheme"
     store.close()
 

@@ -84,14 +84,14 @@ class Budgets:
             self._counted_early.add(host.name)
             self._add(host.name, host)
         host.tally = self._tally(host.name)
-        host.tallied = host.queued, host.fetched, host.deferred, 0
+        host.tallied = host.pending, host.fetched, host.deferred, 0
 
     def _was_read(self, name: str) -> bool:
         return name.encode() <= self._counted_to
 
     def _add(self, name: str, row: HostRow) -> None:
         tally = self._tally(name)
-        tally.queued += row.queued
+        tally.pending += row.pending
         tally.fetched += row.fetched
         tally.deferred += row.deferred
 
@@ -107,9 +107,9 @@ class Budgets:
         tally = host.tally
         if tally is None:
             return
-        queued, fetched, deferred, leased = host.tallied
-        host.tallied = now = host.queued, host.fetched, host.deferred, len(host.leased)
-        tally.queued += now[0] - queued
+        pending, fetched, deferred, leased = host.tallied
+        host.tallied = now = host.pending, host.fetched, host.deferred, len(host.leased)
+        tally.pending += now[0] - pending
         tally.fetched += now[1] - fetched
         tally.deferred += now[2] - deferred
         tally.leased += now[3] - leased
@@ -186,9 +186,9 @@ class Budgets:
 
 
 def _over(unit: str, kind: str, counts: HostRow | Tally, pages: int, pending: int) -> OverBudget | None:
-    if pages and counts.queued + counts.fetched >= pages:
+    if pages and counts.pending + counts.fetched >= pages:
         most, noun = pages, "page" if pages == 1 else "pages"
-    elif pending and counts.queued >= pending:
+    elif pending and counts.pending >= pending:
         most, noun = pending, "queued page" if pending == 1 else "queued pages"
     else:
         return None
@@ -203,9 +203,9 @@ def _behind(unit: str, name: str, is_kept: bool) -> OverBudget:
 
 def _has_room(counts: HostRow | Tally, pages: int, pending: int) -> bool:
     """Whether waiting pages may come back; to the queue not one by one, but an eighth of it at a time."""
-    if pages and counts.queued + counts.fetched >= pages:
+    if pages and counts.pending + counts.fetched >= pages:
         return False
-    return not pending or counts.queued <= pending - max(pending // 8, 1)
+    return not pending or counts.pending <= pending - max(pending // 8, 1)
 
 
 def _links(count: int) -> str:

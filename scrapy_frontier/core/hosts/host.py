@@ -59,11 +59,11 @@ class Politeness(NamedTuple):
 class Tally:
     """What all hosts of a registered domain count together."""
 
-    __slots__ = ("deferred", "domain", "fetched", "leased", "queued")
+    __slots__ = ("deferred", "domain", "fetched", "leased", "pending")
 
     def __init__(self, domain: str) -> None:
         self.domain = domain
-        self.queued = self.fetched = self.deferred = self.leased = 0
+        self.pending = self.fetched = self.deferred = self.leased = 0
 
 
 class Host(KeptHost):
@@ -124,6 +124,7 @@ class Host(KeptHost):
         self.prefix = queue_rows.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited = row.queued, row.done, row.failed, row.visited
         self.deferred, self.excluded, self.answered = row.deferred, row.excluded, row.answered
+        self.returning = row.returning
         self.response_time = row.response_time
         self.delay, self.concurrency, self.jitter = politeness
         self.usual = self.concurrency

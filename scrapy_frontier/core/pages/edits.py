@@ -12,7 +12,6 @@ from ..errors import UnreadableRecord
 from ..parse.urls import host_of
 from ..store import keys, page_rows, queue_rows
 from ..store.host_rows import HostRow
-from ..store.page_rows import Page
 from ..store.states import State
 from .lifecycle import TABLE, Event
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from ..hosts.table import HostTable
     from ..store.batch import Batch
     from ..store.leveldb import Store
+    from ..store.page_rows import Page
     from ..store.queue_rows import QueuePlace
     from .deferred import Deferral
     from .known import Known
@@ -88,7 +88,17 @@ class Edits:
         self._uncount_page(host, page_id, page)
         priority = page.priority if priority is None else priority
         payload = page.payload if payload is None else payload
-        page = Page(page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload)
+        page = page._replace(
+            state=State.QUEUED,
+            attempts=0,
+            priority=priority,
+            payload=payload,
+            status=0,
+            changed=0,
+            target=None,
+            reason="",
+            is_deferred=False,
+        )
         self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
         self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more

@@ -11,6 +11,7 @@ from ..store.page_rows import Page
 from ..store.states import State
 from .lifecycle import UNCOUNTED, Event, after
 from .links import NEUTRAL
+from .visits import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,6 +53,9 @@ class Endings:
         attempts = page.attempts + (event not in UNCOUNTED)
         if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self._max_attempts:
             event, reason = Event.FAILED, GIVEN_UP(reason=reason, attempts=attempts)
+        visits = page.visits
+        if event is Event.FETCHED and outcome.fetched is not None:
+            visits = read(visits, outcome.fetched, int(now))
         return Page(
             page.url,
             after(State.LEASED, event),
@@ -65,6 +69,7 @@ class Endings:
             int(now),
             outcome.target,
             reason,
+            visits=visits,
         )
 
     def queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:

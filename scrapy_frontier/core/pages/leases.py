@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..store.keys import FIRST_VISIT
+from ..store.states import State
+from .visits import is_full
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -12,9 +14,10 @@ if TYPE_CHECKING:
     from ..hosts.cooldown import Trouble
     from ..store.link_rows import Edge
     from ..store.page_rows import Page
-    from ..store.states import State
     from .lifecycle import Event
     from .links import PageId
+    from .revisit import Met
+    from .visits import Fetched, VisitEnd
 
 NO_LEASE = 0  # the id of a lease that none was granted for
 
@@ -33,6 +36,7 @@ class Lease:
         "given_up",
         "host",
         "id",
+        "is_forced",
         "is_last",
         "leased_at",
         "node",
@@ -64,11 +68,23 @@ class Lease:
         self.before = before  # the host's clock: last visit, ready at
         self.given_up = given_up  # the page is not to be asked for: it ends with this
         self.is_last = is_last  # nobody waits for the page any longer: it cannot be put off again
+        self.is_forced = False  # it is asked for unconditionally, and its callback called
         self.node: PageId | None = page_id if page_id < FIRST_VISIT else None
         self.edges: list[Edge] = []
 
     def __repr__(self) -> str:
         return f"<Lease {self.id} of {self.page.url}>"
+
+    @property
+    def is_return(self) -> bool:
+        """Whether the page came to an end before, and stays what it is until this visit ends."""
+        return self.page.state is not State.QUEUED
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this visit asks unconditionally: its turn has come, or somebody wants it."""
+        visits = self.page.visits
+        return self.is_forced or visits is None or is_full(visits)
 
 
 class Outcome(NamedTuple):
@@ -80,6 +96,9 @@ class Outcome(NamedTuple):
     links, or it led to another or is gone, it ``has_links`` that are known: those that gathered on the lease,
     the one to the ``target`` (with these ``flags``), or none. ``content_score`` is what the callback thinks
     of it (0: nothing, 1: as of any other).
+
+    ``met`` says what a further visit of a page met, where the event and the status do not; ``fetched`` is
+    what the response was, if there was one: it is kept.
     """
 
     event: Event
@@ -93,15 +112,19 @@ class Outcome(NamedTuple):
     has_links: bool = False
     flags: int = 0
     content_score: float | None = None
+    met: Met | None = None
+    fetched: Fetched | None = None
 
 
 class Released(NamedTuple):
     """The answer to an outcome: the state of the page now (None: nobody knows it), whether the lease had
-    ended before, so that nothing was done, and how many links gathered on a page that was read."""
+    ended before, so that nothing was done, how many links gathered on a page that was read, and what a
+    further visit of a page came to."""
 
     state: State | None
     is_late: bool = False
     links: int = 0
+    visit: VisitEnd | None = None
 
 
 class Leases:

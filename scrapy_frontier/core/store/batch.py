@@ -49,6 +49,8 @@ class Batch:
         self.withheld = 0  # queued pages of blocked hosts in memory
         self.fresh: dict[bytes, int] = {}
         self.left: set[str] = set()
+        if store.get(keys.FORMAT) != str(keys.FORMAT_VERSION).encode():  # from the first batch on it is ours
+            self.add(keys.FORMAT, str(keys.FORMAT_VERSION).encode())
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
         if stored is None and store.keys_of(keys.PAGE, b"", 1):  # counting from 0 would write over them
@@ -115,6 +117,12 @@ class Batch:
         self.counts.states[State.QUEUED] += change
         if host.is_blocked:
             self.withheld += change
+        self.touch(host)
+
+    def count_returning(self, host: KeptHost, change: int) -> None:
+        """Of the pages queued on *host* so many more are finished ones that come back."""
+        host.returning += change
+        self.counts.returning += change
         self.touch(host)
 
     def count_ended(self, host: KeptHost, state: State, change: int = 1, status: int = 0) -> None:

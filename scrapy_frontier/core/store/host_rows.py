@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from .leveldb import Store
 
-_HOST = struct.Struct(">IIIdIIfI")
-_HOST_BEFORE = struct.Struct(">IIIdIIf")  # without the last number, which is 0
+_HOST = struct.Struct(">IIIdIIfII")
+_HOSTS_BEFORE = struct.Struct(">IIIdIIfI"), struct.Struct(">IIIdIIf")  # the numbers they lack are 0
 _LAST_SECOND = 1e12  # what is later is no time
 
 
@@ -28,7 +28,8 @@ _LAST_SECOND = 1e12  # what is later is no time
 class HostRow:
     """What is kept of a host: pages queued, done and failed, when it was last visited (POSIX s), pages that
     wait for room in a budget, how many of those done are excluded ones, its smoothed response time (s, single
-    precision; 0: not measured), and how many of those excluded were answered all the same: refused then."""
+    precision; 0: not measured), how many of those excluded were answered all the same: refused then; and how
+    many of those queued are to be visited again, and finished otherwise."""
 
     queued: int = 0
     done: int = 0
@@ -38,11 +39,17 @@ class HostRow:
     excluded: int = 0
     response_time: float = 0.0
     answered: int = 0
+    returning: int = 0
 
     @property
     def fetched(self) -> int:
         """Pages that count against a budget of pages."""
         return self.done + self.failed - self.excluded + self.answered
+
+    @property
+    def pending(self) -> int:
+        """Pages that count against a budget of queued pages."""
+        return self.queued - self.returning
 
 
 class KeptHost(HostRow):
@@ -73,13 +80,14 @@ def encode_host(row: HostRow) -> bytes:
         row.excluded,
         row.response_time,
         row.answered,
+        row.returning,
     )
 
 
 def decode_host(data: bytes) -> HostRow:
     """Raises `UnreadableRecord` on bytes that are no host row."""
     try:
-        layout = _HOST if len(data) >= _HOST.size else _HOST_BEFORE
+        layout = next((each for each in (_HOST, *_HOSTS_BEFORE) if len(data) >= each.size), _HOST)
         row = HostRow(*layout.unpack_from(data))
     except struct.error as error:
         raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error

@@ -142,7 +142,9 @@ def key_id(key: bytes) -> int:
 
 SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+# Of these the rows are read as they are, and written as those of `FORMAT_VERSION`.
+READABLE_FORMATS = (b"1", b"2")
 
 ORDERS = b"o"
 

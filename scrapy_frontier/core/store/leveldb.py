@@ -19,7 +19,7 @@ import plyvel
 from ..errors import FrontierDamaged, FrontierError, FrontierUnreadable, FrontierUnwritable, FrontierVersion
 from . import keys
 from .directory import CRAWL, DATABASE, REPAIRED, Lock, full_disk, is_full
-from .keys import FORMAT_VERSION
+from .keys import FORMAT_VERSION, READABLE_FORMATS
 from .leveldb_files import log_name, read_catalogue
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Store:
             batch.put(keys.SCHEME, scheme.encode())
             self.write(batch, sync=True)
             return
-        if found != str(FORMAT_VERSION).encode():
+        if found not in READABLE_FORMATS:
             raise FrontierVersion(
                 f"{self.directory} was written in frontier format {found.decode(errors='replace')}, this "
                 f"version of scrapy-frontier reads format {FORMAT_VERSION}: install the version that wrote "

@@ -26,7 +26,8 @@ def may_be_only_seen(page: Page) -> bool:
     return is_only_seen or page.payload.startswith(IN_MEMORY)
 
 
-_COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQ")
+_COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQQ")
+_COUNTS_BEFORE = struct.Struct(f">QQQ{len(_STATES)}QQ")  # the number it lacks is 0
 
 
 class Totals(NamedTuple):
@@ -42,19 +43,27 @@ class Totals(NamedTuple):
 class Counts:
     """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
 
-    Further visits of a page (``dont_filter``) count while they are queued, and no longer.
+    Further visits of a page (``dont_filter``) count while they are queued, and no longer. Of the queued ones
+    so many are ``returning``: finished pages, which count as that too, until their visit ends.
     """
 
-    __slots__ = ("attempts", "hosts", "next_page", "next_visit", "states")
+    __slots__ = ("attempts", "hosts", "next_page", "next_visit", "returning", "states")
 
     def __init__(
-        self, next_page: int, next_visit: int, attempts: int, states: list[int], hosts: int = 0
+        self,
+        next_page: int,
+        next_visit: int,
+        attempts: int,
+        states: list[int],
+        hosts: int = 0,
+        returning: int = 0,
     ) -> None:
         self.next_page = next_page
         self.next_visit = next_visit
         self.attempts = attempts
         self.states = states
         self.hosts = hosts
+        self.returning = returning
 
     @classmethod
     def none(cls) -> Counts:
@@ -62,6 +71,7 @@ class Counts:
 
     def totals(self) -> Totals:
         states = {state.name.lower(): self.states[state] for state in State if state is not State.LEASED}
+        states["queued"] -= self.returning
         return Totals(states, self.next_page, self.attempts, self.hosts)
 
     @property
@@ -70,17 +80,25 @@ class Counts:
 
 
 def encode_counts(counts: Counts) -> bytes:
-    return _COUNTS.pack(counts.next_page, counts.next_visit, counts.attempts, *counts.states, counts.hosts)
+    return _COUNTS.pack(
+        counts.next_page,
+        counts.next_visit,
+        counts.attempts,
+        *counts.states,
+        counts.hosts,
+        counts.returning,
+    )
 
 
 def decode_counts(data: bytes) -> Counts:
     try:
-        next_page, next_visit, attempts, *states, hosts = _COUNTS.unpack_from(data)
+        layout = _COUNTS if len(data) >= _COUNTS.size else _COUNTS_BEFORE
+        next_page, next_visit, attempts, *others = layout.unpack_from(data)
     except struct.error as error:
         raise UnreadableRecord(f"counts row of {len(data)} bytes: {error}") from error
     if max(next_page, next_visit) >= keys.FIRST_VISIT:
         raise UnreadableRecord(f"counts row with page {next_page} and visit {next_visit} to come")
-    return Counts(next_page, next_visit, attempts, states, hosts)
+    return Counts(next_page, next_visit, attempts, others[: len(_STATES)], *others[len(_STATES) :])
 
 
 def read_counts(store: Store) -> Counts:

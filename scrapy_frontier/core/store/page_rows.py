@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..errors import UnreadableRecord
 from . import varint
 from .states import State
+from .visit_rows import Visits, decode_visits, encode_visits
 
 _STATES = tuple(State)
 
@@ -21,6 +22,7 @@ _STATE_MASK = 0x07
 _HAS_HOST = 0x08  # the host is not the URL's hostname (``download_slot``) and stands behind the URL
 _HAS_ENDING = 0x10
 _IS_DEFERRED = 0x20
+_HAS_VISITS = 0x40
 _MAX_PRIORITY = (1 << 31) - 1
 
 
@@ -30,7 +32,7 @@ class Page(NamedTuple):
     ``payload`` is the frozen request, opaque here. ``discovered`` and ``changed`` are whole POSIX
     seconds; ``parent`` is the id of the page that linked it first. The next four fields tell how the
     page ended: HTTP status (0: none), why in words, and where it led. A page that is seen may be
-    ``deferred``: it waits for room in a budget.
+    ``deferred``: it waits for room in a budget. ``visits`` tells what was learnt of one that was read.
     """
 
     url: str
@@ -46,12 +48,16 @@ class Page(NamedTuple):
     target: int | None = None
     reason: str = ""
     is_deferred: bool = False
+    visits: Visits | None = None
 
 
 def encode_page(page: Page) -> bytes:
     url = page.url.encode("utf-8", "surrogatepass")
     flags: int = page.state
     tail = page.payload
+    if page.visits is not None:
+        flags |= _HAS_VISITS
+        tail = encode_visits(page.visits, page.discovered, page.changed) + tail
     if page.changed:
         flags |= _HAS_ENDING
         target = 0 if page.target is None else page.target + 1
@@ -101,6 +107,9 @@ def decode_page(data: bytes) -> Page:
             target, offset = varint.decode(data, offset)
             size, offset = varint.decode(data, offset)
             reason, offset = _text(data, offset, size)
+        visits = None
+        if flags & _HAS_VISITS:
+            visits, offset = decode_visits(data, offset, discovered, changed)
         return Page(
             url,
             _STATES[flags & _STATE_MASK],
@@ -115,6 +124,7 @@ def decode_page(data: bytes) -> Page:
             target - 1 if target else None,
             reason,
             bool(flags & _IS_DEFERRED),
+            visits,
         )
     except (struct.error, ValueError, IndexError) as error:
         raise UnreadableRecord(f"page row of {len(data)} bytes: {error}") from error

@@ -1,0 +1,148 @@
+"""What is kept of the visits of a page, and that a store of the format before goes on."""
+
+from pathlib import Path
+
+import plyvel
+import pytest
+
+from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.pages.visits import FULL_EVERY, Fetched, is_full, not_modified, read
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.visit_rows import NOT_BAD, Bad, Validators, Visits
+
+NOW = 1_700_000_000
+PAGE = Fetched(b'"1"', b"Mon", b"digest", "text/html", 7)
+
+
+def opened(directory: Path, now: float = NOW) -> Frontier:
+    frontier = Frontier(Store(directory), now)
+    while not frontier.load(now):
+        pass
+    return frontier
+
+
+def found(frontier: Frontier, url: str = "http://a.example/") -> int:
+    (answer,) = frontier.discover([Link(url.encode(), url, "a.example")], NOW)
+    assert answer.page is not None
+    return answer.page
+
+
+def leased(frontier: Frontier, now: float = NOW) -> Lease:
+    lease = frontier.lease(now)
+    assert lease is not None
+    return lease
+
+
+def visits_of(frontier: Frontier, page_id: int) -> Visits:
+    page = frontier.page(page_id)
+    assert page is not None
+    assert page.visits is not None
+    return page.visits
+
+
+def test_times_and_validators_of_a_page_are_kept(tmp_path: Path) -> None:
+    frontier = opened(tmp_path)
+    page_id = found(frontier)
+    lease = leased(frontier)
+    assert not lease.is_return
+    frontier.release(lease, Outcome(Event.FETCHED, 200, fetched=PAGE._replace(digest=b"")), NOW + 5)
+    frontier.close()
+
+    frontier = opened(tmp_path)
+    assert visits_of(frontier, page_id) == Visits(
+        NOW + 5, NOW + 5, content_type="text/html", length=7, validators=Validators(b'"1"', b"Mon")
+    )
+    frontier.close()
+
+
+@pytest.mark.parametrize("event", [Event.RETRIED, Event.FAILED, Event.EXPIRED])
+def test_what_is_known_of_a_page_outlasts_a_visit_that_was_none(tmp_path: Path, event: Event) -> None:
+    frontier = opened(tmp_path)
+    page_id = found(frontier)
+    frontier.release(leased(frontier), Outcome(Event.FETCHED, 200, fetched=PAGE), NOW)
+    before = visits_of(frontier, page_id)
+
+    assert frontier.requeue(page_id, NOW)
+    assert visits_of(frontier, page_id) == before, "queued again, it keeps its record"
+    frontier.release(leased(frontier), Outcome(event), NOW + 90)
+
+    assert visits_of(frontier, page_id) == before
+    frontier.close()
+
+
+def test_a_page_that_is_queued_again_and_read_has_two_visits(tmp_path: Path) -> None:
+    frontier = opened(tmp_path)
+    page_id = found(frontier)
+    frontier.release(leased(frontier), Outcome(Event.FETCHED, 200, fetched=PAGE), NOW)
+    assert frontier.requeue(page_id, NOW)
+    new = PAGE._replace(etag=b'"2"', digest=b"other.")
+    frontier.release(leased(frontier), Outcome(Event.FETCHED, 200, fetched=new), NOW + 120)
+
+    visits = visits_of(frontier, page_id)
+    assert visits == Visits(
+        NOW, NOW + 120, NOW + 120, 0, 2, 1, digest=b"other.", content_type="text/html", length=7,
+        validators=Validators(b'"2"', b"Mon"),
+    )  # fmt: skip
+    frontier.close()
+
+
+def test_a_body_that_broke_off_says_nothing_of_the_page() -> None:
+    before = read(None, PAGE, NOW)
+    after = read(before, Fetched(b'"2"', digest=b"broken", is_body_whole=False), NOW + 60)
+    assert after == before._replace(last=NOW + 60, visits=2)
+
+
+def test_not_modified_keeps_what_the_answer_does_not_name() -> None:
+    before = read(None, PAGE, NOW)._replace(bad=Bad(1, 2, NOW + 60))
+    after = not_modified(before, Fetched(etag=b'W/"1"'), NOW + 60)
+    assert after == before._replace(
+        last=NOW + 60, visits=2, bad=NOT_BAD, validators=Validators(b'W/"1"', b"Mon")
+    )
+    assert not_modified(before, None, NOW + 60).validators == before.validators
+
+
+def test_every_tenth_visit_is_full() -> None:
+    visits = read(None, PAGE, NOW)
+    full = []
+    for number in range(2, 41):
+        if is_full(visits):
+            full.append(number)
+        visits = not_modified(visits, None, NOW)
+    assert full == [11, 21, 31]
+    assert FULL_EVERY == 10
+
+
+# -- the format before --------------------------------------------------------------------------------------
+
+
+def test_a_store_of_the_format_before_goes_on_and_is_ours_from_the_first_row_on(tmp_path: Path) -> None:
+    """An older version must not meet rows that it cannot read: from then on it refuses the store."""
+    frontier = opened(tmp_path)
+    page_id = found(frontier)
+    frontier.release(leased(frontier), Outcome(Event.FETCHED, 200), NOW)
+    other = found(frontier, "http://a.example/other")
+    frontier.close()
+    with plyvel.DB(str(tmp_path / "leveldb")) as db:
+        db.put(keys.FORMAT, b"1")
+        db.put(keys.COUNTS, db.get(keys.COUNTS)[:-8])
+        host = keys.host_key("a.example")
+        db.put(host, db.get(host)[:-4])
+
+    store = Store(tmp_path)
+    assert store.get(keys.FORMAT) == b"1", "who only looks leaves it as it is"
+    store.close()
+
+    frontier = opened(tmp_path)
+    page = frontier.page(page_id)
+    assert page is not None
+    assert page.visits is None
+    lease = leased(frontier)
+    assert lease.page_id == other
+    frontier.release(lease, Outcome(Event.FETCHED, 200, fetched=PAGE), NOW)
+    assert visits_of(frontier, other).last == NOW
+    frontier.close()
+    store = Store(tmp_path)
+    assert store.get(keys.FORMAT) == str(keys.FORMAT_VERSION).encode()
+    store.close()
