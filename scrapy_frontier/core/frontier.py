@@ -15,21 +15,21 @@ import random
 from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import UnreadableRecord
-from .hosts import delays, last_call
+from .hosts import delays
 from .hosts.budgets import NO_LIMITS, Budgets, Limits
 from .hosts.clocks import Clocks
 from .hosts.cooldown import CooldownRule
-from .hosts.finish import Left, first_to_open, left_behind
-from .hosts.host import FOREVER, Host, Politeness
+from .hosts.finish import Left, left_behind
+from .hosts.host import FOREVER, Politeness
 from .hosts.hosts import Hosts, itself
-from .hosts.last_call import trouble_of
 from .hosts.site_notes import SiteNotes
 from .hosts.table import HostTable
 from .hosts.troubles import Troubles
-from .pages.deferred import AT_A_TIME, Deferral
+from .pages.deferred import Deferral
 from .pages.discovery import Discovery
 from .pages.edits import Edits
 from .pages.endings import Endings
+from .pages.hand_out import HandOut
 from .pages.known import Known
 from .pages.leases import NO_LEASE, Lease, Leases, Outcome, Released
 from .pages.lifecycle import UNCOUNTED, Event
@@ -40,7 +40,7 @@ from .pages.rankings import Computed, Rankings, RankRun
 from .pages.waiting import Waiting
 from .parse.urls import clean_host, host_of
 from .reasons import EXPIRED
-from .store import keys, queue_rows
+from .store import keys
 from .store.batch import Batch
 from .store.bloom import Seen
 from .store.states import State
@@ -128,7 +128,7 @@ class Frontier:
         seen.is_complete = not batch.counts.next_page
         self._known = Known(store, batch, seen)
         self.recognize = self._known.recognize  # type: ignore[method-assign]  # asked for every link
-        self._hosts = hosts = Hosts(domain_of, rates)
+        self._hosts = hosts = Hosts(domain_of, rates, chance)
         self._budgets = budgets = Budgets(limits, domain_of)
         troubles = Troubles(store, batch, cooldown, chance)
         self._table = table = HostTable(
@@ -144,7 +144,7 @@ class Frontier:
             opened_at=now,
             was_clean=self.was_clean,
         )
-        self._clocks = Clocks(batch, hosts, table, troubles, pace, haste, chance)
+        self._clocks = Clocks(batch, hosts, table, troubles, pace, haste)
         self._sites = SiteNotes(store, batch)
         self._leases = Leases(lease_timeout)
         self._graph = LinkGraph(store, batch)
@@ -167,11 +167,13 @@ class Frontier:
         self._endings = Endings(batch, budgets, queue, self._waiting, self._graph, scores, max_attempts)
         self._rankings = Rankings(store, batch, queue, self._graph, scores)
         self._haste = haste
+        self._hand_out = out = HandOut(
+            *(store, batch, self._known, seen, hosts, budgets, table, self._clocks, self._leases, queue),
+            *(self._waiting, self._deferred, haste),
+        )
+        self.sending = out.sending  # type: ignore[method-assign]
+        self.site_delay = self._clocks.obey  # type: ignore[method-assign]
         self.is_loaded = False  # see `load`
-        self._is_spilling = False
-        self._alone_since: float | None = None  # only hosts that are shut are left; see `ends_at`
-        self._has_opened = False  # since the last lease pages can be had that could not before
-        self._is_over = False  # nobody waits for backoffs
 
     def __repr__(self) -> str:
         return f"<Frontier {self.pending} pending, {len(self._leases)} leased, {self._hosts!r}>"
@@ -343,86 +345,27 @@ class Frontier:
         Commits what was discovered before. None is O(1) while no host is ready. A page that is given up takes
         no place of its host, and is no visit.
         """
-        self._batch.commit()
-        if not self._known.is_complete:
-            self._known.learn()
-        is_over, self._is_over, self._has_opened = self._is_over, False, False
-        self._waiting.wake(now, is_over)
-        for lease in self._leases.expired(now):
-            self.release(lease, Outcome(Event.EXPIRED, reason=EXPIRED()), now)
-        if self._budgets.is_counting:  # until then nobody knows what a domain has left
-            return None
-        if self._budgets.due:
-            self._deferred.take_back(now)
-            self.commit()
-        return self._best(now)
-
-    def _best(self, now: float) -> Lease | None:
-        spilled = 0
-        while (host := self._hosts.best(now)) is not None:
-            if self._budgets.is_limited and self._deferred.spill(host, now):
-                spilled += 1
-                if spilled == AT_A_TIME:
-                    break
-                continue
-            lease = self._take(host, now)
-            if lease is not None:
-                return lease
-        self._is_spilling = spilled == AT_A_TIME
-        if spilled:
-            self.commit()
-        return None
-
-    def _take(self, host: Host, now: float) -> Lease | None:
-        sort_key = host.take()
-        page = self._queue.read(host, sort_key)
-        lease = None
-        if page is not None:
-            page_id = queue_rows.sort_key_id(sort_key)
-            before = host.visited, host.ready_at
-            self._clocks.visit(host, now)
-            given_up, is_last = trouble_of(host, page, now), self._waiting.was_cut_short(page_id)
-            lease = self._leases.grant(page_id, page, host.name, sort_key, now, before, given_up, is_last)
-        if host.more:
-            self._table.fill(host)
-        self._hosts.put(host, now)
-        if lease is None:
-            self._budgets.freed(host)
-            self._table.forget_if_idle(host, now)
-            return None
-        self._budgets.note(host)
-        self._hosts.leased(host, now)
-        if lease.given_up is not None:
-            self.skip_visit(lease, now)
-        return lease
+        out = self._leases.by_id
+        if out and next(iter(out.values())).deadline <= now:
+            for lease in self._leases.expired(now):
+                self.release(lease, Outcome(Event.EXPIRED, reason=EXPIRED()), now)
+        return self._hand_out.lease(now)
 
     def sending(self, lease: Lease, now: float) -> bool:
         """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
         has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
-        host = self._table.get(lease.host)
-        if not host.delay or not self._leases.sending(lease.id):
-            return False
-        self._clocks.send(host, now)
-        return True
+        return self._hand_out.sending(lease, now)
 
     def sent(self, lease: Lease, now: float) -> None:
         """The request of a lease has gone out: the delay of its host counts from *now*."""
-        if self._leases.sent(lease.id):
-            self._clocks.sent(self._table.get(lease.host), now)
+        self._hand_out.sent(lease, now)
 
     def off_wire(self, lease: Lease, now: float, response_time: float | None = None) -> None:
         """The request of a lease has left the network: its host has room again. The lease goes on.
 
         *response_time* in seconds says that the host answered, and how fast.
         """
-        found = self._leases.leave_wire(lease.id)
-        if found is None:
-            return
-        was_sent = found[1]
-        host = self._table.get(lease.host)
-        if response_time is not None:
-            self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
-        self._clocks.left(host, lease.leased_at, was_sent, now)
+        self._hand_out.off_wire(lease, now, response_time)
 
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
         """End the lease granted last as if it had never been: page, clock and turns are as before. Writes
@@ -430,31 +373,12 @@ class Frontier:
 
         *is_replaced*: the turn is used up all the same, by something else that is asked of the host.
         """
-        host = self._unvisit(lease, now, is_replaced)
-        if self._leases.end(lease.id) is None or host is None:
-            return
-        host.put_back(lease.sort_key)
-        self._hosts.put(host, now)
-        self._budgets.note(host)
+        self._hand_out.put_back(lease, now, is_replaced)
 
     def skip_visit(self, lease: Lease, now: float) -> None:
         """Nothing will be asked of the host under the lease granted last: its clock and its turn go back, the
         lease goes on."""
-        host = self._unvisit(lease, now)
-        if host is not None:
-            self._hosts.put(host, now)
-
-    def _unvisit(self, lease: Lease, now: float, is_replaced: bool = False) -> Host | None:
-        found = self._leases.leave_wire(lease.id)
-        if found is None:
-            return None
-        was_sent = found[1]
-        host = self._table.get(lease.host)
-        self._clocks.leave(host, was_sent)
-        if not is_replaced:
-            self._hosts.taken_back(host, now)
-        self._clocks.take_back(host, lease.leased_at, lease.before)
-        return host
+        self._hand_out.skip_visit(lease, now)
 
     def identify(self, lease: Lease, fingerprint: bytes) -> None:
         """Say which page a lease without a ``node`` is for, a further visit: whose links gather on it."""
@@ -484,7 +408,7 @@ class Frontier:
         else:
             endings.write(lease.page_id, page, host)
             links = endings.write_links(lease, state, outcome)
-            self._alone_since = None
+            self._hand_out.alone_since = None
         if host.tally is not None or self._budgets.units:
             self._budgets.freed(host)
         if not host.queued:
@@ -556,12 +480,12 @@ class Frontier:
         `delays.deciding` says who of all that ask decides."""
         self._clocks.ask(name, source, delay, now)
 
-    def site_delay(self, name: str, seconds: float, now: float, source: str = delays.ROBOTS_TXT) -> bool:
+    def site_delay(self, name: str, seconds: float, now: float, authority: str = delays.ROBOTS_TXT) -> bool:
         """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back.
 
         The largest of all sources counts; what the operator ordered stands. Whether anything changed.
         """
-        return self._clocks.obey(name, source, seconds, now)
+        return self._clocks.obey(name, seconds, now, authority)
 
     def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
         """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to
@@ -631,10 +555,7 @@ class Frontier:
 
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
-        if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
-            return 0.0
-        times = (self._hosts.next_ready(), self._waiting.next, self._leases.next_deadline())
-        return min((when for when in times if when is not None), default=None)
+        return self._hand_out.wake_at()
 
     def ends_at(self, now: float, patience: float) -> float | None:
         """When the crawl should end although pages are left; None while there is something to do.
@@ -644,33 +565,13 @@ class Frontier:
         with no page left: hosts are asked sooner, or their pages given up (`last_call`). To be asked when
         nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
         """
-        if self._leases or self.is_refilling:
-            return None
-        hosts = self._hosts.by_name.values()
-        first = first_to_open(hosts, now)
-        if first is not None and self._haste is not None:
-            self._has_opened |= self._clocks.open(last_call.hasten(hosts, self._haste, now), now)
-            first = first_to_open(hosts, now)
-        if first is None or (first := min(first, self._waiting.first)) <= now or first == FOREVER:
-            return None
-        if self._alone_since is None:
-            self._alone_since = now
-        end = self._alone_since + patience
-        if first <= end or self._haste is None:
-            return end if first <= end else now
-        self._has_opened |= self._clocks.open(last_call.abandon(hosts, now), now)
-        self._is_over = True
-        return None
+        is_busy = self._leases.by_id or self.is_refilling
+        return None if is_busy else self._hand_out.ends_at(now, patience)
 
     def last_lease(self, page_id: PageId, now: float) -> Lease | None:
         """A lease at the end of the crawl for a queued page whose request no other run can make; None for any
         other page. It is no lease of the store's: the row stays, and nobody has to release it."""
-        page = self.page(page_id)
-        if page is None or page.state is not State.QUEUED:
-            return None
-        host = self._table.get(page.host or host_of(page.url))
-        trouble = last_call.trouble_at_the_end(host, page, now)
-        return Lease(NO_LEASE, page_id, page, host.name, b"", now, FOREVER, given_up=trouble, is_last=True)
+        return self._hand_out.last_lease(page_id, now)
 
     def close(self) -> None:
         """Commit, mark the end as clean, and close the store. Leases that are out stay queued."""

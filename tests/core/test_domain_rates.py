@@ -70,9 +70,7 @@ def hand_out(hosts: Hosts, now: float) -> Iterator[str]:
     """Names of the hosts whose pages are handed out at *now*."""
     while (found := hosts.best(now)) is not None:
         found.take()
-        found.in_flight += 1
-        hosts.put(found, now)
-        hosts.leased(found, now)
+        hosts.hand_out(found, now)
         yield found.name
 
 
@@ -142,9 +140,7 @@ def test_every_page_is_handed_out_once_and_no_domain_is_faster_than_allowed(
         best = hosts.best(now)
         if best is not None:
             found.append((now, queue_rows.sort_key_id(best.take())))
-            best.in_flight += 1
-            hosts.put(best, now)
-            hosts.leased(best, now)
+            hosts.hand_out(best, now)
             best.in_flight -= step % 2  # some are answered at once
             hosts.put(best, now)
         elif not waiting and all(not each.heads or each.in_flight >= 3 for each in hosts.by_name.values()):

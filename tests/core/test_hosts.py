@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.hosts.host import HEADS, Host, Place, Politeness
+from scrapy_frontier.core.hosts.domain import Place
+from scrapy_frontier.core.hosts.host import HEADS, Host, Politeness
 from scrapy_frontier.core.hosts.hosts import Hosts
 from scrapy_frontier.core.parse.urls import host_of
 from scrapy_frontier.core.store import queue_rows

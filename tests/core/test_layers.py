@@ -77,7 +77,6 @@ SINS = {
 CIRCLES: set[str] = set()
 LONG = {
     "core/frontier.py",
-    "core/hosts/turns.py",
     "core/pages/rescoring.py",
 }
 SAME_NAMES: set[str] = set()

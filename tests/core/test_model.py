@@ -25,7 +25,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts import host as host_module
-from scrapy_frontier.core.hosts import rounds
+from scrapy_frontier.core.hosts import turns
 from scrapy_frontier.core.hosts.budgets import KEPT, Limits
 from scrapy_frontier.core.hosts.cooldown import CooldownRule, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
@@ -64,7 +64,7 @@ priorities = st.sampled_from([0, 0, 0, 1, -1, 10**12])
 @pytest.fixture(autouse=True, scope="module")
 def nobody_is_due() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        for module, name in ((rounds, "FIRST"), (rounds, "MOST"), (host_module, "WAITED_TURN")):
+        for module, name in ((turns, "FIRST"), (turns, "MOST"), (host_module, "WAITED_TURN")):
             patch.setattr(module, name, 10**9)
         yield
 

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.hosts.domain import WITHIN
 from scrapy_frontier.core.hosts.domain_rates import Rates
 from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, Host, Politeness
 from scrapy_frontier.core.hosts.hosts import Hosts
-from scrapy_frontier.core.hosts.rounds import FIRST, MOST
-from scrapy_frontier.core.hosts.turns import WITHIN
+from scrapy_frontier.core.hosts.turns import FIRST, MOST
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import queue_rows
@@ -153,9 +153,7 @@ def test_what_is_taken_back_leaves_everybody_his_turn(is_tempered: bool, data: s
 
 
 def start_visit(hosts: Hosts, host: Host) -> None:
-    host.in_flight += 1
-    hosts.put(host, NOW)
-    hosts.leased(host, NOW)
+    hosts.hand_out(host, NOW)
 
 
 domains = ("d1.x", "d2.x", "e1.co.uk", "e2.co.uk")

@@ -8,9 +8,9 @@ from ..parse.urls import origin
 from . import delays, last_call
 from .cooldown import PATIENCE
 from .host import FOREVER, SENDING
+from .hosts import has_room
 
 if TYPE_CHECKING:
-    import random
     from collections.abc import Iterable
 
     from ..store.batch import Batch
@@ -25,7 +25,7 @@ _BUSY = 0.25  # seconds until an errand asks again for a place of a host that ha
 
 
 class Clocks:
-    """The clocks of the hosts in *table*; *chance* draws their pauses."""
+    """The clocks of the hosts in *table*."""
 
     def __init__(
         self,
@@ -35,7 +35,6 @@ class Clocks:
         troubles: Troubles,
         pace: ResponseDelay,
         haste: Haste | None,
-        chance: random.Random,
     ) -> None:
         self._batch = batch
         self._hosts = hosts
@@ -43,19 +42,10 @@ class Clocks:
         self._troubles = troubles
         self._pace = pace
         self._haste = haste
-        self._chance = chance
         self._held: set[str] = set()  # hosts held until a known time, and some that were
         self.given_up: list[Abandoned] = []  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
-
-    def visit(self, host: Host, now: float) -> None:
-        """A request of *host* begins: its clock starts anew."""
-        host.in_flight += 1
-        host.visited = now
-        if host.delay:
-            jitter = 1 + host.jitter * self._chance.random() if host.jitter else 1
-            host.ready_at = now + host.delay * jitter
 
     def send(self, host: Host, now: float) -> None:
         """A request is about to go out: the delay counts from then, and nothing else is asked before."""
@@ -111,10 +101,10 @@ class Clocks:
             wait = FOREVER
         elif host.held_until > now and not despite_hold:
             wait = max(wait, host.held_until - now)
-        elif not host.has_room:
+        elif not has_room(host):
             wait = max(wait, _BUSY)
         if not wait:
-            self.visit(host, now)
+            self._hosts.visit(host, now)
             self._batch.touch(host)
         self._hosts.put(host, now)
         self._table.forget_if_idle(host, now)
@@ -143,11 +133,12 @@ class Clocks:
         self._hosts.put_anew(host, now)
         return True
 
-    def obey(self, name: str, authority: str, seconds: float, now: float) -> bool:
-        """`ask` for a site, which has no say where the operator ordered something."""
+    def obey(self, name: str, seconds: float, now: float, authority: str = delays.ROBOTS_TXT) -> bool:
+        """See `Frontier.site_delay`. Asked with every page: nearly always that is nothing new."""
         host = self._hosts.by_name.get(name)
-        is_ordered = host is not None and delays.OPERATOR in host.asked
-        return not is_ordered and self.ask(name, authority, seconds, now)
+        if host is None or delays.OPERATOR in host.asked or host.asked.get(authority, 0.0) == seconds:
+            return False
+        return self.ask(name, authority, seconds, now)
 
     def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
         """See `Frontier.cool`."""

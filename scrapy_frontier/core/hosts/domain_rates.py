@@ -17,7 +17,7 @@ import heapq
 from math import exp, log
 from typing import NamedTuple
 
-from .turns import CLOSED, COOL, HOT
+from .domain import CLOSED, COOL, HOT
 
 BURST = 10  # pages that may come at once before the rate holds
 # Between two hand-outs at exactly the rate the heat swings half a page around BURST: what waits until it is

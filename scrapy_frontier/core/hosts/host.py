@@ -6,19 +6,19 @@ Nothing here touches the disk or a clock; `Frontier` passes *now* and fills the 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import queue_rows
 from ..store.host_rows import HostRow, KeptHost
 from .delays import UNASKED, by_settings, deciding
+from .domain import Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..store.host_rows import Cooldown
     from .cooldown import GivenUp, Trouble
-    from .turns import Domain
+    from .domain import Domain
 
 HEADS = 8  # sort keys read from the disk at a time; two such runs are kept a host at most
 # A request is on the wire some time after it was handed out: the first has to connect, the next finds a
@@ -35,16 +35,6 @@ WAITED_TURN = 4  # every such turn of a host goes to a page that was handed out 
 _NO_ORIGINS: frozenset[str] = frozenset()
 _NOBODY: Mapping[str, GivenUp] = {}
 _MOST_SUSPECTS = 100  # pages of one host
-
-
-class Place(Enum):
-    IDLE = "idle"  # nothing queued
-    READY = "ready"
-    COOLING = "cooling"
-    BLOCKED = "blocked"  # by the operator
-    HELD = "held"  # until it is known what the site asks for, or for as long as it asks to be left alone
-    BUSY = "busy"  # as many requests under way as allowed
-    RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
 
 
 class Politeness(NamedTuple):
@@ -168,10 +158,6 @@ class Host(KeptHost):
     def is_asked(self) -> bool:
         """Whether a site asks for a delay."""
         return len(self.asked) > 1 and not UNASKED.issuperset(self.asked)
-
-    @property
-    def has_room(self) -> bool:
-        return not self.sending and self.in_flight < (1 if self.is_doubted else self.concurrency)
 
     def reset_clock(self) -> None:
         """Work out anew, from the last lease, delay and cooldown, when the host may be visited."""

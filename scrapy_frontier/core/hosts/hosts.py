@@ -9,10 +9,12 @@ become wrong are left in the heap and skipped when they surface. Nothing here to
 from __future__ import annotations
 
 import heapq
+import random
 from typing import TYPE_CHECKING
 
+from .domain import Place
 from .domain_rates import Temperature
-from .host import FOREVER, Place
+from .host import FOREVER
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -22,8 +24,9 @@ if TYPE_CHECKING:
     from .host import Host
 
 
-def _is_ready(host: Host) -> bool:
-    return host.place is Place.READY
+def has_room(host: Host) -> bool:
+    """Whether another request of *host* may be under way."""
+    return not host.sending and host.in_flight < (1 if host.is_doubted else host.concurrency)
 
 
 def itself(name: str) -> str:
@@ -34,16 +37,23 @@ def itself(name: str) -> str:
 class Hosts:
     """The hosts in memory, by name, and the heaps over them.
 
-    *domain_of* gives a host's registered domain, for which the *rates* hold.
+    *domain_of* gives a host's registered domain, for which the *rates* hold; *chance* draws the pauses of
+    hosts that have a jitter.
     """
 
-    def __init__(self, domain_of: Callable[[str], str] = itself, rates: Rates | None = None) -> None:
+    def __init__(
+        self,
+        domain_of: Callable[[str], str] = itself,
+        rates: Rates | None = None,
+        chance: random.Random | None = None,
+    ) -> None:
         self.by_name: dict[str, Host] = {}
         self._domain_of = domain_of
         self._temperature = None if rates is None else Temperature(rates)
         level_of = None if self._temperature is None else self._temperature.level
-        self._turns = Turns(self.by_name, _is_ready, domain_of, level_of)
+        self._turns = Turns(self.by_name, domain_of, level_of)
         self._cooling: list[tuple[float, str]] = []
+        self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
 
     def __repr__(self) -> str:
         places = [host.place for host in self.by_name.values()]
@@ -66,7 +76,7 @@ class Hosts:
                 host.place = Place.HELD
                 if host.held_until < FOREVER:
                     heapq.heappush(self._cooling, (host.held_until, host.name))
-        elif not host.has_room:
+        elif not has_room(host):
             host.place = Place.BUSY
         elif host.ready_at > now:
             if host.place is not Place.COOLING:
@@ -82,8 +92,18 @@ class Hosts:
             host.place = Place.IDLE
         self.put(host, now)
 
-    def leased(self, host: Host, now: float) -> None:
-        """A page of *host* is handed out."""
+    def visit(self, host: Host, now: float) -> None:
+        """A request of *host* begins: its clock starts anew; `put` has to follow."""
+        host.in_flight += 1
+        host.visited = now
+        if host.delay:
+            lengthening = 1 + host.jitter * self._chance.random() if host.jitter else 1
+            host.ready_at = now + host.delay * lengthening
+
+    def hand_out(self, host: Host, now: float) -> None:
+        """A page of *host*, taken from its heads, is handed out."""
+        self.visit(host, now)
+        self.put(host, now)
         if self._temperature is not None:
             domain = self._domain_of(host.name)
             self._turns.set_level(domain, self._temperature.hand_out(domain, now))

@@ -12,7 +12,8 @@ from ..errors import UnreadableRecord
 from ..store import host_rows, keys, queue_rows
 from ..store.host_rows import HostRow, Orders, all_orders
 from . import delays
-from .host import HEADS, Host, Place
+from .domain import Place
+from .host import HEADS, Host
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -185,7 +186,7 @@ class HostTable:
 
     def fill(self, host: Host) -> None:
         """Read the best of its queue from the disk, where pages there could come before those in memory."""
-        if host.more and host.needs_sort_keys():
+        if host.more and (not host.heads or host.heads[0] > host.cursor):  # so nearly never
             self._batch.commit()
             while host.needs_sort_keys():
                 host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)

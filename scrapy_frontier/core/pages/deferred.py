@@ -164,14 +164,16 @@ class Deferral:
         if over is None or page_id >= keys.FIRST_VISIT:
             return False
         del host.heads[0]
-        page = self._queue.read(host, sort_key)
-        if page is not None:
+        try:
+            _, page = page_rows.queued_page(self._store, sort_key)
+        except UnreadableRecord:
+            self._queue.set_aside(host, sort_key)
+            self._budgets.freed(host)
+        else:
             self._queue.remove(host, sort_key)
             if self._scores is not None:
                 self._scores.closed(page_id)
             self.put(page_id, page, host, over, now, bucket=queue_rows.sort_key_bucket(sort_key))
-        else:
-            self._budgets.freed(host)
         self._table.fill(host)
         self._hosts.put(host, now)
         self._table.forget_if_idle(host, now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..hosts.host import Host, Place
+from ..hosts.domain import Place
 from ..store import keys, page_rows, queue_rows
 from ..store.link_rows import new_edge
 from ..store.meta_rows import IN_MEMORY
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..hosts.budgets import Budgets, OverBudget
+    from ..hosts.host import Host
     from ..hosts.hosts import Hosts
     from ..hosts.table import HostTable
     from ..store.batch import Batch

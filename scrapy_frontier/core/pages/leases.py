@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..hosts.cooldown import Trouble
+    from ..hosts.host import Host
     from ..store.link_rows import Edge
     from ..store.page_rows import Page
     from .lifecycle import Event
@@ -50,22 +51,21 @@ class Lease:
         number: int,
         page_id: PageId,
         page: Page,
-        host: str,
+        host: Host,
         sort_key: bytes,
         leased_at: float,
         deadline: float,
-        before: tuple[float, float] = (0.0, 0.0),
         given_up: Trouble | None = None,
         is_last: bool = False,
     ) -> None:
         self.id = number
         self.page_id = page_id
         self.page = page
-        self.host = host
+        self.host = host.name
         self.sort_key = sort_key
         self.leased_at = leased_at
         self.deadline = deadline
-        self.before = before  # the host's clock: last visit, ready at
+        self.before = host.visited, host.ready_at  # its clock
         self.given_up = given_up  # the page is not to be asked for: it ends with this
         self.is_last = is_last  # nobody waits for the page any longer: it cannot be put off again
         self.is_forced = False  # it is asked for unconditionally, and its callback called
@@ -132,39 +132,21 @@ class Leases:
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
-        self._by_id: dict[int, Lease] = {}
+        self.by_id: dict[int, Lease] = {}
         self._on_wire: dict[int, bool | None] = {}  # whether the request went out; None: nobody tells
         self._last_id = 0
 
     def __len__(self) -> int:
-        return len(self._by_id)
+        return len(self.by_id)
 
     def grant(
-        self,
-        page_id: int,
-        page: Page,
-        host: str,
-        sort_key: bytes,
-        now: float,
-        before: tuple[float, float],
-        given_up: Trouble | None = None,
-        is_last: bool = False,
+        self, page_id: int, page: Page, host: Host, sort_key: bytes, now: float, given_up: Trouble | None
     ) -> Lease:
-        self._last_id += 1
-        lease = Lease(
-            self._last_id,
-            page_id,
-            page,
-            host,
-            sort_key,
-            now,
-            now + self.timeout,
-            before,
-            given_up,
-            is_last,
-        )
-        self._by_id[lease.id] = lease
-        self._on_wire[lease.id] = None
+        """A lease of a page of *host*, whose clock is still as before."""
+        number = self._last_id = self._last_id + 1
+        lease = Lease(number, page_id, page, host, sort_key, now, now + self.timeout, given_up)
+        self.by_id[number] = lease
+        self._on_wire[number] = None
         return lease
 
     def sending(self, lease_id: int) -> bool:
@@ -187,25 +169,25 @@ class Leases:
         nobody told); None if it did not before."""
         if lease_id not in self._on_wire:
             return None
-        return self._by_id[lease_id], self._on_wire.pop(lease_id)
+        return self.by_id[lease_id], self._on_wire.pop(lease_id)
 
     def end(self, lease_id: int) -> Lease | None:
-        return self._by_id.pop(lease_id, None)
+        return self.by_id.pop(lease_id, None)
 
     def next_deadline(self) -> float | None:
-        return next((lease.deadline for lease in self._by_id.values()), None)
+        return next((lease.deadline for lease in self.by_id.values()), None)
 
     def expired(self, now: float) -> list[Lease]:
         """Leases whose deadline has passed."""
         found = []
-        for lease in self._by_id.values():
+        for lease in self.by_id.values():
             if lease.deadline > now:
                 break
             found.append(lease)
         return found
 
     def get(self, lease_id: int) -> Lease | None:
-        return self._by_id.get(lease_id)
+        return self.by_id.get(lease_id)
 
     def __iter__(self) -> Iterator[Lease]:
-        return iter(self._by_id.values())
+        return iter(self.by_id.values())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
-from ..store import keys, page_rows, queue_rows
+from ..store import keys, queue_rows
 from ..store.states import State
 from .links import NEUTRAL
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from ..hosts.table import HostTable
     from ..store.batch import Batch
     from ..store.leveldb import Store
-    from ..store.page_rows import Page
     from .rescoring import Rescoring
 
 
@@ -64,21 +62,16 @@ class Queue:
         place = NEUTRAL if self._scores is None else self._scores.opened(page_id)
         return queue_rows.sort_key(priority, place, self._batch.turn, page_id)
 
-    def read(self, host: Host, sort_key: bytes) -> Page | None:
-        """The queued page with that row; None for one that cannot be read: it is set aside, and fails."""
+    def set_aside(self, host: Host, sort_key: bytes) -> None:
+        """The page with that row cannot be read: keep its bytes where they block nothing; it fails."""
         page_id = queue_rows.sort_key_id(sort_key)
-        stored = self._store.get(keys.page_key(page_id)) or b""
-        try:
-            return page_rows.decode_page(stored)
-        except UnreadableRecord:  # keep the bytes where they block nothing
-            self._batch.put(keys.aside_key(page_id), stored)
-            self.remove(host, sort_key)
-            if page_id < keys.FIRST_VISIT:
-                self._batch.count_ended(host, State.FAILED)
-                if self._scores is not None:
-                    self._scores.closed(page_id)
-            self.unreadable.append(page_id)
-            return None
+        self._batch.put(keys.aside_key(page_id), self._store.get(keys.page_key(page_id)) or b"")
+        self.remove(host, sort_key)
+        if page_id < keys.FIRST_VISIT:
+            self._batch.count_ended(host, State.FAILED)
+            if self._scores is not None:
+                self._scores.closed(page_id)
+        self.unreadable.append(page_id)
 
     def place_moved(self, now: float) -> None:
         """Give hosts whose queue rows were moved, and written, the heads and the place they deserve."""

@@ -28,7 +28,7 @@ class Waiting:
         first = next(store.scan(keys.WAITING, limit=1), None)
         self.next = queue_rows.waiting_time(first[0]) if first else None
         self._cursor = b""
-        self._last_tries: set[int] = set()  # ids of pages whose backoff was cut short
+        self.cut_short: set[int] = set()  # ids of pages whose backoff was, until they are handed out
 
     @property
     def first(self) -> float:
@@ -46,8 +46,6 @@ class Waiting:
     def wake(self, now: float, is_over: bool) -> None:
         """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
         time; commits."""
-        if not is_over and (self.next is None or self.next > now):
-            return
         self.next = None
         rows = list(self._store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
@@ -57,7 +55,7 @@ class Waiting:
                 break
             sort_key, name = queue_rows.unpack_sort_key(value)
             if when > now:
-                self._last_tries.add(queue_rows.sort_key_id(sort_key))
+                self.cut_short.add(queue_rows.sort_key_id(sort_key))
             else:
                 self._cursor = key[1:]
             host = self._table.get(name)
@@ -65,10 +63,3 @@ class Waiting:
             self._batch.count_queued(host, -1)
             self._queue.put_back(host, sort_key, now)
         self._batch.commit()
-
-    def was_cut_short(self, page_id: int) -> bool:
-        """Whether the page that is handed out had its backoff cut short; told once."""
-        if page_id not in self._last_tries:
-            return False
-        self._last_tries.remove(page_id)
-        return True

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
-from . import varint
+from . import keys, varint
 from .states import State
 from .visit_rows import Visits, decode_visits, encode_visits
+
+if TYPE_CHECKING:
+    from .leveldb import Store
 
 _STATES = tuple(State)
 
@@ -128,6 +131,12 @@ def decode_page(data: bytes) -> Page:
         )
     except (struct.error, ValueError, IndexError) as error:
         raise UnreadableRecord(f"page row of {len(data)} bytes: {error}") from error
+
+
+def queued_page(store: Store, sort_key: bytes) -> tuple[int, Page]:
+    """The id and the row of the page with that sort key. Raises `UnreadableRecord`."""
+    name = sort_key[-keys.ID_BYTES :]
+    return int.from_bytes(name, "big"), decode_page(store.get(keys.PAGE + name) or b"")
 
 
 def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:

@@ -1,0 +1,157 @@
+"""A registered domain, and which of its hosts comes first.
+
+The best head first, of equals the host with the fewest requests under way. One that was passed over for
+`WITHIN` turns of the domain for each of its hosts has the next. Most domains have one host: then there is
+nothing to choose.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from ..store.queue_rows import SCORE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+WITHIN = 16  # turns of a domain until a host of it is due, for each host in memory
+
+COOL, HOT, CLOSED = range(3)  # levels of a domain: as all others, after all cool ones, not at all
+
+
+class Place(Enum):
+    """Where a host stands."""
+
+    IDLE = "idle"  # nothing queued
+    READY = "ready"
+    COOLING = "cooling"
+    BLOCKED = "blocked"  # by the operator
+    HELD = "held"  # until it is known what the site asks for, or for as long as it asks to be left alone
+    BUSY = "busy"  # as many requests under way as allowed
+    RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
+
+
+class Member(Protocol):
+    """What is asked of a host."""
+
+    name: str
+    heads: list[bytes]
+    place: Place
+    in_flight: int
+    in_flight_before: int  # as `Turns` saw it last
+    domain: Domain | None
+    line_number: int  # of its entry in the line of its domain; 0 for none
+
+    @property
+    def fetched(self) -> int: ...
+
+
+# Plain tuples of names, not of hosts: the garbage collector then has no reason to walk the heaps.
+# Level, score, whether others come first, requests of the domain under way, head, name of the domain.
+Entry = tuple[int, bytes, bool, int, bytes, str]
+# Score, requests of the host under way, head, name.
+_HostEntry = tuple[bytes, int, bytes, str]
+
+# One for all domains of one host: the garbage collector walks each list.
+_UNUSED: list[_HostEntry] = []
+_NO_LINE: deque[tuple[int, int, str]] = deque()
+
+
+class Domain:
+    """A registered domain with hosts in memory.
+
+    ``resting`` until so many hand-outs have been made in all; ``handed`` pages were handed out, of earlier
+    runs too; ``due`` is the round in which it comes next whatever others offer. ``line`` are its ready hosts
+    in the order in which they had their last turns, with what ``handed`` was then. Entries that have become
+    wrong are left in ``ready`` and ``line`` and skipped when they surface.
+    """
+
+    __slots__ = (
+        *("due", "handed", "hosts", "in_flight", "is_active", "is_listed", "level", "line", "lined_up"),
+        *("name", "offered", "ready", "resting", "sole"),
+    )
+
+    def __init__(self, name: str, level: int = COOL) -> None:
+        self.name = name
+        self.level = level
+        self.sole = ""  # its host, as long as it never had another; then ``ready`` and ``line`` are not used
+        self.hosts = 0
+        self.in_flight = 0
+        self.resting = 0
+        self.handed = 0
+        self.due = 0.0
+        self.is_listed = False  # among those that will be due
+        self.is_active = False
+        self.ready = _UNUSED
+        self.line = _NO_LINE
+        self.lined_up = 0  # so many times
+        self.offered: Entry | None = None  # in the heap of domains
+
+    def share(self, first: Member) -> None:
+        """The domain of *first* is about to have another host."""
+        self.sole = ""
+        self.ready, self.line = [], deque()
+        if first.place is Place.READY:
+            self.ready.append(_host_entry(first))
+            self._line_up(first)
+
+    def put(self, host: Member, by_name: Mapping[str, Member]) -> None:
+        """Take note of a host of a shared domain that has changed."""
+        if host.place is not Place.READY:
+            host.line_number = 0
+            return
+        heapq.heappush(self.ready, _host_entry(host))
+        if not host.line_number:
+            self._line_up(host)
+        most = 16 + 4 * self.hosts
+        if len(self.ready) > most:
+            self.ready = [entry for entry in set(self.ready) if _holds(entry, by_name)]
+            heapq.heapify(self.ready)
+        if len(self.line) > most:
+            self.line = deque(entry for entry in self.line if _stands(entry, by_name))
+
+    def _line_up(self, host: Member) -> None:
+        self.lined_up += 1
+        host.line_number = self.lined_up
+        self.line.append((self.lined_up, self.handed, host.name))
+
+    def first(self, by_name: Mapping[str, Member]) -> _HostEntry | None:
+        """The best ready host of a shared domain."""
+        ready = self.ready
+        while ready and not _holds(ready[0], by_name):
+            heapq.heappop(ready)
+        return ready[0] if ready else None
+
+    def chosen(self, by_name: Mapping[str, Member]) -> str:
+        """Which host of a shared domain has its turn; one must be ready."""
+        line = self.line
+        while line and not _stands(line[0], by_name):
+            line.popleft()
+        if line and self.handed - line[0][1] >= WITHIN * self.hosts:
+            return line[0][2]
+        best = self.first(by_name)
+        assert best is not None
+        return best[3]
+
+
+def _host_entry(host: Member) -> _HostEntry:
+    head = host.heads[0]
+    return head[:SCORE_BYTES], host.in_flight, head, host.name
+
+
+def _holds(entry: _HostEntry, by_name: Mapping[str, Member]) -> bool:
+    host = by_name.get(entry[3])
+    return (
+        host is not None
+        and host.place is Place.READY
+        and host.heads[0] == entry[2]
+        and host.in_flight == entry[1]
+    )
+
+
+def _stands(entry: tuple[int, int, str], by_name: Mapping[str, Member]) -> bool:
+    host = by_name.get(entry[2])
+    return host is not None and host.line_number == entry[0]

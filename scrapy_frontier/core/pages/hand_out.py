@@ -1,0 +1,219 @@
+"""Pages out: which page is handed out next, what becomes of its turn, and when nothing more is to be had."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import UnreadableRecord
+from ..hosts import last_call
+from ..hosts.finish import first_to_open
+from ..hosts.host import FOREVER
+from ..hosts.last_call import trouble_of
+from ..parse.urls import host_of
+from ..store.page_rows import queued_page
+from ..store.states import State
+from .deferred import AT_A_TIME
+from .leases import NO_LEASE, Lease
+
+if TYPE_CHECKING:
+    from ..hosts.budgets import Budgets
+    from ..hosts.clocks import Clocks
+    from ..hosts.host import Host
+    from ..hosts.hosts import Hosts
+    from ..hosts.last_call import Haste
+    from ..hosts.table import HostTable
+    from ..store.batch import Batch
+    from ..store.bloom import Seen
+    from ..store.leveldb import Store
+    from .deferred import Deferral
+    from .known import Known
+    from .leases import Leases
+    from .queue import Queue
+    from .waiting import Waiting
+
+
+class HandOut:
+    """Hands out the best page of the host whose turn it is. Writes nothing but what was open before, and
+    what is put aside on the way."""
+
+    def __init__(
+        self,
+        store: Store,
+        batch: Batch,
+        known: Known,
+        seen: Seen,
+        hosts: Hosts,
+        budgets: Budgets,
+        table: HostTable,
+        clocks: Clocks,
+        leases: Leases,
+        queue: Queue,
+        waiting: Waiting,
+        deferred: Deferral,
+        haste: Haste | None,
+    ) -> None:
+        self._store = store
+        self._batch = batch
+        self._known = known
+        self._seen = seen
+        self._hosts = hosts
+        self._budgets = budgets
+        self._table = table
+        self._clocks = clocks
+        self._leases = leases
+        self._queue = queue
+        self._waiting = waiting
+        self._deferred = deferred
+        self._haste = haste
+        self.alone_since: float | None = None  # only hosts that are shut are left; see `ends_at`
+        self._is_spilling = False
+        self._has_opened = False  # since the last lease pages can be had that could not before
+        self._is_over = False  # nobody waits for backoffs
+
+    # -- the next page ---------------------------------------------------------------------------------
+
+    def lease(self, now: float) -> Lease | None:
+        """See `Frontier.lease`."""
+        batch, waiting, budgets = self._batch, self._waiting, self._budgets
+        if batch.is_open or batch.failure is not None:
+            batch.commit()
+        if not self._seen.is_complete:
+            self._known.learn()
+        if self._is_over or (waiting.next is not None and waiting.next <= now):
+            waiting.wake(now, self._is_over)
+        self._is_over = self._has_opened = False
+        if budgets.is_counting:  # until then nobody knows what a domain has left
+            return None
+        if budgets.due:
+            self._deferred.take_back(now)
+            batch.commit()
+        spilled = 0
+        while (host := self._hosts.best(now)) is not None:
+            if budgets.is_limited and self._deferred.spill(host, now):
+                spilled += 1
+                if spilled == AT_A_TIME:
+                    break
+                continue
+            lease = self._take(host, now)
+            if lease is not None:
+                return lease
+        self._is_spilling = spilled == AT_A_TIME
+        if spilled:
+            batch.commit()
+        return None
+
+    def _take(self, host: Host, now: float) -> Lease | None:
+        sort_key = host.take()
+        try:
+            page_id, page = queued_page(self._store, sort_key)
+        except UnreadableRecord:
+            self._queue.set_aside(host, sort_key)
+            self._table.fill(host)
+            self._hosts.put(host, now)
+            self._budgets.freed(host)
+            self._table.forget_if_idle(host, now)
+            return None
+        given_up = None
+        if host.given_up or host.abandoned is not None:
+            given_up = trouble_of(host, page, now)
+        lease = self._leases.grant(page_id, page, host, sort_key, now, given_up)
+        if page_id in self._waiting.cut_short:
+            self._waiting.cut_short.remove(page_id)
+            lease.is_last = True
+        if host.more:
+            self._table.fill(host)
+        self._hosts.hand_out(host, now)
+        if host.tally is not None:
+            self._budgets.note(host)
+        if given_up is not None:
+            self.skip_visit(lease, now)
+        return lease
+
+    # -- its turn --------------------------------------------------------------------------------------
+
+    def sending(self, lease: Lease, now: float) -> bool:
+        """See `Frontier.sending`."""
+        host = self._hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
+        if not host.delay or not self._leases.sending(lease.id):
+            return False
+        self._clocks.send(host, now)
+        return True
+
+    def sent(self, lease: Lease, now: float) -> None:
+        """See `Frontier.sent`."""
+        if self._leases.sent(lease.id):
+            self._clocks.sent(self._table.get(lease.host), now)
+
+    def off_wire(self, lease: Lease, now: float, response_time: float | None = None) -> None:
+        """See `Frontier.off_wire`."""
+        found = self._leases.leave_wire(lease.id)
+        if found is None:
+            return
+        was_sent = found[1]
+        host = self._table.get(lease.host)
+        if response_time is not None:
+            self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
+        self._clocks.left(host, lease.leased_at, was_sent, now)
+
+    def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
+        """See `Frontier.put_back`."""
+        host = self._unvisit(lease, now, is_replaced)
+        if self._leases.end(lease.id) is None or host is None:
+            return
+        host.put_back(lease.sort_key)
+        self._hosts.put(host, now)
+        self._budgets.note(host)
+
+    def skip_visit(self, lease: Lease, now: float) -> None:
+        """See `Frontier.skip_visit`."""
+        host = self._unvisit(lease, now)
+        if host is not None:
+            self._hosts.put(host, now)
+
+    def _unvisit(self, lease: Lease, now: float, is_replaced: bool = False) -> Host | None:
+        found = self._leases.leave_wire(lease.id)
+        if found is None:
+            return None
+        was_sent = found[1]
+        host = self._table.get(lease.host)
+        self._clocks.leave(host, was_sent)
+        if not is_replaced:
+            self._hosts.taken_back(host, now)
+        self._clocks.take_back(host, lease.leased_at, lease.before)
+        return host
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def wake_at(self) -> float | None:
+        """See `Frontier.wake_at`."""
+        if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
+            return 0.0
+        times = (self._hosts.next_ready(), self._waiting.next, self._leases.next_deadline())
+        return min((when for when in times if when is not None), default=None)
+
+    def ends_at(self, now: float, patience: float) -> float | None:
+        """See `Frontier.ends_at`."""
+        hosts = self._hosts.by_name.values()
+        first = first_to_open(hosts, now)
+        if first is not None and self._haste is not None:
+            self._has_opened |= self._clocks.open(last_call.hasten(hosts, self._haste, now), now)
+            first = first_to_open(hosts, now)
+        if first is None or (first := min(first, self._waiting.first)) <= now or first == FOREVER:
+            return None
+        if self.alone_since is None:
+            self.alone_since = now
+        end = self.alone_since + patience
+        if first <= end or self._haste is None:
+            return end if first <= end else now
+        self._has_opened |= self._clocks.open(last_call.abandon(hosts, now), now)
+        self._is_over = True
+        return None
+
+    def last_lease(self, page_id: int, now: float) -> Lease | None:
+        """See `Frontier.last_lease`."""
+        page = self._known.page(page_id)
+        if page is None or page.state is not State.QUEUED:
+            return None
+        host = self._table.get(page.host or host_of(page.url))
+        trouble = last_call.trouble_at_the_end(host, page, now)
+        return Lease(NO_LEASE, page_id, page, host, b"", now, FOREVER, trouble, is_last=True)
