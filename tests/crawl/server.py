@@ -64,6 +64,7 @@ class Visit:
     under_way: int
     end: float | None = None
     headers: dict[str, str] = field(default_factory=dict)  # names and values in lower case
+    lines: dict[str, str] = field(default_factory=dict)  # the same, values as they came
 
 
 class Web:
@@ -158,17 +159,19 @@ class Web:
     async def _answer(self, host: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         path = head[0].split(" ")[1].partition("#")[0]
-        headers = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
+        lines = dict(line.split(": ", 1) for line in head[1:] if ": " in line)
+        lines = {name.lower(): value for name, value in lines.items()}
+        headers = {name: value.lower() for name, value in lines.items()}
         await reader.readexactly(int(headers.get("content-length", 0)))
         self._under_way[host] += 1
         visit = Visit(host, path, headers.get("cookie", ""), time.monotonic(), self._under_way[host])
-        visit.headers = headers
+        visit.headers, visit.lines = headers, lines
         with self._news:
             self.visits.append(visit)
             number = len(self.visits)
             self._news.notify_all()
         try:
-            answer = self._next(host, path)
+            answer = self._reply(visit)
             if answer.delay:
                 await asyncio.sleep(answer.delay)
             while number > self.limit or not (answer.until is None or answer.until()):
@@ -181,6 +184,9 @@ class Web:
         writer.write(answer.to_bytes())
         await writer.drain()
         return answer.raw is None
+
+    def _reply(self, visit: Visit) -> Answer:
+        return self._next(visit.host, visit.path)
 
     def _next(self, host: int, path: str) -> Answer:
         answers = self._answers.get((host, path), [self.default])
