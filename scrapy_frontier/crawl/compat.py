@@ -18,6 +18,8 @@ from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, signals
 from scrapy.core.engine import ExecutionEngine
 from scrapy.extensions.spiderstate import SpiderState
+from scrapy.linkextractors import LinkExtractor
+from scrapy.linkextractors.lxmlhtml import LxmlParserLinkExtractor
 from scrapy.utils.asyncio import call_later, create_looping_call, is_asyncio_available
 from scrapy.utils.defer import deferred_from_coro, maybe_deferred_to_future
 from scrapy.utils.reactor import is_reactor_installed
@@ -34,6 +36,7 @@ __all__ = ["call_later", "create_looping_call", "is_asyncio_available"]
 
 TURNS = 10  # of the event loop; a page of another host needs seven or so from its socket to its callback
 IDLE = 0.0003  # seconds of the processor, of a turn in which nothing happened
+_UNPROCESSED = LxmlParserLinkExtractor().process_attr  # by no function
 _T = TypeVar("_T")
 
 
@@ -218,6 +221,31 @@ def _has(manager: Any, name: str) -> bool:
     if not isinstance(found, list | tuple):  # an engine made up for a test, as Scrapy's own suite has them
         return False
     return any(cls.__name__ == name for middleware in found for cls in type(middleware).__mro__)
+
+
+def spider_middlewares(crawler: Crawler) -> list[Any]:
+    """Those at work, the one next to the engine first."""
+    manager = getattr(getattr(engine_of(crawler), "scraper", None), "spidermw", None)
+    return list(getattr(manager, "middlewares", ()))
+
+
+def names_of_extractor(extractor: Any) -> tuple[frozenset[str], frozenset[str]] | None:
+    """Tags and attributes in which a link extractor looks for links.
+
+    None for one that is told by a function, by which names it does not look, or is of a class of its own.
+    """
+    parser = getattr(extractor, "link_extractor", None)
+    if type(extractor) is not LinkExtractor or type(parser) is not LxmlParserLinkExtractor:
+        return None
+    if not parser.strip or parser.process_attr is not _UNPROCESSED:
+        return None
+    found = []
+    for scan in (parser.scan_tag, parser.scan_attr):
+        names, *denied = getattr(scan, "args", ((),))  # 2.17+ has names that are denied
+        if not names or "*" in names or any(denied):
+            return None
+        found.append(frozenset(names))
+    return found[0], found[1]
 
 
 def is_usual_engine(crawler: Crawler) -> bool:

@@ -1,0 +1,150 @@
+"""The links of a page as one of Scrapy's link extractors finds them, read in one pass, without a `Link` each.
+
+What an extractor is told by plain values is done here: tags, attributes, patterns, domains, extensions,
+regions, texts. One that is told by a function (``process_value``), or is of another class, is asked itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin, urlparse
+
+from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
+from scrapy.utils.response import get_base_url
+from scrapy.utils.url import url_has_any_extension, url_is_from_any_domain
+from w3lib.html import strip_html5_whitespace
+from w3lib.url import canonicalize_url, safe_url_string
+
+from ..core.parse.html_links import References
+from . import compat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from scrapy.http import HtmlResponse
+
+Anchor = Any  # an element, or its text
+_content_of = etree.XPath("string()", smart_strings=False)
+_USUAL = frozenset(("href",))
+_WEB = ("http://", "https://")
+
+
+class PageReader:
+    """Reads from pages what *extractor* would extract of them, http and https only."""
+
+    def __init__(self, extractor: Any) -> None:
+        self._extractor = extractor
+        self._names = compat.names_of_extractor(extractor)
+        self._allows = _nearly_all
+        if self._names is not None:
+            self._allows = _Filter(extractor).allows
+            self._canonicalizes = extractor.canonicalize
+
+    def read(self, response: HtmlResponse) -> Iterator[tuple[str, Anchor]]:
+        """URLs as requests have them, with their anchors, in the order of the page; most of those that the
+        page repeats only once. 2 us a link.
+        """
+        if self._names is None:
+            yield from self._asked(response)
+            return
+        (tags, attributes), allows = self._names, self._allows
+        absolute = References(get_base_url(response), _exact(response)).absolute
+        met: set[str] = set()
+        for element in self._elements(response, tags):
+            for reference in _values(element, attributes):
+                if reference in met:
+                    continue
+                met.add(reference)
+                url = absolute(reference)
+                if url is not None and allows(url, element):
+                    yield (canonicalize_url(url) if self._canonicalizes else url), element
+
+    def _elements(self, response: HtmlResponse, tags: frozenset[str]) -> Iterator[Any]:
+        """The elements with these *tags* where links are looked for."""
+        if not self._extractor.restrict_xpaths:
+            yield from response.selector.root.iter(*tags)
+            return
+        for path in self._extractor.restrict_xpaths:
+            for part in response.xpath(path):
+                if isinstance(part.root, etree._Element):
+                    yield from part.root.iter(*tags)
+
+    def _asked(self, response: HtmlResponse) -> Iterator[tuple[str, Anchor]]:
+        for link in self._extractor.extract_links(response):
+            url = _as_requested(link.url)
+            if url is not None:
+                yield url, link.text
+
+
+def _values(element: Any, attributes: frozenset[str]) -> Iterable[str]:
+    """What *element* has in the *attributes*."""
+    if attributes == _USUAL:
+        value = element.get("href")
+        return () if value is None else (value,)
+    return [value for name, value in element.items() if name in attributes]
+
+
+def text_of(anchor: Anchor) -> str:
+    return anchor if isinstance(anchor, str) else str(_content_of(anchor))
+
+
+def _exact(response: HtmlResponse) -> Callable[[str], str | None]:
+    """What a link extractor and then a request make of one reference in *response*."""
+    base, page, encoding = get_base_url(response), response.url, response.encoding
+
+    def exact(reference: str) -> str | None:
+        try:
+            url = safe_url_string(urljoin(base, strip_html5_whitespace(reference)), encoding)
+            return _as_requested(urljoin(page, url))
+        except ValueError:
+            return None
+
+    return exact
+
+
+def _as_requested(url: str) -> str | None:
+    try:
+        return safe_url_string(url) if url.startswith(_WEB) else None
+    except ValueError:
+        return None
+
+
+def _nearly_all(url: str, anchor: Anchor) -> bool:
+    return True
+
+
+class _Filter:
+    """What the values that *extractor* was given say of a URL."""
+
+    def __init__(self, extractor: Any) -> None:
+        self._extractor = extractor
+        self._patterns = extractor.allow_res, extractor.deny_res, extractor.restrict_text
+        self._domains = extractor.allow_domains, extractor.deny_domains
+        self._extensions = extractor.deny_extensions
+        self._ends = frozenset(each[each.rindex(".") :] for each in self._extensions)
+        is_open = not any((*self._patterns, *self._domains))
+        self.allows = self._may_have_its_extension if is_open else self._passes
+
+    def _may_have_its_extension(self, url: str, anchor: Anchor) -> bool:
+        """.3 us for a URL with no extension that is denied."""
+        if ";" not in url:
+            path = url.partition("#")[0].partition("?")[0] if "#" in url or "?" in url else url
+            if path[path.rfind(".") :].lower() not in self._ends:
+                return True
+        return not url_has_any_extension(urlparse(url), self._extensions)
+
+    def _passes(self, url: str, anchor: Anchor) -> bool:
+        allowed, denied, texts = self._patterns
+        if allowed and not any(pattern.search(url) for pattern in allowed):
+            return False
+        if any(pattern.search(url) for pattern in denied) or not self._may_have_its_extension(url, anchor):
+            return False
+        if any(self._domains) and not self._is_of_its_domains(url):
+            return False
+        return not texts or any(pattern.search(text_of(anchor)) for pattern in texts)
+
+    def _is_of_its_domains(self, url: str) -> bool:
+        parsed, (allowed, denied) = urlparse(url), self._domains
+        if allowed and not url_is_from_any_domain(parsed, allowed):
+            return False
+        return not (denied and url_is_from_any_domain(parsed, denied))
