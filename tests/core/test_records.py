@@ -37,11 +37,12 @@ def visit_records(draw: st.DrawFn, discovered: int) -> Visits:
         draw(st.integers(0, 0xFFFF)),
         draw(st.integers(0, 0xFFFF)),
         draw(st.binary(min_size=8, max_size=8)),
-        draw(st.just(b"") | st.binary(min_size=6, max_size=6).filter(any)),
+        draw(st.just(b"") | st.binary(min_size=5, max_size=5).filter(any)),
         draw(st.sampled_from(["", "text/html", "application/pdf"])),
         draw(st.integers(0, (1 << 24) - 1)),
         draw(st.builds(Bad, st.integers(1, 15), st.integers(0, 10), st.just(last + 120))),
         draw(VALIDATORS),
+        draw(st.integers(0, 255)),
     )
 
 
@@ -154,16 +155,17 @@ PAGES = st.builds(
                     4,
                     2,
                     b"history!",
-                    b"digest",
+                    b"diges",
                     "text/css",
                     5,
                     Bad(3, 4, 6300),
                     Validators(b"e"),
+                    0x21,
                 ),
             ),
             "53 01 00000000 0000003c 0000000000000000 00000001 75 c801 ac02 00 00"
             # flags, last visit, first one minute after the discovery, changed one minute before the last
-            "03 00001770 000001 000002 00002328 0004 0002 686973746f727921 646967657374 43 0005"
+            "03 00001770 000001 000002 00002328 0004 0002 686973746f727921 6469676573 21 43 0005"
             "0b 000005 01 65",
             id="visited often",
         ),
@@ -326,7 +328,7 @@ def test_a_page_row_that_ends_within_its_host_or_reason_is_unreadable(row: str) 
 
 def test_a_record_of_visits_takes_at_most_40_bytes_beside_its_validators() -> None:
     page = Page("u", State.DONE, changed=300)
-    visits = Visits(1, 2, 2, 3, 0xFFFF, 0xFFFF, b"h" * 8, b"d" * 6, "text/html", 1 << 30, Bad(99, 9, 1 << 31))
+    visits = Visits(1, 2, 2, 3, 0xFFFF, 0xFFFF, b"h" * 8, b"d" * 5, "text/html", 1 << 30, Bad(99, 9, 1 << 31))
     row = page_rows.encode_page(page._replace(visits=visits))
     assert len(row) - len(page_rows.encode_page(page)) == 40
     kept = page_rows.decode_page(row).visits

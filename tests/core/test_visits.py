@@ -7,13 +7,14 @@ import pytest
 
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.visits import FULL_EVERY, Fetched, is_full, not_modified, read
+from scrapy_frontier.core.pages.trust import is_lied_to
+from scrapy_frontier.core.pages.visits import Fetched, not_modified, read
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.visit_rows import NOT_BAD, Bad, Validators, Visits
 
 NOW = 1_700_000_000
-PAGE = Fetched(b'"1"', b"Mon", b"digest", "text/html", 7)
+PAGE = Fetched(b'"1"', b"Mon", b"diges", "text/html", 7)
 
 
 def opened(directory: Path, now: float = NOW) -> Frontier:
@@ -77,12 +78,12 @@ def test_a_page_that_is_queued_again_and_read_has_two_visits(tmp_path: Path) -> 
     page_id = found(frontier)
     frontier.release(leased(frontier), Outcome(Event.FETCHED, 200, fetched=PAGE), NOW)
     assert frontier.requeue(page_id, NOW)
-    new = PAGE._replace(etag=b'"2"', digest=b"other.")
+    new = PAGE._replace(etag=b'"2"', digest=b"other")
     frontier.release(leased(frontier), Outcome(Event.FETCHED, 200, fetched=new), NOW + 120)
 
     visits = visits_of(frontier, page_id)
     assert visits == Visits(
-        NOW, NOW + 120, NOW + 120, 0, 2, 1, digest=b"other.", content_type="text/html", length=7,
+        NOW, NOW + 120, NOW + 120, 0, 2, 1, digest=b"other", content_type="text/html", length=7,
         validators=Validators(b'"2"', b"Mon"),
     )  # fmt: skip
     frontier.close()
@@ -98,20 +99,43 @@ def test_not_modified_keeps_what_the_answer_does_not_name() -> None:
     before = read(None, PAGE, NOW)._replace(bad=Bad(1, 2, NOW + 60))
     after = not_modified(before, Fetched(etag=b'W/"1"'), NOW + 60)
     assert after == before._replace(
-        last=NOW + 60, visits=2, bad=NOT_BAD, validators=Validators(b'W/"1"', b"Mon")
+        last=NOW + 60, visits=2, bad=NOT_BAD, validators=Validators(b'W/"1"', b"Mon"), trust=0x10
     )
     assert not_modified(before, None, NOW + 60).validators == before.validators
 
 
-def test_every_tenth_visit_is_full() -> None:
+def test_a_body_that_broke_off_leaves_nothing_to_ask_with() -> None:
+    """A 304 would say that what nobody has is as it was."""
+    assert read(None, PAGE._replace(is_body_whole=False), NOW).validators == Validators()
+
+
+def test_a_lease_has_what_to_ask_with_but_not_every_time(tmp_path: Path) -> None:
+    frontier = opened(tmp_path)
+    page_id = found(frontier)
+    frontier.release(leased(frontier), Outcome(Event.FETCHED, 200, fetched=PAGE), NOW)
+    frontier.requeue(page_id, NOW)
+    lease = leased(frontier)
+    assert lease.may_send == (b'"1"', b"Mon")
+    lease.is_forced = True
+    assert lease.may_send == (b"", b"")
+    lease.is_forced = False
+    visits = lease.page.visits
+    asked = []
+    for _ in range(30):
+        assert visits is not None
+        lease.page = lease.page._replace(visits=visits)
+        asked.append(any(lease.may_send))
+        visits = not_modified(visits, None, NOW) if asked[-1] else read(visits, PAGE, NOW)
+    assert 2 <= asked.count(False) <= 3
+    frontier.close()
+
+
+def test_trust_is_kept_and_a_false_304_found_out() -> None:
     visits = read(None, PAGE, NOW)
-    full = []
-    for number in range(2, 41):
-        if is_full(visits):
-            full.append(number)
+    for _ in range(12):
         visits = not_modified(visits, None, NOW)
-    assert full == [11, 21, 31]
-    assert FULL_EVERY == 10
+    visits = read(visits, PAGE._replace(digest=b"other"), NOW)
+    assert is_lied_to(visits.trust)
 
 
 # -- the format before --------------------------------------------------------------------------------------

@@ -11,13 +11,13 @@ import struct
 import time
 from dataclasses import dataclass, field, replace
 from email.utils import formatdate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server import Answer, Visit, Web, links
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 DAY = 86400.0
 BEGIN = 1_767_225_600.0  # the clock at the start, POSIX seconds: 2026-01-01
@@ -86,10 +86,10 @@ def once(when: float) -> Callable[[float], int]:
 class Document:
     """A page and how it changes.
 
-    ``version`` by the day since `BEGIN`; a page that changes by ``visits`` does so at every so many. ``tag``:
-    "strong", "weak", "none", "noise" (another at every answer), "fixed" (the same for ever); ``suffix`` is what
-    is put to it where the body is compressed, and is not known again. ``is_stale``: answers 304 to whoever
-    asks conditionally. ``answers`` by day, from the last to the first, say what it is instead of a page.
+    ``version`` by the day since `BEGIN`; one with ``visits`` changes at every so many. ``tag``: "strong",
+    "weak", "none", "noise" (another at every answer), "fixed" (the same for ever); ``suffix`` is what is put
+    to it where the body is compressed, and is not known again. ``is_stale``: answers 304 to whoever asks
+    conditionally. ``answers`` by day, from the last to the first, say what it is instead of a page.
     """
 
     version: Callable[[float], int] = never

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..store.keys import FIRST_VISIT
 from ..store.states import State
-from .visits import is_full
+from .trust import may_send
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,10 +81,13 @@ class Lease:
         return self.page.state is not State.QUEUED
 
     @property
-    def is_full(self) -> bool:
-        """Whether this visit asks unconditionally: its turn has come, or somebody wants it."""
+    def may_send(self) -> tuple[bytes, bytes]:
+        """The tag and the date to ask for the page with; both b"": unconditionally, for there are none, or
+        somebody wants it, or they are not believed, or only now and then."""
         visits = self.page.visits
-        return self.is_forced or visits is None or is_full(visits)
+        if self.is_forced or visits is None or self.node is None:
+            return b"", b""
+        return may_send(visits.trust, self.node, *visits.validators)
 
 
 class Outcome(NamedTuple):

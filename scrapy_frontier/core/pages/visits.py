@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..store.visit_rows import NOT_BAD, Validators, Visits
-
-FULL_EVERY = (
-    10  # visits: each such one asks unconditionally, lest a lying "not modified" be believed for ever
-)
+from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Validators, Visits
+from .trust import Told, after_content, after_unmodified
 
 
 class Fetched(NamedTuple):
     """What the response of a visit was.
 
-    The two validators as the server sent them; ``digest`` of its content, six bytes, or none where nobody
+    The two validators as the server sent them; ``digest`` of its content, five bytes, or none where nobody
     wants it; ``content_type`` without parameters, in lower case; ``length`` of the body in bytes. A body that
-    broke off is no observation.
+    broke off is no observation. ``was_asked``: with validators, so that it came because it had changed.
     """
 
     etag: bytes = b""
@@ -25,6 +22,7 @@ class Fetched(NamedTuple):
     content_type: str = ""
     length: int = 0
     is_body_whole: bool = True
+    was_asked: bool = False
 
 
 class VisitEnd(NamedTuple):
@@ -44,14 +42,9 @@ class VisitEnd(NamedTuple):
     removed: tuple[int, ...] = ()
 
 
-def is_full(visits: Visits) -> bool:
-    """Whether the next visit of a page asks unconditionally, whatever validators there are."""
-    return visits.visits % FULL_EVERY == 0
-
-
 def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
     """What is kept of a page that was fetched."""
-    validators = Validators(fetched.etag, fetched.last_modified)
+    validators = Validators(fetched.etag, fetched.last_modified) if fetched.is_body_whole else NO_VALIDATORS
     if before is None:
         return Visits(
             now,
@@ -75,6 +68,12 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
         length=fetched.length,
         bad=NOT_BAD,
         validators=validators,
+        trust=after_content(
+            before.trust,
+            Told(*before.validators, before.digest),
+            Told(*validators, fetched.digest),
+            fetched.was_asked,
+        ),
     )
 
 
@@ -88,4 +87,5 @@ def not_modified(before: Visits, fetched: Fetched | None, now: int) -> Visits:
         visits=before.visits + 1,
         bad=NOT_BAD,
         validators=Validators(new.etag or old.etag, new.last_modified or old.last_modified),
+        trust=after_unmodified(before.trust),
     )

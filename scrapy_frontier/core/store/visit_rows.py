@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 _FULL, _ETAG, _LAST_MODIFIED = 1, 2, 4
 _DOCUMENT = struct.Struct(">BHB")  # content type, length (its upper 16 bits, its lower 8)
-# Last visit, first visit, last change, due, visits, changes, history, digest, met and bad visits, since when.
-_VISITS = struct.Struct(">I3s3sIHH8s6sBH")
+# Last visit, first visit, last change, due, visits, changes, history, digest, trust; met and bad visits,
+# since when.
+_VISITS = struct.Struct(">I3s3sIHH8s5sBBH")
 _MOST = 0xFFFF
 _MOST_24 = 0xFFFFFF
 _MOST_BAD = 15
 _LONGEST = 255  # bytes of a validator
 NO_HISTORY = bytes(8)
-DIGEST = 6  # bytes
+DIGEST = 5  # bytes
 
 # By its place, which is what a row holds: new ones are added at the end. What is not here is not kept.
 _TYPES = (
@@ -84,8 +85,8 @@ class Visits(NamedTuple):
     Whole POSIX seconds: ``first`` and ``last`` are visits that were answered with the page or with "not
     modified", ``changed`` is the last that found it changed (0: none); the first and the last change are
     kept to the minute. ``due`` is when it comes back, 0 where it does not or is in a queue. ``visits`` and
-    ``changes`` count, to 65,535; ``history`` is what `change_rates.pack_history` makes. ``digest`` has six
-    bytes, or none. ``length`` of the body is in bytes, at most 16 MiB.
+    ``changes`` count, to 65,535; ``history`` is what `change_rates.pack_history` makes. ``digest`` has five
+    bytes, or none. ``length`` of the body is in bytes, at most 16 MiB. ``trust`` is a byte of `pages.trust`.
     """
 
     first: int
@@ -100,6 +101,7 @@ class Visits(NamedTuple):
     length: int = 0
     bad: Bad = NOT_BAD
     validators: Validators = NO_VALIDATORS
+    trust: int = 0
 
 
 def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
@@ -136,6 +138,7 @@ def _full(flags: int, visits: Visits, discovered: int) -> bytes:
         min(visits.changes, _MOST),
         visits.history,
         visits.digest.ljust(DIGEST, b"\0")[:DIGEST],
+        visits.trust,
         bad.met << 4 | min(bad.visits, _MOST_BAD),
         min(max(bad.since - visits.last, 0) // 60, _MOST),
     )
@@ -166,7 +169,7 @@ def decode_visits(data: bytes, offset: int, discovered: int, ended: int) -> tupl
     validators = Validators(etag, last_modified)
     if full is None:
         return Visits(ended, ended, 0, 0, 1, 0, NO_HISTORY, b"", *about, NOT_BAD, validators), offset
-    last, first, changed, due, count, changes, history, digest, kind, since = full
+    last, first, changed, due, count, changes, history, digest, trust, kind, since = full
     ago = int.from_bytes(changed, "big")
     bad = Bad(kind & _MOST_BAD, kind >> 4, last + 60 * since) if kind or since else NOT_BAD
     return (
@@ -182,6 +185,7 @@ def decode_visits(data: bytes, offset: int, discovered: int, ended: int) -> tupl
             *about,
             bad,
             validators,
+            trust,
         ),
         offset,
     )
