@@ -26,16 +26,17 @@ import graphs
 import made
 import numpy as np
 from scrapy import Request
+from scrapy.utils.misc import load_object
 from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
 from scrapy_frontier.crawl import identity
+from scrapy_frontier.settings import SCORERS
 
 PAGES_OF_A_HOST = 500
 FETCHED = Outcome(Event.FETCHED, 200)
@@ -57,7 +58,7 @@ def scheme():
 def build(graph, directory, share):
     """Crawl *share* of the pages of *graph* into *directory*, a page a second of virtual time."""
     fingerprint = RequestFingerprinter().fingerprint
-    frontier = Frontier(Store(directory, scheme()), 0.0, scorer=make("mixed"))
+    frontier = Frontier(Store(directory, scheme()), 0.0, scorer=load_object(SCORERS["mixed"])())
     pages, node = [], np.full(len(graph.indptr) - 1, -1)
 
     def discover(found, parent, now):
@@ -90,7 +91,7 @@ def build(graph, directory, share):
     hub = pages[int(np.argmax(np.bincount(graph.indices, minlength=len(node))[pages]))]
     frontier.close()
     store = Store(directory)
-    frontier = Frontier(store, now, scorer=make("mixed"))
+    frontier = Frontier(store, now, scorer=load_object(SCORERS["mixed"])())
     while not frontier.load(now):
         pass
     run = frontier.rank_now()

@@ -26,6 +26,7 @@ from pathlib import Path
 import graphs
 import numpy as np
 from scipy import sparse
+from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import Politeness
@@ -35,9 +36,9 @@ from scrapy_frontier.core.ranking.matrix import Ranking
 from scrapy_frontier.core.ranking.mixed import Mixed
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.scorer import Scorer
-from scrapy_frontier.core.ranking.scorers_by_name import SCORERS, make
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
+from scrapy_frontier.settings import SCORERS
 
 SHM = Path("/dev/shm")  # nobody measures the disk here
 FETCHED = Outcome(Event.FETCHED, 200)
@@ -171,7 +172,7 @@ def draws(graph, count, seed=7, numbers=(1, 10)):
 
 
 def crawl(graph, name, truth, starts, limit, rest, dice=0):
-    scorer = OTHERS[name](truth, random.Random(dice)) if name in OTHERS else make(name)
+    scorer = OTHERS[name](truth, random.Random(dice)) if name in OTHERS else load_object(SCORERS[name])()
     run = Crawl(graph, scorer, rest)
     scorer.crawl = run
     return run.run(starts, limit)

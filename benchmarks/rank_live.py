@@ -31,16 +31,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.crawl import compat
 from scrapy_frontier.crawl.upkeep import Upkeep
 from scrapy_frontier.extensions import ranking
+from scrapy_frontier.settings import SCORERS
 
 DEGREE = 50
 LOOK = 0.02  # seconds between two looks at the memory, each 0.1 ms
@@ -78,7 +79,7 @@ class Web:
 
 
 def build(directory, pages, links):
-    frontier = Frontier(Store(directory), time.time(), scorer=make("mixed"))
+    frontier = Frontier(Store(directory), time.time(), scorer=load_object(SCORERS["mixed"])())
     frontier.discover([link(number, None, 10_000) for number in range(100)], time.time())
     visits = links // DEGREE
     web = Web(frontier, pages, -(-pages // visits))
@@ -251,7 +252,7 @@ def anonymous():
 
 def reopened(directory):
     begin = time.perf_counter()
-    frontier = Frontier(Store(directory), time.time(), scorer=make("mixed"))
+    frontier = Frontier(Store(directory), time.time(), scorer=load_object(SCORERS["mixed"])())
     while frontier.lease(time.time()) is None:
         frontier.load(time.time(), 30)
     first = time.perf_counter() - begin

@@ -31,7 +31,15 @@ if TYPE_CHECKING:
 PREFIX = "FRONTIER_"
 NOINDEX = ("drop-items", "skip", "ignore")
 NEED_LINKS = ("mixed", "pagerank", "hits", "cash")
-SCORERS = (*NEED_LINKS, "link", "fifo", "lifo")
+SCORERS = {
+    "mixed": "scrapy_frontier.Mixed",
+    "pagerank": "scrapy_frontier.PageRank",
+    "hits": "scrapy_frontier.Hits",
+    "cash": "scrapy_frontier.Cash",
+    "link": "scrapy_frontier.LinkScore",
+    "fifo": "scrapy_frontier.Fifo",
+    "lifo": "scrapy_frontier.Lifo",
+}
 LINKS = ("spider", "all", "none")
 ROBOTS_TIMEOUT = (
     30.0  # seconds at most for a robots.txt, all pages of whose host wait; DOWNLOAD_TIMEOUT if less

@@ -7,7 +7,6 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..core.admin import facts
-from ..core.store.host_rows import FORGIVEN
 from ..core.times import moment, span
 from .output import Column, progress
 from .show import LINES, limit_of, size
@@ -112,7 +111,7 @@ def _host_rows(
     for view in views:
         source = view.delay_from.removeprefix("DOWNLOAD_").lower()
         delay = (f"{view.delay:.4g}s", source) if is_wide else ()
-        trouble = (view.strikes, view.trouble) if now < view.rests_until + FORGIVEN else ("", "")
+        trouble = (view.strikes, view.trouble) if view.is_in_trouble(now) else ("", "")
         yield view.host, *_counts_of(view._asdict()), *delay, _visit(view, now), *trouble
     rest = ("",) * (len(_CLOCK_COLUMNS) + is_wide * len(_DELAY_COLUMNS))
     yield f"all {totals['hosts']:,} hosts", *_counts_of(totals), *rest

@@ -11,10 +11,8 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import facts
 from ..core.admin import scores as tops
-from ..core.admin.links import flag_names, links_out, links_to
+from ..core.admin.links import flag_names, links_out, links_to, readable
 from ..core.errors import UnreadableRecord
-from ..core.ranking.snapshot import readable
-from ..core.store import meta_rows
 from .graph_files import WRITERS, write_graphml, write_urls
 from .output import Column, progress, replacing
 from .page import find_or_say
@@ -25,10 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..core.admin.scores import Leader
+    from ..core.admin.values import Edge, Page, Store
     from ..core.frontier import Frontier, RankRun
-    from ..core.store.leveldb import Store
-    from ..core.store.link_rows import Edge
-    from ..core.store.page_rows import Page
     from .call import Call
 
 _MISSING = 1  # exit code for a page that is not known
@@ -148,14 +144,14 @@ def _how(by: str, found: tops.Scores) -> str:
 
 def rank(call: Call) -> int:
     with call.project.open() as store:
-        kept = str((meta_rows.last_ranking(store) or {}).get("scorer", "")).lower()
+        kept = str((facts.summary(store).ranking or {}).get("scorer", "")).lower()
         scorer = call.project.scorer(call.options.scorer, kept)
         if not scorer.needs_ranking:
             raise UsageError("this scorer needs no ranking: write --scorer mixed, pagerank or hits")
         with call.project.frontier(store, scorer) as frontier:
             run = _ranked(frontier, call)
             best = list(islice(tops.leaders(store, run.scores, None), 10))
-            about = meta_rows.last_ranking(store) or {}
+            about = facts.summary(store).ranking or {}
     if call.output.as_json:
         leaders = [{"score": each.score, **facts.describe(each.page_id, each.page)} for each in best]
         call.output.document({**about, "top": leaders})

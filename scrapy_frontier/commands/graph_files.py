@@ -9,6 +9,7 @@ import csv
 import gzip
 import tempfile
 import zipfile
+from operator import attrgetter
 from typing import IO, TYPE_CHECKING, NamedTuple
 from xml.sax.saxutils import escape
 
@@ -16,8 +17,6 @@ import numpy as np
 
 from ..core.admin import facts
 from ..core.admin.links import every_link, flag_names
-from ..core.store import keys, meta_rows
-from ..core.store.keys import SEGMENT
 from .output import printable, progress
 
 if TYPE_CHECKING:
@@ -26,10 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from ..core.ranking.graph import Links
-    from ..core.store.leveldb import Store
+    from ..core.admin.values import Links, Store
 
 _LEVEL = 1  # of gzip and zip: 6 takes three times as long and saves a tenth
+
+_AT_A_TIME = 4096  # numbers
 
 _END = np.dtype(np.int64)
 
@@ -83,7 +83,7 @@ def write_text(store: Store, file: Path) -> Written:
             pairs = zip(links.sources.tolist(), links.targets.tolist(), strict=True)
             out.writelines(f"{source} {target}\n" for source, target in pairs)
             count += len(links.sources)
-    return Written(meta_rows.read_counts(store).next_page, count)
+    return Written(facts.known(store), count)
 
 
 def write_csv(store: Store, file: Path) -> Written:
@@ -96,7 +96,7 @@ def write_csv(store: Store, file: Path) -> Written:
         for source, target, flags, weight in _links(store):
             rows.writerow((source, target, " ".join(flag_names(flags)), f"{weight:.6g}"))
             count += 1
-    return Written(meta_rows.read_counts(store).next_page, count)
+    return Written(facts.known(store), count)
 
 
 def write_npz(store: Store, file: Path) -> Written:
@@ -104,7 +104,7 @@ def write_npz(store: Store, file: Path) -> Written:
 
     Four passes over the links, and a nameless file of 8 bytes a page beside *file* for as long as it takes.
     """
-    pages = meta_rows.read_counts(store).next_page
+    pages = facts.known(store)
     with tempfile.TemporaryFile(dir=file.parent) as ends:
         count = _write_ends(store, pages, ends)
         kind = np.int32 if max(pages, count) < 1 << 31 else np.int64
@@ -112,27 +112,13 @@ def write_npz(store: Store, file: Path) -> Written:
             _put(archive, "format", np.array(b"csr"))
             _put(archive, "shape", np.array([pages, pages]))
             _stream(archive, "indptr", kind, pages + 1, _read_ends(ends))
-            _stream(
-                archive,
-                "indices",
-                kind,
-                count,
-                (links.targets for links in _blocks(store, "targets written, of pages")),
-            )
-            _stream(
-                archive,
-                "data",
-                np.float32,
-                count,
-                (links.weights for links in _blocks(store, "weights written, of pages")),
-            )
-            _stream(
-                archive,
-                "flags",
-                np.uint8,
-                count,
-                (links.flags for links in _blocks(store, "flags written, of pages")),
-            )
+            for name, part, as_kind in (
+                ("indices", "targets", kind),
+                ("data", "weights", np.float32),
+                ("flags", "flags", np.uint8),
+            ):
+                blocks = _blocks(store, f"{part} written, of pages")
+                _stream(archive, name, as_kind, count, map(attrgetter(part), blocks))
     return Written(pages, count)
 
 
@@ -145,8 +131,8 @@ def _write_ends(store: Store, pages: int, out: IO[bytes]) -> int:
     out.write(bytes(_END.itemsize))
 
     def write_empty(until: int) -> None:
-        for first in range(done, until, SEGMENT):
-            out.write(np.full(min(SEGMENT, until - first), count, _END).tobytes())
+        for first in range(done, until, _AT_A_TIME):
+            out.write(np.full(min(_AT_A_TIME, until - first), count, _END).tobytes())
 
     for links in _blocks(store, "links counted, of pages"):
         first = int(links.sources[0])
@@ -160,7 +146,7 @@ def _write_ends(store: Store, pages: int, out: IO[bytes]) -> int:
 
 def _read_ends(file: IO[bytes]) -> Iterator[NDArray[np.int64]]:
     file.seek(0)
-    while some := file.read(SEGMENT * _END.itemsize):
+    while some := file.read(_AT_A_TIME * _END.itemsize):
         yield np.frombuffer(some, _END)
 
 
@@ -170,18 +156,10 @@ def _put(archive: zipfile.ZipFile, name: str, array: NDArray[np.generic]) -> Non
 
 
 def _stream(
-    archive: zipfile.ZipFile,
-    name: str,
-    kind: DTypeLike,
-    count: int,
-    parts: Iterable[NDArray[np.generic]],
+    archive: zipfile.ZipFile, name: str, kind: DTypeLike, count: int, parts: Iterable[NDArray[np.generic]]
 ) -> None:
     """Write an array of *count* numbers that is never in memory as a whole."""
-    about = {
-        "descr": np.lib.format.dtype_to_descr(np.dtype(kind)),
-        "fortran_order": False,
-        "shape": (count,),
-    }
+    about = {"descr": np.lib.format.dtype_to_descr(np.dtype(kind)), "fortran_order": False, "shape": (count,)}
     with archive.open(f"{name}.npy", "w", force_zip64=True) as out:
         np.lib.format.write_array_header_1_0(out, about)
         for part in parts:
@@ -202,11 +180,9 @@ WRITERS: dict[str, Callable[[Store, Path], Written]] = {
 
 def _nodes(store: Store) -> Iterator[tuple[str, str]]:
     """URL and state of every id, in order; empty for an id without a page."""
-    total = meta_rows.read_counts(store).next_page
+    total = facts.known(store)
     done = 0
-    for page_id, page in progress(facts.pages(store), "pages written", total):
-        if page_id >= keys.FIRST_VISIT:
-            break
+    for page_id, page in progress(facts.pages(store, with_visits=False), "pages written", total):
         for _ in range(done, page_id):
             yield "", ""
         yield printable(page.url), page.state.name.lower()
@@ -216,7 +192,7 @@ def _nodes(store: Store) -> Iterator[tuple[str, str]]:
 
 
 def _blocks(store: Store, doing: str = "links written, of pages") -> Iterator[Links]:
-    total = meta_rows.read_counts(store).next_page
+    total = facts.known(store)
     filled = (links for links in every_link(store) if len(links.sources))
     return progress(filled, doing, total, lambda links: int(links.sources[-1]) + 1)
 

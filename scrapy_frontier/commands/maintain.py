@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 import sys
 import zlib
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.admin.export import export_records
-from ..core.admin.importer import BadExport, Importer
-from ..core.store.directory import DATABASE
-from ..core.store.leveldb import Store
+from ..core.admin.importer import BadExport, Importer, filling
+from ..crawl.upkeep import open_store
 from .output import printable, progress, replacing
 from .show import size
 
@@ -33,10 +31,8 @@ def compact(call: Call) -> int:
         print(f"Compacting {size(before)} ...", file=sys.stderr)
         store.compact()
         after = store.size()
-    if call.output.as_json:
-        call.output.document({"bytes_before": before, "bytes": after})
-    else:
-        call.output.text(f"{size(before)} before, {size(after)} now.")
+    text = f"{size(before)} before, {size(after)} now."
+    call.output.answer({"bytes_before": before, "bytes": after}, text)
     return 0
 
 
@@ -55,10 +51,8 @@ def export(call: Call) -> int:
             file.write(json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n")
             count += "page" in record
     written = target.stat().st_size
-    if call.output.as_json:
-        call.output.document({"file": str(target), "pages": count, "bytes": written})
-    else:
-        call.output.text(f"Exported {count:,} pages to {target} ({size(written)}).")
+    text = f"Exported {count:,} pages to {target} ({size(written)})."
+    call.output.answer({"file": str(target), "pages": count, "bytes": written}, text)
     return 0
 
 
@@ -68,13 +62,13 @@ def import_(call: Call) -> int:
         raise BadExport(
             f"{project.directory} holds a frontier already: write --dir DIR, or `scrapy frontier reset` first"
         )
-    with source.open("rb"), _filling(project.directory) as empty:
-        store = Store(empty, project.scheme)
-        try:
-            done = Importer(store, project.fingerprint_of).run(progress(_records(source), "records read"))
-            store.flush()
-        finally:
-            store.close()
+    with (
+        source.open("rb"),
+        filling(project.directory) as empty,
+        closing(open_store(empty, project.scheme)) as store,
+    ):
+        done = Importer(store, project.fingerprint_of).run(progress(_records(source), "records read"))
+        store.flush()
     if call.output.as_json:
         call.output.document({"directory": str(project.directory), **done._asdict()})
         return 0
@@ -104,17 +98,3 @@ def _records(source: Path) -> Iterator[Record]:
         raise BadExport(
             f"{source} is no export of a frontier, or damaged ({printable(str(error))})"
         ) from error
-
-
-@contextmanager
-def _filling(directory: Path) -> Iterator[Path]:
-    """A directory beside *directory* whose database moves there once the block has ended well."""
-    beside = directory.with_name(f"{directory.name}.importing")
-    if beside.exists():
-        shutil.rmtree(beside)
-    try:
-        yield beside
-        directory.mkdir(parents=True, exist_ok=True)
-        (beside / DATABASE).rename(directory / DATABASE)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)

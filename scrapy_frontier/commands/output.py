@@ -55,6 +55,13 @@ class Output:
         """The one JSON document of a command; or one line of many."""
         self.line(json.dumps(answer, allow_nan=False))
 
+    def answer(self, document: dict[str, object], text: str) -> None:
+        """An answer that is one document or one paragraph."""
+        if self.as_json:
+            self.document(document)
+        else:
+            self.text(text)
+
     def text(self, text: str) -> None:
         """A paragraph."""
         for line in wrap(text, self._width):

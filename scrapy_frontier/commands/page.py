@@ -7,19 +7,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..core.admin import explain, facts
+from ..core.admin.values import without_session
 from ..core.errors import UnreadableRecord
-from ..core.pages.traps import trap
-from ..core.parse.urls import without_session
-from ..core.store import keys
-from ..core.store.queue_rows import read_sort_key
 from ..core.times import moment
 from ..crawl.meta_keys import SITEMAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..core.store.leveldb import Store
-    from ..core.store.page_rows import Page
+    from ..core.admin.values import Page, Store
     from .call import Call
     from .project import Project
 
@@ -42,12 +38,11 @@ def page(call: Call) -> int:
     answer["path"] = [step.page.url if step.page else None for step in path]
     answer["redirects"] = [step.page.url if step.page else None for step in redirects]
     if (place := gathered.place) is not None:
-        bucket = None if place.is_far else read_sort_key(place.sort_key).bucket
         answer["queue"] = {
             "ahead": place.ahead,
             "is_far": place.is_far,
             "due": place.due,
-            "bucket": bucket,
+            "bucket": None if place.is_far else place.bucket,
         }
     answer["why"] = _why(gathered, path[-1].page if path else None)
     if output.as_json:
@@ -60,7 +55,7 @@ def page(call: Call) -> int:
 def find_or_say(call: Call, store: Store) -> tuple[int, Page] | None:
     """The page that the first argument names; None after having said that it is not known."""
     request = call.project.request(call.arguments[0])
-    page_id = facts.find_page(store, call.project.fingerprint(request))
+    page_id = call.project.find(store, request.url)
     found = None if page_id is None else facts.read_page(store, page_id)
     if page_id is None or found is None:
         _unknown(call, store, request.url)
@@ -128,11 +123,11 @@ def why(call: Call) -> int:
     project = call.project
     request = project.request(call.arguments[0])
     with project.open(identified=True) as store:
-        page_id = facts.find_page(store, project.fingerprint(request))
+        page_id = project.find(store, request.url)
         about = ""
         clean = without_session(request.url)
         if page_id is None and clean != request.url:
-            page_id = facts.find_page(store, project.fingerprint(project.request(clean)))
+            page_id = project.find(store, clean)
             about = f"Without its session identifier it is {clean}. "
         if page_id is None:
             return _unknown(call, store, request.url)
@@ -144,8 +139,7 @@ def why(call: Call) -> int:
             state = found.state.name.lower()
             sentence = _why(_facts(project, store, page_id, found), _parent(store, found))
         except UnreadableRecord:
-            is_aside = store.get(keys.aside_key(page_id)) is not None
-            sentence = explain.why_unreadable(page_id, is_aside)
+            sentence = explain.why_unreadable(store, page_id)
     _say_why(call, request.url, state, about + sentence)
     return 0
 
@@ -156,26 +150,17 @@ def _facts(project: Project, store: Store, page_id: int, found: Page) -> explain
 
 
 def _say_why(call: Call, url: str, state: str | None, sentence: str) -> None:
-    if call.output.as_json:
-        call.output.document({"url": url, "state": state, "why": sentence})
-    else:
-        call.output.text(sentence)
+    call.output.answer({"url": url, "state": state, "why": sentence}, sentence)
 
 
 def _unknown(call: Call, store: Store, url: str) -> int:
+    def similar() -> str:
+        others = (other for other in _similar(url) if other != url)
+        return next((other for other in others if call.project.find(store, other) is not None), "")
+
     limits = call.project.frontier_settings.traps
-    kind = trap(url, limits)
-    if kind is not None:
-        _say_why(call, url, None, explain.why_trap(kind, limits))
-        return _MISSING
-    others = (other for other in _similar(url) if other != url)
-    similar = next((other for other in others if _is_known(call.project, store, other)), "")
-    _say_why(call, url, None, explain.why_unknown(similar))
+    _say_why(call, url, None, explain.why_unknown(url, limits, similar))
     return _MISSING
-
-
-def _is_known(project: Project, store: Store, url: str) -> bool:
-    return facts.find_page(store, project.fingerprint(project.request(url))) is not None
 
 
 def _similar(url: str) -> Iterator[str]:

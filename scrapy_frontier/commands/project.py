@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,21 +15,19 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import UsageError
 from scrapy.spiderloader import get_spider_loader
 from scrapy.utils.misc import build_from_crawler, load_object
-from scrapy.utils.request import RequestFingerprinter
 from w3lib.url import safe_url_string
 
 from .. import addon
 from ..core.admin import facts
+from ..core.admin.values import IN_MEMORY, host_of
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
-from ..core.parse.urls import host_of
-from ..core.store.directory import has_database
-from ..core.store.leveldb import Store
-from ..core.store.meta_rows import IN_MEMORY
-from ..crawl import codec, identity, jobdirs
+from ..crawl import codec, jobdirs
+from ..crawl.identity import Identities, plain_fingerprint
 from ..crawl.politeness_key import Addresses, unit_function
 from ..crawl.scorers import load_scorer
-from ..settings import FrontierSettings, default_politeness, slot_politeness
+from ..crawl.upkeep import has_database, open_store
+from ..settings import SCORERS, FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,8 +35,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from ..core.admin.facts import DelayOf
-    from ..core.ranking.scorer import Scorer
-    from ..core.store.page_rows import Page
+    from ..core.admin.values import Page, Scorer, Store
 
 # What in a payload makes a request another one than a plain GET of its URL.
 _TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', IN_MEMORY)
@@ -108,11 +105,8 @@ class Project:
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
             )
         scheme = self.scheme if identified or create else ""
-        store = Store(self.directory, scheme, self.scheme if restore else "", self.user)
-        try:
+        with closing(open_store(self.directory, scheme, self.scheme if restore else "", self.user)) as store:
             yield store
-        finally:
-            store.close()
 
     # -- identity --------------------------------------------------------------------------------------
 
@@ -130,34 +124,27 @@ class Project:
                 frontier.commit()
 
     @cached_property
-    def _fingerprinter(self) -> Any:
+    def identities(self) -> Identities:
         crawler = Crawler(self.spider, self.settings)  # type: ignore[arg-type]
         cls = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
-        return build_from_crawler(cls, crawler)
+        return Identities(build_from_crawler(cls, crawler))
 
-    @cached_property
+    @property
     def scheme(self) -> str:
-        kind = type(self._fingerprinter)
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        return identity.key_scheme(self._fingerprinter.fingerprint, name)
-
-    @cached_property
-    def _plain_is_enough(self) -> bool:
-        """Whether URL, method and body alone say who a request is, as Scrapy has it."""
-        fingerprint = self._fingerprinter.fingerprint
-        return type(self._fingerprinter) is RequestFingerprinter and identity.plain_fingerprints_agree(
-            fingerprint
-        )
+        return self.identities.scheme
 
     def fingerprint(self, request: Request) -> bytes:
-        found: bytes = self._fingerprinter.fingerprint(request)
-        return found
+        return self.identities.of(request)
+
+    def find(self, store: Store, url: str) -> int | None:
+        """The page with *url*."""
+        return facts.find_page(store, self.fingerprint(self.request(url)))
 
     def fingerprint_of(self, page: Page) -> bytes | None:
         """The fingerprint of the request that *page* stands for; None where it cannot be rebuilt."""
         # Rebuilding a request to fingerprint it takes 40 us, its URL alone 2 us.
-        if self._plain_is_enough and not any(word in page.payload for word in _TELLING):
-            plain = identity.plain_fingerprint(page.url)
+        if self.identities.is_default and not any(word in page.payload for word in _TELLING):
+            plain = plain_fingerprint(page.url)
             if plain is not None:
                 return plain
         if b'"class"' in page.payload:
@@ -174,10 +161,6 @@ class Project:
             self._has_imported_spiders = True
             with contextlib.suppress(Exception):  # of the project
                 get_spider_loader(self.settings)
-
-    def identifies(self, store_scheme: str) -> bool:
-        """Whether the project identifies pages as a store with *store_scheme* does."""
-        return not store_scheme or store_scheme == self.scheme
 
     # -- what users write ------------------------------------------------------------------------------
 
@@ -215,11 +198,7 @@ class Project:
 
         Raises `FrontierSetting` for a name that is none.
         """
-        from ..core.ranking.scorers_by_name import SCORERS  # loads NumPy and SciPy
-
         name = name or self._scorer_name or (kept if kept in SCORERS else "fifo")
-        if name in SCORERS:
-            return SCORERS[name]()
         return load_scorer(name, Crawler(self.spider, self.settings))  # type: ignore[arg-type]
 
     @property

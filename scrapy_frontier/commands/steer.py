@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
 import sys
 from contextlib import AbstractContextManager, nullcontext
-from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
 from ..core.admin import facts
+from ..core.admin.salvage import remove
+from ..core.admin.values import host_of
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Link
-from ..core.pages.lifecycle import TABLE, Event
-from ..core.parse.urls import host_of
-from ..core.store import meta_rows
-from ..core.store.directory import DATABASE, REPAIRED, REPAIRING, Lock
-from ..core.store.keys import HOST, host_key, orders_key
-from ..core.store.states import State
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of
@@ -29,13 +21,11 @@ from .show import pattern_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..core.store.leveldb import Store
+    from ..core.admin.values import State, Store
     from .call import Call
     from .project import Project
 
 _AT_A_TIME = 100  # pages that one call discovers
-_MOST_NAMES = 20_000  # hosts that a misspelt one is compared with: half a second
-_REQUEUED = sorted(state.name.lower() for state in State if (state, Event.REQUEUED) in TABLE)
 
 
 class UnknownHost(FrontierError):
@@ -65,10 +55,8 @@ def add(call: Call) -> int:
                 new += added
                 known += len(batch) - added
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
-    if call.output.as_json:
-        call.output.document({**answer, "refused_lines": refused[:_AT_A_TIME]})
-    else:
-        call.output.text(f"Added {new:,}; {known:,} known already; {len(refused):,} refused.")
+    text = f"Added {new:,}; {known:,} known already; {len(refused):,} refused."
+    call.output.answer({**answer, "refused_lines": refused[:_AT_A_TIME]}, text)
     for line in refused[:10]:
         print(f"scrapy frontier: no URL: {line[:60]!r}", file=sys.stderr)
     return 1 if refused else 0
@@ -110,16 +98,19 @@ def requeue(call: Call) -> int:
     pattern = pattern_of(call.options.match)
     count = 0
     with call.project.open() as store, call.project.frontier(store) as frontier:
-        for page_id, _ in progress(facts.matching(store, pattern, host, states), "pages that match"):
+        for page_id, _ in progress(
+            facts.matching(facts.pages(store), pattern, host, states), "pages that match"
+        ):
             count += frontier.requeue(page_id, call.project.now)
     return _say(call, {"requeued": count}, f"Queued {count:,} pages again.")
 
 
 def _states(text: str) -> frozenset[State]:
     names = text.lower().split(",")
-    if unknown := [name for name in names if name not in _REQUEUED]:
-        raise UsageError(f"no state to queue pages from: {unknown[0]!r}; there are: {', '.join(_REQUEUED)}")
-    return frozenset(State[name.upper()] for name in names)
+    if unknown := [name for name in names if name not in facts.REQUEUED]:
+        there_are = ", ".join(sorted(facts.REQUEUED))
+        raise UsageError(f"no state to queue pages from: {unknown[0]!r}; there are: {there_are}")
+    return frozenset(facts.REQUEUED[name] for name in names)
 
 
 def forget(call: Call) -> int:
@@ -191,19 +182,13 @@ def _refuse_unknown(call: Call, store: Store, name: str) -> None:
 
     Most of them are misspelt, and would go on being visited.
     """
-    if call.options.yes or any(store.get(key) is not None for key in (host_key(name), orders_key(name))):
+    if call.options.yes or facts.is_host_known(store, name):
         return
-    other = name.removeprefix("www.") if name.startswith("www.") else f"www.{name}"
-    likely = [other] if store.get(host_key(other)) is not None else get_close_matches(name, _names(store))
+    likely = facts.similar_hosts(store, name)
     hint = f"did you mean {' or '.join(likely)}? " if likely else ""
     raise UnknownHost(
         f"no page of {name} is known, and nothing was ordered: {hint}With --yes the order waits for its pages"
     )
-
-
-def _names(store: Store) -> list[str]:
-    """Names of hosts to compare with; not all where there are very many."""
-    return [key[1:].decode(errors="replace") for key, _ in store.scan(HOST, limit=_MOST_NAMES)]
 
 
 # -- everything --------------------------------------------------------------------------------------------
@@ -219,14 +204,14 @@ def reset(call: Call) -> int:
         if not _agrees(question):
             print("Nothing was removed.", file=sys.stderr)
             return 1
-    _remove(project)
+    remove(project.directory, project.user)
     return _say(call, {"removed": str(project.directory)}, f"Removed the frontier in {project.directory}.")
 
 
 def _contents(project: Project) -> str:
     try:
         with project.open() as store:
-            return f"{meta_rows.read_counts(store).next_page:,} pages"
+            return f"{facts.known(store):,} pages"
     except (FrontierVersion, FrontierUnreadable, UnreadableRecord) as error:
         return f"a frontier that cannot be read ({error})"
 
@@ -239,33 +224,6 @@ def _agrees(question: str) -> bool:
     return sys.stdin.readline().strip().lower() == "yes"
 
 
-def _remove(project: Project) -> None:
-    """Remove the database, and what an interrupted repair left; nobody can have it open meanwhile, nor find
-    half of it.
-
-    Not by `Store`: what it cannot open can be removed all the same. Raises `FrontierLocked`, and
-    `PermissionError` with nothing removed.
-    """
-    directory = project.directory
-    found = [directory / name for name in (DATABASE, REPAIRED, REPAIRING) if (directory / name).exists()]
-    for path in (directory, *found):
-        if not os.access(path, os.W_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    lock = Lock(directory, project.user)
-    doomed = [path.with_name(f"{path.name}.removed-{os.getpid()}") for path in found]
-    try:
-        for path, target in zip(found, doomed, strict=True):
-            path.rename(target)
-        lock.database_removed()
-    finally:
-        lock.close()
-    for target in doomed:
-        shutil.rmtree(target)
-
-
 def _say(call: Call, answer: dict[str, object], text: str) -> int:
-    if call.output.as_json:
-        call.output.document(answer)
-    else:
-        call.output.text(text)
+    call.output.answer(answer, text)
     return 0

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from scrapy.utils.misc import build_from_crawler, load_object
 
-from ..settings import NEED_LINKS, FrontierSetting
+from ..settings import NEED_LINKS, SCORERS, FrontierSetting
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
-    from ..core.ranking.scorer import Scorer
+    from .. import Scorer
 
 logger = logging.getLogger(__name__)
 
@@ -23,15 +23,14 @@ def make_scorer(name: str, crawler: Crawler, has_links: bool) -> Scorer | None:
         if name != "fifo":
             logger.info("FRONTIER_SCORER = %r needs links, and none are recorded: first in, first out", name)
         return None
-    from ..core.ranking.scorers_by_name import SCORERS  # loads NumPy and SciPy
-
-    return SCORERS[name]() if name in SCORERS else load_scorer(name, crawler)
+    return load_scorer(name, crawler)
 
 
-def load_scorer(path: str, crawler: Crawler) -> Scorer:
-    """A scorer of the user's own; raises `FrontierSetting` for a path that leads to none."""
-    from ..core.ranking.scorer import Scorer  # loads NumPy and SciPy
+def load_scorer(name: str, crawler: Crawler) -> Scorer:
+    """A new scorer, of ours or the user's own; raises `FrontierSetting` for a path that leads to none."""
+    from .. import Scorer  # loads NumPy and SciPy
 
+    path = SCORERS.get(name, name)
     try:
         cls = load_object(path)
     except (ImportError, NameError, ValueError) as error:

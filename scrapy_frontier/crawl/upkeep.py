@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from ..core.store import keys
-from ..core.store.directory import full_disk, has_database, is_full
+from ..core.store.directory import CRAWL, full_disk, has_database, is_full
 from ..core.store.held_files import HeldFiles
 
 if TYPE_CHECKING:
@@ -18,18 +18,27 @@ if TYPE_CHECKING:
 
     from ..core.store.leveldb import Store
 
-__all__ = ["Upkeep", "full_disk", "has_database", "is_full", "open_store", "spider_in"]
+__all__ = ["Upkeep", "full_disk", "has_database", "is_full", "open_store", "repair_files", "spider_in"]
 
 logger = logging.getLogger(__name__)
 
 LOOK = 0.25  # seconds
 
 
-def open_store(directory: str | Path, scheme: str = "") -> Store:
-    """The database in *directory*; raises what `Store` raises."""
+def open_store(
+    directory: str | Path, scheme: str = "", restored_scheme: str = "", user: str = CRAWL
+) -> Store:
+    """The database in *directory*; takes and raises what `Store` does."""
     from ..core.store.leveldb import Store
 
-    return Store(directory, scheme)
+    return Store(directory, scheme, restored_scheme, user)
+
+
+def repair_files(path: Path) -> None:
+    """See `leveldb.repair_files`."""
+    from ..core.store import leveldb
+
+    leveldb.repair_files(path)
 
 
 def spider_in(directory: Path) -> str:

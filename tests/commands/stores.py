@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from nursery import nursery
 from scrapy import Request
 from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
 from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
@@ -24,11 +25,11 @@ from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.parse.urls import host_of
-from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import keys, page_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
 from scrapy_frontier.crawl import identity
+from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
     import pytest
@@ -130,7 +131,7 @@ def crawl_web(
     pages drawn from all, the low numbers most; the links, by page. The first *packed* pages read have
     theirs in segments."""
     chance = random.Random(7)
-    frontier = start(directory, scorer=make(scorer) if scorer else None)
+    frontier = start(directory, scorer=load_object(SCORERS[scorer])() if scorer else None)
     frontier.discover([link(web_url(0))], NOW)
     written: dict[int, list[Edge]] = {}
     for number in range(read):
@@ -166,7 +167,7 @@ def crawl_web(
 def crawl_on(directory: Path, count: int, scorer: str, pages: int = 300) -> list[str]:
     """The next *count* URLs that a crawl with *scorer* reads, each of which links two pages and is ranked
     half-way; nothing is kept clean."""
-    frontier = start(directory, scorer=make(scorer))
+    frontier = start(directory, scorer=load_object(SCORERS[scorer])())
     found: list[str] = []
     for number in range(count):
         lease = frontier.lease(NOW + 1000 + number)

@@ -28,7 +28,7 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.commands.mend import ROWS
+from scrapy_frontier.core.admin.repair import ROWS
 from scrapy_frontier.core.errors import FrontierDamaged
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.store import keys

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scrapy.exceptions import UsageError
+from scrapy.utils.misc import load_object
 from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
 from scrapy_frontier.commands import page as page_module
@@ -22,13 +23,13 @@ from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.matrix import from_pairs
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.scorer import bucket
-from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, encode_row
 from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
 from scrapy_frontier.core.store.page_rows import encode_page
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -312,7 +313,7 @@ def test_rank_leaves_the_clean_mark_as_it_was(frontier: Frontiers) -> None:
 
 def ranked(store: Store) -> tuple[RankRun, Iterator[float]]:
     """A ranking of a stopped frontier, ten rows a step."""
-    frontier = Frontier(store, NOW, scorer=make("pagerank"))
+    frontier = Frontier(store, NOW, scorer=load_object(SCORERS["pagerank"])())
     while not frontier.load(NOW):
         pass
     run = frontier.rank_now()

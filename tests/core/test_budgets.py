@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from answers import ids, see
+from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Link
@@ -15,11 +16,11 @@ from scrapy_frontier.core.pages.deferred import AT_A_TIME
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.traps import TrapLimits
-from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import host_rows, keys, page_rows
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -553,7 +554,7 @@ def test_a_trap_leaves_no_trace(tmp_path: Path) -> None:
 def scores(directory: Path, name: str, **limits: int) -> Frontier:
     store = Store(directory)
     opened.append(store)
-    scorer = None if name == "fifo" else make(name)
+    scorer = None if name == "fifo" else load_object(SCORERS[name])()
     frontier = Frontier(store, NOW, scorer=scorer, limits=Limits(**limits), domain_of=domain_of)
     while not frontier.load(NOW):
         pass

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from answers import ids
+from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
@@ -14,8 +15,8 @@ from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import HEADS
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,7 @@ def _let_go() -> Iterator[None]:
 
 def start(directory: Path, scorer: str | None = None, **limits: int) -> Frontier:
     opened.append(Store(directory))
-    found = None if scorer is None else make(scorer)
+    found = None if scorer is None else load_object(SCORERS[scorer])()
     frontier = Frontier(opened[-1], NOW, scorer=found, limits=Limits(**limits))
     while not frontier.load(NOW):
         pass

@@ -42,8 +42,9 @@ now = float(sys.argv[2])
 in_flight = int(sys.argv[3])
 scorer = None
 if sys.argv[4] != "none":
-    from scrapy_frontier.core.ranking.scorers_by_name import make
-    scorer = make(sys.argv[4])
+    from scrapy.utils.misc import load_object
+    from scrapy_frontier.settings import SCORERS
+    scorer = load_object(SCORERS[sys.argv[4]])()
 frontier = Frontier(Store(sys.argv[1]), now, max_attempts=1000, scorer=scorer)
 
 def rank():

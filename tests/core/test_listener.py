@@ -7,15 +7,17 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from scrapy.utils.misc import load_object
+
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_cache import learnt
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import Listing
+from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,7 +62,7 @@ class Busy:
             self.store,
             now,
             default_politeness=Politeness(0.5, 2),
-            scorer=make("mixed"),
+            scorer=load_object(SCORERS["mixed"])(),
             limits=limits,
             on_commit=lambda told: follow(copy, told),
         )

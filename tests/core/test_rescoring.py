@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from answers import ids, release, see
+from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.matrix import Ranking
-from scrapy_frontier.core.ranking.scorers_by_name import make
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def _let_go() -> Iterator[None]:
 
 def start(directory: Path, scorer: str | None = "cash", now: float = NOW) -> Frontier:
     opened.append(Store(directory))
-    frontier = Frontier(opened[-1], now, scorer=None if scorer is None else make(scorer))
+    frontier = Frontier(opened[-1], now, scorer=None if scorer is None else load_object(SCORERS[scorer])())
     while not frontier.load(now):
         pass
     return frontier
@@ -385,7 +386,7 @@ def test_links_that_are_read_while_scores_come_back_count(tmp_path: Path) -> Non
     read(frontier, *(f"p{number}" for number in range(30)))
     frontier.close()
     opened.append(Store(tmp_path))
-    frontier = Frontier(opened[-1], NOW, scorer=make("cash"))
+    frontier = Frontier(opened[-1], NOW, scorer=load_object(SCORERS["cash"])())
     frontier.load(NOW, 1)
     assert not frontier.is_loaded
     read(frontier, "p20")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.matrix import from_pairs
@@ -17,7 +18,7 @@ from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.partial_crawl import foreseen_pagerank
 from scrapy_frontier.core.ranking.scorer import NOTICED, bucket, buckets, scores_of
 from scrapy_frontier.core.ranking.scorers import Cash, Hits, PageRank
-from scrapy_frontier.core.ranking.scorers_by_name import SCORERS, make
+from scrapy_frontier.settings import SCORERS
 
 
 def crawl(scorer, links, order):
@@ -69,18 +70,16 @@ def test_a_doubling_is_1024_buckets():
 # -- by name -----------------------------------------------------------------------------------------
 
 
-def test_every_scorer_has_a_name_and_other_names_are_refused():
+def test_every_scorer_has_a_name():
     assert list(SCORERS) == ["mixed", "pagerank", "hits", "cash", "link", "fifo", "lifo"]
     for name in SCORERS:
-        scorer = make(name)
+        scorer = load_object(SCORERS[name])()
         assert scorer.discovered(0) >= 0
         assert scorer.parsed(0, []) == []
-    with pytest.raises(ValueError, match="use one of mixed, pagerank"):
-        make("best")
 
 
 def test_plain_orders():
-    fifo, lifo, link = make("fifo"), make("lifo"), make("link")
+    fifo, lifo, link = (load_object(SCORERS[name])() for name in ("fifo", "lifo", "link"))
     assert bucket(fifo.discovered(5, 1)) == bucket(fifo.discovered(6, 1))
     assert bucket(lifo.discovered(1000, 1)) < bucket(lifo.discovered(1010, 1))
     assert link.discovered(1, 0, link_score=0.3) == 0.3
@@ -210,7 +209,7 @@ SCORING = ["cash", "pagerank", "hits", "mixed"]
 @pytest.mark.parametrize("name", SCORING)
 def test_columns_bring_a_scorer_back(name):
     """To within the half of a bucket, in pieces, and in any order."""
-    scorer, again = make(name), make(name)
+    scorer, again = load_object(SCORERS[name])(), load_object(SCORERS[name])()
     scorer.discovered(0)
     crawl(scorer, LINKS, [0, 1])
     scorer.judged(2, 3.0)
@@ -230,7 +229,7 @@ def test_columns_bring_a_scorer_back(name):
 
 @pytest.mark.parametrize("name", SCORING)
 def test_after_a_kill_the_queue_knows_what_the_columns_do_not(name):
-    scorer = make(name)
+    scorer = load_object(SCORERS[name])()
     scorer.requeued(np.array([1, 2]), np.array([0.5, 0.25]))
     scorer.reopened(np.array([False, True, True]))
     assert scorer.current_scores(np.arange(3)).tolist() == [0.0, 0.5, 0.25]
@@ -240,7 +239,7 @@ def test_after_a_kill_the_queue_knows_what_the_columns_do_not(name):
 
 @pytest.mark.parametrize("name", SCORING)
 def test_pages_out_of_the_queue_are_not_told_of(name):
-    scorer = make(name)
+    scorer = load_object(SCORERS[name])()
     scorer.discovered(0)
     scorer.discovered(1, 0)
     scorer.closed(2)

@@ -72,11 +72,7 @@ def salvage(stored: bytes, host: str, now: float) -> Page:
     state = legible.state if legible.state in FINISHED else State.FAILED
     own = facts.host_of_page(legible._replace(host=""))
     return legible._replace(
-        state=state,
-        payload=b"",
-        host="" if host == own else host,
-        changed=max(int(now), 1),
-        reason=DAMAGED(),
+        state=state, payload=b"", host="" if host == own else host, changed=max(int(now), 1), reason=DAMAGED()
     )
 
 

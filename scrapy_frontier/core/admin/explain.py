@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from .. import reasons
 from ..hosts.delays import OPERATOR
 from ..hosts.robots_cache import standing
+from ..pages.traps import trap
 from ..parse.urls import origin
+from ..store.keys import aside_key
 from ..store.meta_rows import IN_MEMORY
 from ..store.queue_rows import QueuePlace, find_place
 from ..store.site_rows import Verdict
@@ -67,14 +69,18 @@ def why_listed(sitemap: str) -> str:
     return f"It was first listed in the sitemap {sitemap}."
 
 
-def why_unknown(similar: str = "") -> str:
-    """One sentence on a URL that was never seen; *similar* is a known one that looks like it."""
+def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str:
+    """One sentence on a *url* that is not known: a trap, or never seen. *similar* finds a known one."""
+    kind = trap(url, limits)
+    return _why_trap(kind, limits) if kind is not None else _why_unseen(similar())
+
+
+def _why_unseen(similar: str) -> str:
     sentence = "It was never seen: no link to it was accepted, and it was no seed"
     return f"{sentence}, but {similar} is known." if similar else f"{sentence}."
 
 
-def why_trap(kind: str, limits: TrapLimits) -> str:
-    """One sentence on a URL that is not known and that no link to would be accepted: it is a trap."""
+def _why_trap(kind: str, limits: TrapLimits) -> str:
     said = {
         "length": f"it is longer than URLLENGTH_LIMIT = {limits.length}",
         "depth": f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
@@ -84,8 +90,9 @@ def why_trap(kind: str, limits: TrapLimits) -> str:
     return f"It is not known, and links to it are refused, because it looks like a trap: {said[kind]}."
 
 
-def why_unreadable(page_id: int, is_aside: bool) -> str:
+def why_unreadable(store: Store, page_id: int) -> str:
     """One sentence on a page whose record does not decode."""
+    is_aside = store.get(aside_key(page_id)) is not None
     done = "was set aside and is not fetched" if is_aside else "will be set aside when its turn comes"
     return (
         f"Its record (page {page_id}) cannot be read and {done}; `scrapy frontier check --repair` mends it."

@@ -6,6 +6,7 @@ Everything that lists is an iterator over a scan; memory does not grow with the 
 from __future__ import annotations
 
 import contextlib
+from difflib import get_close_matches
 from heapq import merge
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..errors import UnreadableRecord
 from ..hosts.delays import OPERATOR, ROBOTS_TXT, deciding
 from ..hosts.robots_cache import standing
+from ..pages.lifecycle import TABLE, Event
 from ..parse.urls import host_of, origin
 from ..store import host_rows, keys, page_rows
-from ..store.host_rows import Cooldown, HostRow, read_cooldown, read_orders
+from ..store.host_rows import FORGIVEN, Cooldown, HostRow, read_cooldown, read_orders
 from ..store.keys import ORDERS, robots_key
 from ..store.meta_rows import last_ranking, read_counts
 from ..store.site_rows import decode_copy
@@ -23,7 +25,7 @@ from ..store.states import State
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..store.host_rows import Orders
     from ..store.leveldb import Store
@@ -35,9 +37,13 @@ if TYPE_CHECKING:
 
 LONGEST_TRAIL = 1000  # pages: a path or a redirect chain longer than that is told as far as this
 
+_MOST_NAMES = 20_000  # hosts that a misspelt one is compared with: half a second
+
 # States that the row of a host counts together; `Summary` does so besides.
 OK = (State.DONE, State.REDIRECTED)
 ERRORS = (State.GONE, State.FAILED)
+# States, by name, from which a page can be queued again.
+REQUEUED = {state.name.lower(): state for state in State if (state, Event.REQUEUED) in TABLE}
 
 
 class Summary(NamedTuple):
@@ -82,12 +88,21 @@ class HostView(NamedTuple):
     deferred: int = 0
     fetched: int = 0
 
+    def is_in_trouble(self, now: float) -> bool:
+        """Whether its last trouble is not forgiven yet."""
+        return now < self.rests_until + FORGIVEN
+
 
 class Step(NamedTuple):
     """A page on the way to another, with its id; ``page`` is None where its row is not there."""
 
     page_id: int
     page: Page | None
+
+
+def known(store: Store) -> int:
+    """How many pages were ever given an id."""
+    return read_counts(store).next_page
 
 
 def summary(store: Store) -> Summary:
@@ -153,6 +168,20 @@ def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
     return host_view(name, row, read_orders(store, name), read_cooldown(store, name), delay_of)
 
 
+def is_host_known(store: Store, name: str) -> bool:
+    """Whether there is a page of a host, or an order for it."""
+    return any(store.get(key) is not None for key in (keys.host_key(name), keys.orders_key(name)))
+
+
+def similar_hosts(store: Store, name: str) -> list[str]:
+    """Known hosts that are written like *name*; where there are very many, not all are compared."""
+    other = name.removeprefix("www.") if name.startswith("www.") else f"www.{name}"
+    if store.get(keys.host_key(other)) is not None:
+        return [other]
+    names = (key[1:].decode(errors="replace") for key, _ in store.scan(keys.HOST, limit=_MOST_NAMES))
+    return get_close_matches(name, list(names))
+
+
 def hosts(store: Store, delay_of: DelayOf) -> Iterator[HostView]:
     """Every host in order of its name, also one that is known by the operator's orders alone."""
     names = merge(*((key[1:] for key, _ in store.scan(prefix)) for prefix in (keys.HOST, ORDERS)))
@@ -214,23 +243,26 @@ def find_page(store: Store, fingerprint: bytes) -> int | None:
     return None if stored is None else keys.index_id(stored)
 
 
-def pages(store: Store) -> Iterator[tuple[int, Page]]:
-    """Every page that can be read, oldest first; further visits of known pages come last."""
+def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[int, Page]]:
+    """Every page that can be read, oldest first; further visits of known pages come last, or not at all."""
     for key, value in store.scan(keys.PAGE):
+        page_id = int.from_bytes(key[1:], "big")
+        if page_id >= keys.FIRST_VISIT and not with_visits:
+            return
         try:
-            yield int.from_bytes(key[1:], "big"), page_rows.decode_page(value)
-        except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+            yield page_id, page_rows.decode_page(value)
+        except UnreadableRecord:
             continue
 
 
 def matching(
-    store: Store,
+    pages: Iterable[tuple[int, Page]],
     pattern: re.Pattern[str] | None = None,
     host: str | None = None,
     states: frozenset[State] | None = None,
 ) -> Iterator[tuple[int, Page]]:
-    """Pages whose URL *pattern* is found in, of *host*, in one of *states*; None stands for all."""
-    for page_id, page in pages(store):
+    """Those *pages* whose URL *pattern* is found in, of *host*, in one of *states*; None stands for all."""
+    for page_id, page in pages:
         if states is not None and page.state not in states:
             continue
         if host is not None and host_of_page(page) != host:

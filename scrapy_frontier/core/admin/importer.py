@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from base64 import b64decode
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierError
 from ..parse.urls import clean_host
 from ..store import host_rows, keys, meta_rows, page_rows, queue_rows
+from ..store.directory import DATABASE
 from ..store.host_rows import Cooldown, HostRow, Orders, encode_cooldown, encode_orders
 from ..store.keys import cooldown_key, orders_key
 from ..store.meta_rows import Counts
@@ -25,7 +28,8 @@ from .export_graph import GRAPH_KINDS, GraphImporter
 from .export_sites import SITE_KINDS, site_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from ..pages.edits import FingerprintOf
     from ..store.leveldb import Store
@@ -249,6 +253,20 @@ class Importer:
         self._flush()
         pages = sum(self._counts.states)
         return Imported(pages, self._counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
+
+
+@contextmanager
+def filling(directory: Path) -> Iterator[Path]:
+    """A directory beside *directory* whose database moves there once the block has ended well."""
+    beside = directory.with_name(f"{directory.name}.importing")
+    if beside.exists():
+        shutil.rmtree(beside)
+    try:
+        yield beside
+        directory.mkdir(parents=True, exist_ok=True)
+        (beside / DATABASE).rename(directory / DATABASE)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def _number(record: Record, name: str) -> int:

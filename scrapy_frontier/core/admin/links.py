@@ -5,12 +5,14 @@ Who needs all links at once reads `snapshot.Snapshot`.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..errors import UnreadableRecord
 from ..ranking import graph
-from ..ranking.snapshot import Snapshot, readable
+from ..ranking.snapshot import Snapshot
 from ..store import keys, meta_rows
 from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
 
 _NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANONICAL: "canonical"}
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Say `UnreadableRecord` of links that cannot be read."""
+    try:
+        yield
+    except (ValueError, IndexError) as error:
+        raise UnreadableRecord(f"the link graph cannot be read ({error})") from error
 
 
 def flag_names(flags: int) -> list[str]:

@@ -7,6 +7,7 @@ leaves the original where it was, or the whole copy under `REPAIRED`: `finish` g
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import shutil
@@ -14,7 +15,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierUnwritable
-from ..store.directory import DATABASE, REPAIRED, REPAIRING
+from ..store.directory import DATABASE, REPAIRED, REPAIRING, Lock
 from ..store.leveldb_files import (
     ListedTable,
     Loss,
@@ -152,6 +153,29 @@ def put_in_place(directory: Path, now: float) -> Path:
     (directory / DATABASE).rename(kept)
     finish(directory)
     return kept
+
+
+def remove(directory: Path, user: str) -> None:
+    """Remove the database, and what an interrupted repair left; nobody can have it open meanwhile, nor find
+    half of it.
+
+    Not by `Store`: what it cannot open can be removed all the same. Raises `FrontierLocked`, and
+    `PermissionError` with nothing removed.
+    """
+    found = [directory / name for name in (DATABASE, REPAIRED, REPAIRING) if (directory / name).exists()]
+    for path in (directory, *found):
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    lock = Lock(directory, user)
+    doomed = [path.with_name(f"{path.name}.removed-{os.getpid()}") for path in found]
+    try:
+        for path, target in zip(found, doomed, strict=True):
+            path.rename(target)
+        lock.database_removed()
+    finally:
+        lock.close()
+    for target in doomed:
+        shutil.rmtree(target)
 
 
 def finish(directory: Path) -> bool:

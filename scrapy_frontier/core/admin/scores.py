@@ -143,12 +143,7 @@ def _ranked(store: Store, by: str, pages: int, clock: Callable[[], float]) -> Sc
     content = content_scores(store, found.pages)
     if by == "pagerank":
         ranking = pagerank(
-            found.indptr,
-            found.indices,
-            weights=weights,
-            preference=content,
-            tolerance=TOLERANCE,
-            clock=clock,
+            found.indptr, found.indices, weights=weights, preference=content, tolerance=TOLERANCE, clock=clock
         )
     else:
         ranking = hits(
@@ -189,9 +184,7 @@ def _recounted(store: Store, pages: int) -> Scores:
 def _read_pages(store: Store, cash: Cash) -> list[int]:
     """The pages that were read, in their order; *cash* learns of those that nobody linked."""
     read: list[tuple[int, int]] = []
-    for page_id, page in facts.pages(store):
-        if page_id >= keys.FIRST_VISIT:
-            break
+    for page_id, page in facts.pages(store, with_visits=False):
         if page.parent is None:
             cash.discovered(page_id)
         if page.state in (State.DONE, State.REDIRECTED):

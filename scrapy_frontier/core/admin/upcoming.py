@@ -35,12 +35,7 @@ class Turn(NamedTuple):
 
 class _Preview:
     def __init__(
-        self,
-        store: Store,
-        now: float,
-        delay_of: DelayOf,
-        only: str | None,
-        domain_of: Callable[[str], str],
+        self, store: Store, now: float, delay_of: DelayOf, only: str | None, domain_of: Callable[[str], str]
     ) -> None:
         self._store, self._delay_of, self._only = store, delay_of, only
         self.now = now

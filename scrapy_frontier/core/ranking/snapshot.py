@@ -5,10 +5,8 @@ What the rows mean is `graph`'s; here is what needs a store. A `Snapshot` may be
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UnreadableRecord
 from ..store import keys
 from . import graph
 
@@ -51,12 +49,3 @@ class Snapshot:
 
     def close(self) -> None:
         self._snapshot.close()
-
-
-@contextlib.contextmanager
-def readable() -> Iterator[None]:
-    """Say `UnreadableRecord` of links that cannot be read."""
-    try:
-        yield
-    except (ValueError, IndexError) as error:
-        raise UnreadableRecord(f"the link graph cannot be read ({error})") from error

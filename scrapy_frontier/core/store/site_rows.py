@@ -12,7 +12,6 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ..errors import UnreadableRecord
-from ..parse.robots_txt import BODY_LIMIT
 from . import varint
 
 
@@ -25,6 +24,7 @@ class Verdict(IntEnum):
 
 
 LONGEST_VALIDATOR = 1_000  # characters of an ETag or a Last-Modified; who sends more gets plain requests
+_LARGEST_BODY = 2_048_000  # bytes of robots.txt, unpacked: four times what a crawl keeps
 _ROW = struct.Struct(">BHdddB")
 
 
@@ -70,7 +70,7 @@ def decode_copy(data: bytes) -> RobotsCopy:
             raise ValueError("a validator ends early")
         if len(data) > offset:
             inflating = zlib.decompressobj()
-            body = inflating.decompress(data[offset:], 4 * BODY_LIMIT)
+            body = inflating.decompress(data[offset:], _LARGEST_BODY)
             if not inflating.eof:
                 raise ValueError("the body ends early, or never")
         return RobotsCopy(

@@ -1,0 +1,61 @@
+"""Everything in a frontier, as named values for other programs: each kind of row is a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import UnreadableRecord
+from ..store import keys, queue_rows
+from ..store.page_rows import Page
+from ..store.queue_rows import queued_places, read_sort_key, waiting_places
+from . import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..store.leveldb import Store
+
+
+class Dump(NamedTuple):
+    """What can be dumped: in words, the names of its values, and the function that reads it."""
+
+    title: str
+    names: tuple[str, ...]
+    read: Callable[[Store], Iterator[dict[str, object]]]
+
+
+def _pages(store: Store) -> Iterator[dict[str, object]]:
+    for page_id, page in facts.pages(store):
+        yield facts.describe(page_id, page)
+
+
+def _links(store: Store) -> Iterator[dict[str, object]]:
+    """Every link, pages as ids; 3 us each."""
+    from .links import every_link, flag_names  # loads NumPy and SciPy
+
+    for links in every_link(store):
+        for source, target, flags, weight in zip(*(part.tolist() for part in links), strict=True):
+            yield {"source": source, "target": target, "flags": flag_names(flags), "weight": weight}
+
+
+def _queue(store: Store) -> Iterator[dict[str, object]]:
+    """The rows of all queues, host by host, best first; then the pages that wait, soonest first."""
+    hosts = (key[1:].decode(errors="replace") for key, _ in store.scan(keys.HOST))
+    queued = (place for host in hosts for place in queued_places(store, host))
+    for places in (queued, waiting_places(store)):
+        for place in places:
+            page_id = queue_rows.sort_key_id(place.sort_key)
+            try:
+                page = facts.read_page(store, page_id)
+            except UnreadableRecord:
+                page = None
+            url = page.url if page is not None else None
+            sort_key = read_sort_key(place.sort_key)._asdict()
+            yield {"id": page_id, "url": url, "host": place.host, **sort_key, "due": place.due}
+
+
+DUMPS = {
+    "pages": Dump("pages", tuple(facts.describe(0, Page(""))), _pages),
+    "queue": Dump("queued pages", ("id", "url", "host", "priority", "bucket", "turn", "due"), _queue),
+    "links": Dump("links", ("source", "target", "flags", "weight"), _links),
+}

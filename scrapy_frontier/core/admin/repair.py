@@ -1,0 +1,174 @@
+"""Mending a store and saying what came of it: a check that is counted, and damaged files saved into a copy.
+
+Nothing here opens the store. Steps, within `salvaging`: `salvage.copied`, `salvage.mend`, `mended_copy`,
+`salvage.put_in_place`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import FrontierUnreadable, UnreadableRecord
+from ..store import keys, meta_rows
+from ..store.directory import REPAIRED, REPAIRING, Lock
+from .check import Check
+from .salvage import discard, finish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from ..pages.edits import FingerprintOf
+    from ..store.leveldb import Store
+    from ..store.meta_rows import Counts
+    from .check_notes import Finding
+    from .salvage import Damage
+
+    # How the findings of a check are read, to tell how far it is.
+    Reading = Callable[[Iterable[Finding]], Iterable[Finding]]
+
+SHOWN = 10  # findings of a kind that are told one by one
+
+# The rows of a frontier by the first byte of their keys, in the words of docs/internals/format.md.
+ROWS = {
+    b"p": "page",
+    b"f": "index",
+    b"q": "queue",
+    b"w": "waiting",
+    b"d": "deferred",
+    b"h": "host",
+    b"g": "links",
+    b"s": "segment",
+    b"o": "orders",
+    b"t": "cooldown",
+    b"r": "robots",
+    b"l": "listing",
+    b"b": "body",
+    b"v": "column",
+    b"c": "content",
+    b"x": "aside",
+}
+# Rows that follow from others, and the finding by which a check makes each anew.
+FOLLOW = {
+    b"f": "page without an index row",
+    b"q": "queued page without a row",
+    b"d": "deferred page without a row",
+}
+
+
+class Examined(NamedTuple):
+    """What a check found, by kind, how much of it is mended, and the first of each kind."""
+
+    rows: int
+    found: Counter[str]
+    mended: int
+    shown: list[Finding]
+
+    @property
+    def left(self) -> int:
+        return self.found.total() - self.mended
+
+
+class Salvaged(NamedTuple):
+    """What came of damaged files: what they lost, how many rows there are now by the first byte of their
+    keys, how many are lost (None: nobody knows; at least so many unless *is_exact*), the check of the copy,
+    and where the originals are kept."""
+
+    damage: Damage
+    rows: Counter[bytes]
+    lost: dict[bytes, int | None]
+    is_exact: bool
+    examined: Examined
+    kept: Path | None = None
+
+
+def examine(
+    store: Store, scheme: str, fingerprint_of: FingerprintOf, now: float, repair: bool, reading: Reading
+) -> Examined:
+    """Check *store*, and with *repair* mend it. *fingerprint_of* is asked where the *scheme* fits."""
+    stored = (store.get(keys.SCHEME) or b"").decode(errors="replace")
+    checking = Check(store, fingerprint_of if stored in ("", scheme) else None, now, repair)
+    found: Counter[str] = Counter()
+    mended = 0
+    shown: list[Finding] = []
+    for finding in reading(checking.run()):
+        found[finding.kind] += 1
+        mended += finding.is_mended
+        if found[finding.kind] <= SHOWN:
+            shown.append(finding)
+    return Examined(checking.rows, found, mended, shown)
+
+
+# -- damaged files -----------------------------------------------------------------------------------------
+
+
+def finish_interrupted(directory: Path, user: str) -> None:
+    """Put the copy in place that an interrupted repair has left, if it was whole."""
+    if (directory / REPAIRED).exists():
+        with closing(Lock(directory, user)):
+            finish(directory)
+
+
+@contextmanager
+def salvaging(directory: Path, user: str) -> Iterator[Path]:
+    """*directory* is ours until the block ends; its copy, which goes where the block raises: then nothing is
+    changed."""
+    with closing(Lock(directory, user)):
+        try:
+            yield directory / REPAIRING
+        except BaseException:
+            discard(directory)
+            raise
+
+
+def mended_copy(store: Store, directory: Path, damage: Damage, examine: Callable[[], Examined]) -> Salvaged:
+    """What came of the copy in *store* once *examine* has mended it. Raises `FrontierUnreadable`."""
+    if not store.keys_of(keys.PAGE, b"", 1):
+        raise FrontierUnreadable(
+            f"{directory}: not one page is legible: nothing was changed; restore it from a copy, or "
+            f"remove {directory} to begin anew"
+        )
+    before = _counts(store)
+    examined = examine()
+    _take_for_killed(store)
+    lost = _lost(damage, before, meta_rows.read_counts(store), examined.found)
+    return Salvaged(damage, store.count_rows(), lost, _can_count(damage, examined.found), examined)
+
+
+def _counts(store: Store) -> Counts | None:
+    try:
+        return meta_rows.read_counts(store)
+    except UnreadableRecord:
+        return None
+
+
+def _take_for_killed(store: Store) -> None:
+    """The last visits of hosts may be lost: the next crawl must take every host for visited just now."""
+    batch = store.batch()
+    batch.delete(keys.CLEAN)
+    store.write(batch, sync=True)
+
+
+def _lost(damage: Damage, before: Counts | None, now: Counts, found: Counter[str]) -> dict[bytes, int | None]:
+    """Rows lost by the first byte of their keys. Pages and hosts are known by the counts, or by rows that
+    lead to them; of others nobody knows how many there were."""
+    can_count = _can_count(damage, found)
+    is_known = damage.is_all_known or not found
+    lost: dict[bytes, int | None] = {
+        prefix: 0 if is_known and not damage.touches(prefix) else None
+        for prefix in ROWS
+        if prefix not in FOLLOW
+    }
+    counted = before or now
+    pages = max(sum(counted.states) - sum(now.states), found["index row that leads nowhere"])
+    hosts = max(counted.hosts - now.hosts, 0) + found["missing host row"]
+    for prefix, count in ((keys.PAGE, pages), (keys.HOST, hosts)):
+        lost[prefix] = count if can_count or count else None
+    return lost | {prefix: found[kind] for prefix, kind in FOLLOW.items()}
+
+
+def _can_count(damage: Damage, found: Counter[str]) -> bool:
+    """Whether the counts are the newest there were: else they may be those of a time with fewer pages."""
+    return not damage.has_newest(keys.COUNTS) and (damage.is_all_known or not found)
