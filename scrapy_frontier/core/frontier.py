@@ -168,7 +168,7 @@ class Frontier:
         self._rankings = Rankings(store, batch, queue, self._graph, scores)
         self._haste = haste
         self._hand_out = out = HandOut(
-            *(store, batch, self._known, seen, hosts, budgets, table, self._clocks, self._leases, queue),
+            *(store, batch, self._known, hosts, budgets, table, self._clocks, self._leases, queue),
             *(self._waiting, self._deferred, haste),
         )
         self.sending = out.sending  # type: ignore[method-assign]
@@ -235,11 +235,12 @@ class Frontier:
         return self._known.page(page_id)
 
     def load(self, now: float, limit: int = 100) -> bool:
-        """Bring up to *limit* more hosts into memory; true once all that have queued pages are there.
+        """Bring up to *limit* more hosts of earlier runs into memory; true once all that they left is there.
 
-        About 20 us a host with queued pages, 1 us another one. Until it is done, pages of hosts not yet
-        loaded wait their turn. Then what the scorer knew comes back, in as many calls again, 1 us a queued
-        page; links of pages that end meanwhile count when it is there.
+        20 to 80 us a host with queued pages, 1 us another one. Pages of hosts not yet loaded wait their turn.
+        Then what the scorer knew comes back, in as many calls again, 1 us a queued page; links of pages that
+        end meanwhile count when it is there. With that the frontier ``is_loaded``. At last the fingerprints
+        of all pages, a lookup less for each new link, 0.3 ms a call.
         """
         table, deferred, scores = self._table, self._deferred, self._scores
         if not table.is_loaded:
@@ -247,12 +248,14 @@ class Frontier:
         if table.is_loaded and not deferred.is_loaded:
             deferred.load(limit)
         elif table.is_loaded and scores is not None and not scores.is_loaded:
-            scores.load(10 * limit)
+            scores.load(20 * limit)
             self.commit()
             self._queue.place_moved(now)
         is_scored = scores is None or scores.is_loaded
         self.is_loaded = table.is_loaded and deferred.is_loaded and is_scored
-        return self.is_loaded
+        if self.is_loaded and not self._known.is_complete:
+            self._known.learn()
+        return self.is_loaded and self._known.is_complete
 
     def commit(self) -> None:
         """Write what is open as one atomic batch. Raises `FrontierUnwritable`."""
@@ -480,12 +483,12 @@ class Frontier:
         `delays.deciding` says who of all that ask decides."""
         self._clocks.ask(name, source, delay, now)
 
-    def site_delay(self, name: str, seconds: float, now: float, authority: str = delays.ROBOTS_TXT) -> bool:
+    def site_delay(self, name: str, seconds: float, now: float, source: str = delays.ROBOTS_TXT) -> bool:
         """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back.
 
         The largest of all sources counts; what the operator ordered stands. Whether anything changed.
         """
-        return self._clocks.obey(name, seconds, now, authority)
+        return self._clocks.obey(name, seconds, now, source)
 
     def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
         """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to

@@ -28,6 +28,7 @@ from .enqueue import Intake
 from .follow_ups import FollowUps
 from .identity import Identities
 from .in_flight import Flights
+from .loading import Loading
 from .politeness_key import Units, read_suffixes, registered_domain
 from .records import Records
 from .refusals import Refusals
@@ -200,6 +201,7 @@ class Crawl:
             heard = None if self.sitemaps is None else self.sitemaps.heard
             self.gate = make_gate(crawler, settings, clock, frontier, units, heard)
         self.alarm = Alarm(crawler)
+        self.loading = Loading(crawler, frontier, clock, flights, failed)
         self.watch = Watch(
             crawler,
             frontier,
@@ -222,6 +224,7 @@ class Crawl:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
         self._crawler.signals.send_catch_log(closing)
         self.alarm.cancel()
+        self.loading.stop()
         self.watch.close()
         if self.gate is not None:
             self.gate.close()

@@ -7,7 +7,6 @@ over to `enqueue` and handed out to the engine, and no method ever raises. The p
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -42,8 +41,6 @@ logger = logging.getLogger(__name__)
 
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
-LOADING = 0.005  # seconds the first requests may wait for hosts to be loaded
-LOAD_AT_ONCE = 30  # hosts, about 1 ms
 _MOST_PASSED_OVER = 50  # pages in one go that wait for robots.txt, or have no request, about 2 ms
 
 
@@ -145,9 +142,7 @@ class FrontierScheduler(BaseScheduler):
     def _open(self, spider: Spider) -> None:
         crawler = self.crawler
         crawl = self._crawl = Crawl(crawler, spider, self._notes, self._failed)
-        begin = time.perf_counter()
-        while not crawl.frontier.load(crawl.clock(), LOAD_AT_ONCE) and time.perf_counter() - begin < LOADING:
-            pass
+        crawl.loading.begin()
         crawl.telling.say_how_it_begins(spider, crawler.settings)
         self._enqueue = crawl.intake.enqueue
         downloader.steady_downloader(crawler)
@@ -195,8 +190,6 @@ class FrontierScheduler(BaseScheduler):
         frontier, now = crawl.frontier, crawl.clock()
         if self._last:
             return self._hand_out_last(self._last.pop(), crawl)
-        if not frontier.is_loaded and not frontier.load(now, LOAD_AT_ONCE):
-            compat.wake(self.crawler)
         passed_over = 0
         while (lease := frontier.lease(now)) is not None:
             request = self._request(lease, crawl)

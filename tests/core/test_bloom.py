@@ -37,9 +37,11 @@ def test_pages_of_earlier_runs_are_known_before_and_after_the_filter_has_learned
     frontier.close()
 
     frontier = Frontier(Store(tmp_path), 2.0)
-    frontier.load(2.0)
-    for _ in range(4):  # a lease learns 400
+    calls = 0
+    while not frontier.load(2.0):
+        calls += 1
         assert ids(frontier.discover(links, 2.0)) == [None] * 1000
-        assert frontier.lease(2.0) is not None
+    assert calls > 1, "some at a time"
+    assert ids(frontier.discover(links, 2.0)) == [None] * 1000
     assert ids(frontier.discover([Link(b"new", "http://a.example/new", "a.example")], 2.0)) == [1000]
     frontier.close()

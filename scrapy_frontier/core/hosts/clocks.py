@@ -133,12 +133,12 @@ class Clocks:
         self._hosts.put_anew(host, now)
         return True
 
-    def obey(self, name: str, seconds: float, now: float, authority: str = delays.ROBOTS_TXT) -> bool:
+    def obey(self, name: str, seconds: float, now: float, source: str = delays.ROBOTS_TXT) -> bool:
         """See `Frontier.site_delay`. Asked with every page: nearly always that is nothing new."""
         host = self._hosts.by_name.get(name)
-        if host is None or delays.OPERATOR in host.asked or host.asked.get(authority, 0.0) == seconds:
+        if host is None or delays.OPERATOR in host.asked or host.asked.get(source, 0.0) == seconds:
             return False
-        return self.ask(name, authority, seconds, now)
+        return self.ask(name, source, seconds, now)
 
     def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
         """See `Frontier.cool`."""

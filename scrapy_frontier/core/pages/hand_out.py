@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..hosts.last_call import Haste
     from ..hosts.table import HostTable
     from ..store.batch import Batch
-    from ..store.bloom import Seen
     from ..store.leveldb import Store
     from .deferred import Deferral
     from .known import Known
@@ -41,7 +40,6 @@ class HandOut:
         store: Store,
         batch: Batch,
         known: Known,
-        seen: Seen,
         hosts: Hosts,
         budgets: Budgets,
         table: HostTable,
@@ -55,7 +53,6 @@ class HandOut:
         self._store = store
         self._batch = batch
         self._known = known
-        self._seen = seen
         self._hosts = hosts
         self._budgets = budgets
         self._table = table
@@ -77,8 +74,6 @@ class HandOut:
         batch, waiting, budgets = self._batch, self._waiting, self._budgets
         if batch.is_open or batch.failure is not None:
             batch.commit()
-        if not self._seen.is_complete:
-            self._known.learn()
         if self._is_over or (waiting.next is not None and waiting.next <= now):
             waiting.wake(now, self._is_over)
         self._is_over = self._has_opened = False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from .leases import Lease
 
-_LEARN_LIMIT = 400  # fingerprints of earlier runs that one lease looks up, 0.3 ms
+_LEARN_LIMIT = 400  # fingerprints of earlier runs at a time, 0.3 ms
 
 
 class Known:

@@ -1,0 +1,69 @@
+"""What earlier runs left comes into memory beside the crawl, in slices of the event loop's time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from . import compat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.crawler import Crawler
+
+    from ..core.frontier import Frontier
+    from .in_flight import Flights
+
+AT_ONCE = 5  # hosts, 0.1 to 0.4 ms
+FIRST = 0.005  # seconds the first requests may wait
+SLICE = 0.001  # seconds the loop is held up at a time; a slice may take one step longer
+BREATH = 0.002  # seconds between two slices, for all else the loop has to do
+AFTER_FAILURE = 1.0  # seconds
+
+
+class Loading:
+    """Loads *frontier*; *failed* is called with what goes wrong. While nothing is under way nobody else needs
+    the loop."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        frontier: Frontier,
+        clock: Callable[[], float],
+        flights: Flights,
+        failed: Callable[[Exception], None],
+    ) -> None:
+        self._crawler = crawler
+        self._frontier = frontier
+        self._clock = clock
+        self._flights = flights
+        self._failed = failed
+        self._timer: Any = None
+
+    def begin(self) -> None:
+        """Load what is quickly there, and go on beside the crawl."""
+        if not self._load(FIRST):
+            self._timer = compat.call_later(0, self._slice)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _load(self, seconds: float) -> bool:
+        begin = time.perf_counter()
+        while not self._frontier.load(self._clock(), AT_ONCE):
+            if time.perf_counter() - begin >= seconds:
+                return False
+        return True
+
+    def _slice(self) -> None:
+        self._timer = None
+        try:
+            if not self._load(SLICE):
+                self._timer = compat.call_later(BREATH if len(self._flights) else 0, self._slice)
+        except Exception as error:
+            self._timer = compat.call_later(AFTER_FAILURE, self._slice)
+            self._failed(error)
+        compat.wake(self._crawler)
