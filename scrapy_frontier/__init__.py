@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from .core.ranking.scorers import Cash, Fifo, Hits, Lifo, LinkScore, PageRank
     from .crawl.scheduler import FrontierScheduler
     from .downloadermiddlewares.address import AddressMiddleware
+    from .downloadermiddlewares.conditional import ConditionalMiddleware
     from .downloadermiddlewares.cooldown import CooldownMiddleware
     from .downloadermiddlewares.directives import DirectivesMiddleware
     from .downloadermiddlewares.private_network import PrivateNetworkMiddleware
     from .downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
     from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware
     from .downloadermiddlewares.sitemaps import SitemapsMiddleware
+    from .downloadermiddlewares.unchanged import UnchangedMiddleware
     from .extensions.ranking import RankingExtension
     from .settings import FrontierSetting
     from .spidermiddlewares.duplicates import DuplicatesMiddleware
@@ -47,6 +49,8 @@ __all__ = [
     "DirectivesMiddleware",
     "SitemapsMiddleware",
     "CooldownMiddleware",
+    "ConditionalMiddleware",
+    "UnchangedMiddleware",
     "PrivateNetworkMiddleware",
     "AddressMiddleware",
     "RankingExtension",
@@ -78,6 +82,8 @@ _MODULES = {
     "DirectivesMiddleware": "downloadermiddlewares.directives",
     "SitemapsMiddleware": "downloadermiddlewares.sitemaps",
     "CooldownMiddleware": "downloadermiddlewares.cooldown",
+    "ConditionalMiddleware": "downloadermiddlewares.conditional",
+    "UnchangedMiddleware": "downloadermiddlewares.unchanged",
     "PrivateNetworkMiddleware": "downloadermiddlewares.private_network",
     "AddressMiddleware": "downloadermiddlewares.address",
     "RankingExtension": "extensions.ranking",

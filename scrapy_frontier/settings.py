@@ -13,7 +13,6 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
-from .core.errors import FrontierError
 from .core.hosts.budgets import Limits
 from .core.hosts.cooldown import CooldownRule
 from .core.hosts.delays import ResponseDelay
@@ -21,6 +20,8 @@ from .core.hosts.host import Politeness
 from .core.hosts.last_call import Haste
 from .core.pages.traps import TrapLimits
 from .core.parse.redirects import ChainLimits
+from .setting_values import FrontierSetting as FrontierSetting
+from .setting_values import choice, function, number, path, switch, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,17 +42,14 @@ SCORERS = {
     "lifo": "scrapy_frontier.Lifo",
 }
 LINKS = ("spider", "all", "none")
+REVISIT = ("never", "interval", "adaptive")
+DIGESTS = ("body", "text", "links")
+UNCHANGED = ("skip", "call")
 ROBOTS_TIMEOUT = (
     30.0  # seconds at most for a robots.txt, all pages of whose host wait; DOWNLOAD_TIMEOUT if less
 )
 LONGEST_BACKOFF = 3600.0  # seconds, unless FRONTIER_RETRY_DELAY is more; ten attempts come to nine minutes
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
-
-
-class FrontierSetting(FrontierError):
-    """A setting has a value that makes no sense."""
-
-    reason = "frontier_setting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,56 +85,62 @@ class FrontierSettings:
     obeys_canonical: bool
     redirects: ChainLimits
     ajax: bool
+    revisit: str  # one of REVISIT
+    digest: str | Callable[[Any], Any]  # of DIGESTS, or a function of a response
+    unchanged: str  # of UNCHANGED: whether the callback sees a page that came back as it was
 
     @classmethod
     def from_settings(cls, settings: BaseSettings) -> FrontierSettings:
         default_attempts = max(LEAST_ATTEMPTS, settings.getint("RETRY_TIMES") + 1)
         return cls(
-            directory=_path(settings, "FRONTIER_DIR"),
-            jobdir=_path(settings, "JOBDIR"),
-            max_attempts=_number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, int, least=1),
-            lease_timeout=_number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, float, least=1),
+            directory=path(settings, "FRONTIER_DIR"),
+            jobdir=path(settings, "JOBDIR"),
+            max_attempts=number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, int, least=1),
+            lease_timeout=number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, float, least=1),
             retry_times=settings.getint("RETRY_TIMES") if settings.getbool("RETRY_ENABLED") else 0,
-            retry_delay=_number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
-            sync_interval=_number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
+            retry_delay=number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
+            sync_interval=number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
             robots_timeout=min(settings.getfloat("DOWNLOAD_TIMEOUT"), ROBOTS_TIMEOUT),
-            crawl_delay_max=_number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
-            sitemaps=_switch(settings, "FRONTIER_SITEMAPS", default=False),
+            crawl_delay_max=number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
+            sitemaps=switch(settings, "FRONTIER_SITEMAPS", default=False),
             cooldown=_cooldown(settings),
-            end_wait=_number(settings, "FRONTIER_END_WAIT", 300.0, float),
+            end_wait=number(settings, "FRONTIER_END_WAIT", 300.0, float),
             pace=ResponseDelay(
-                _number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
-                _number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
+                number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
+                number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
             ),
-            domain_rate=_number(settings, "FRONTIER_DOMAIN_RATE", 0.0, float),
-            domain_rate_max=_number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0, float),
+            domain_rate=number(settings, "FRONTIER_DOMAIN_RATE", 0.0, float),
+            domain_rate_max=number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0, float),
             politeness_key=_politeness_key(settings),
             scorer=_scorer(settings),
-            links=_choice(settings, "FRONTIER_LINKS", LINKS),
-            rank_interval=_number(settings, "FRONTIER_RANK_INTERVAL", 3600.0, float),
+            links=choice(settings, "FRONTIER_LINKS", LINKS),
+            rank_interval=number(settings, "FRONTIER_RANK_INTERVAL", 3600.0, float),
             clock=_clock(settings),
             traps=TrapLimits(
                 length=settings.getint("URLLENGTH_LIMIT"),
-                depth=_number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int),
-                repeats=_number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int),
+                depth=number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int),
+                repeats=number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int),
             ),
-            strips_sessions=_choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip",
+            strips_sessions=choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip",
             limits=Limits(
-                host_pages=_number(settings, "FRONTIER_HOST_PAGES", 0, int),
-                host_pending=_number(settings, "FRONTIER_HOST_PENDING", 0, int),
-                domain_pages=_number(settings, "FRONTIER_DOMAIN_PAGES", 0, int),
-                domain_pending=_number(settings, "FRONTIER_DOMAIN_PENDING", 0, int),
-                depth=_number(settings, "FRONTIER_DEPTH", 0, int),
+                host_pages=number(settings, "FRONTIER_HOST_PAGES", 0, int),
+                host_pending=number(settings, "FRONTIER_HOST_PENDING", 0, int),
+                domain_pages=number(settings, "FRONTIER_DOMAIN_PAGES", 0, int),
+                domain_pending=number(settings, "FRONTIER_DOMAIN_PENDING", 0, int),
+                depth=number(settings, "FRONTIER_DEPTH", 0, int),
             ),
-            stops_duplicates=_choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop",
-            noindex=_choice(settings, "FRONTIER_NOINDEX", NOINDEX),
-            nofollow_rels=_words(settings, "FRONTIER_NOFOLLOW", ("nofollow",)),
-            obeys_canonical=_switch(settings, "FRONTIER_CANONICAL", True),
+            stops_duplicates=choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop",
+            noindex=choice(settings, "FRONTIER_NOINDEX", NOINDEX),
+            nofollow_rels=words(settings, "FRONTIER_NOFOLLOW", ("nofollow",)),
+            obeys_canonical=switch(settings, "FRONTIER_CANONICAL", True),
             redirects=ChainLimits(
-                _number(settings, "FRONTIER_REDIRECT_MAX_HOSTS", ChainLimits().most_hosts, int),
-                _switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
+                number(settings, "FRONTIER_REDIRECT_MAX_HOSTS", ChainLimits().most_hosts, int),
+                switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
             ),
-            ajax=_switch(settings, "FRONTIER_AJAX", False),
+            ajax=switch(settings, "FRONTIER_AJAX", False),
+            revisit=choice(settings, "FRONTIER_REVISIT", REVISIT),
+            digest=_digest(settings),
+            unchanged=choice(settings, "FRONTIER_UNCHANGED", UNCHANGED),
         )
 
     @classmethod
@@ -148,6 +152,11 @@ class FrontierSettings:
         except FrontierSetting as error:
             words = () if _is_told_by_scheduler(settings) else (str(error),)
             raise NotConfigured(*words) from error
+
+    @property
+    def comes_back(self) -> bool:
+        """Whether pages are visited again by themselves."""
+        return self.revisit != "never"
 
     @property
     def obeys_nofollow(self) -> bool:
@@ -201,51 +210,9 @@ def _is_told_by_scheduler(settings: BaseSettings) -> bool:
     return any(cls.__name__ == "FrontierScheduler" for cls in getattr(scheduler, "__mro__", ()))
 
 
-def _number(settings: BaseSettings, name: str, default: float, kind: type, least: float = 0) -> Any:
-    value = settings.get(name)
-    if value is None:
-        return kind(default)
-    try:
-        number = kind(value)
-    except (TypeError, ValueError):
-        number = None
-    if number is None or not least <= number < float("inf"):
-        noun = "a whole number" if kind is int else "a number"
-        raise FrontierSetting(f"{name} = {value!r}: set {noun} of at least {least:g}")
-    return number
-
-
-def _switch(settings: BaseSettings, name: str, default: bool) -> bool:
-    value = settings.get(name)
-    if value is None:
-        return default
-    try:
-        return settings.getbool(name)
-    except (TypeError, ValueError) as error:
-        raise FrontierSetting(f"{name} = {value!r}: set True or False") from error
-
-
-def _choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
-    """One of *choices*, the first where nothing is set."""
-    value = settings.get(name)
-    if value is None:
-        return choices[0]
-    if value not in choices:
-        raise FrontierSetting(f"{name} = {value!r}: set one of {', '.join(map(repr, choices))}")
-    return str(value)
-
-
-def _words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> frozenset[str]:
-    value = settings.get(name, default)
-    words = value.replace(",", " ").split() if isinstance(value, str) else value
-    if not isinstance(words, (list, tuple, set, frozenset)) or not all(type(word) is str for word in words):
-        raise FrontierSetting(f"{name} = {value!r}: set a list of words")
-    return frozenset(word.lower() for word in words)
-
-
 def _cooldown(settings: BaseSettings) -> CooldownRule:
-    first = _number(settings, "FRONTIER_COOLDOWN", CooldownRule().first, float)
-    longest = _number(settings, "FRONTIER_COOLDOWN_MAX", max(first, CooldownRule().longest), float)
+    first = number(settings, "FRONTIER_COOLDOWN", CooldownRule().first, float)
+    longest = number(settings, "FRONTIER_COOLDOWN_MAX", max(first, CooldownRule().longest), float)
     if longest < first:
         raise FrontierSetting(
             f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
@@ -264,13 +231,9 @@ def _scorer(settings: BaseSettings) -> str:
     return value
 
 
-def _path(settings: BaseSettings, name: str) -> str | None:
-    return str(settings[name]) if settings[name] else None
-
-
 def _clock(settings: BaseSettings) -> Callable[[], float] | None:
     clock = settings.get("FRONTIER_CLOCK")
-    return None if clock is None else _function("FRONTIER_CLOCK", clock, "a function that returns seconds")
+    return None if clock is None else function("FRONTIER_CLOCK", clock, "a function that returns seconds")
 
 
 def _politeness_key(settings: BaseSettings) -> str | Callable[[str], str]:
@@ -278,19 +241,16 @@ def _politeness_key(settings: BaseSettings) -> str | Callable[[str], str]:
     if key in (HOST, DOMAIN, ADDRESS):
         return str(key)
     wanted = f"{HOST!r}, {DOMAIN!r}, {ADDRESS!r} or a function from a URL to a name"
-    return _function("FRONTIER_POLITENESS_KEY", key, wanted)
+    return function("FRONTIER_POLITENESS_KEY", key, wanted)
 
 
-def _function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
-    """The function that a setting is or names."""
-    try:
-        function = load_object(value) if isinstance(value, str) else value
-    except (ImportError, NameError, ValueError) as error:
-        raise FrontierSetting(f"{name} = {value!r} cannot be imported ({error}): set {wanted}") from error
-    if not callable(function):
-        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
-    found: Callable[..., Any] = function
-    return found
+def _digest(settings: BaseSettings) -> str | Callable[[Any], Any]:
+    value = settings.get("FRONTIER_DIGEST") or DIGESTS[0]
+    if value in DIGESTS:
+        return str(value)
+    return function(
+        "FRONTIER_DIGEST", value, f"one of {', '.join(map(repr, DIGESTS))} or a function of a response"
+    )
 
 
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:

@@ -172,7 +172,7 @@ def test_every_meta_key_is_in_the_table() -> None:
 
 
 def test_every_reason_to_close_is_named() -> None:
-    sources = [ROOT / "scrapy_frontier" / name for name in ("core/errors.py", "settings.py")]
+    sources = [ROOT / "scrapy_frontier" / name for name in ("core/errors.py", "setting_values.py")]
     code = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     reasons = set(re.findall(r'^    reason = "(\w+)"', code, re.MULTILINE))
     assert reasons == (first_cells(page("close-reasons")))

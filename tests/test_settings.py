@@ -31,6 +31,9 @@ def read(**settings: Any) -> FrontierSettings:
         ("FRONTIER_POLITENESS_KEY", "nowhere.function", "'host', 'domain', 'ip' or a function"),
         ("FRONTIER_POLITENESS_KEY", 5, "'host', 'domain', 'ip' or a function"),
         ("FRONTIER_CLOCK", "nowhere.clock", "a function that returns seconds"),
+        ("FRONTIER_REVISIT", "daily", "'never', 'interval', 'adaptive'"),
+        ("FRONTIER_DIGEST", "words", "'body', 'text', 'links' or a function"),
+        ("FRONTIER_UNCHANGED", "tell", "'skip', 'call'"),
     ],
 )
 def test_a_senseless_value_is_refused(name: str, value: Any, remedy: str) -> None:

@@ -66,6 +66,7 @@ ROBOTS_HOURS = Reason("robots-hours", "robots.txt of {authority} asks for other 
 ROBOTS_UNKNOWN = Reason("robots-unknown", "robots.txt of {authority} is not known yet")
 RESTS_AFTER = Reason("rests-after", "{host} rests: {trouble}")
 RESTS = Reason("rests", "{host} rests")
+NOT_ASKED = Reason("not-asked", "answered by 304, which says nothing of what is kept")
 TO_WAIT = Reason("to-wait", "the redirect that led to it asks to wait")
 ADDRESS = Reason("address", "{host} has the address {address}")
 

@@ -33,6 +33,7 @@ from .politeness_key import Units, read_suffixes, registered_domain
 from .records import Records
 from .refusals import Refusals
 from .request_cache import Objects, Sharing
+from .returns import Returns
 from .scorers import make_scorer
 from .seeds import Seeds
 from .telling import Telling
@@ -200,6 +201,7 @@ class Crawl:
 
             heard = None if self.sitemaps is None else self.sitemaps.heard
             self.gate = make_gate(crawler, settings, clock, frontier, units, heard)
+        self.returns = Returns(crawler, frontier, notes)
         self.alarm = Alarm(crawler)
         self.loading = Loading(crawler, frontier, clock, flights, failed)
         self.watch = Watch(
@@ -210,6 +212,7 @@ class Crawl:
             identities,
             objects,
             self.links,
+            self.returns,
             self.alarm,
             notes,
             failed,

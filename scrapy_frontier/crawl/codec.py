@@ -22,9 +22,12 @@ from .callbacks import Callbacks, Unreadable
 from .identity import _plain_parts
 from .meta_keys import (
     AUTO_SLOT,
+    CHANGED,
+    CONTENT_HASH,
     DIRECTIVES,
     DUPLICATE,
     ERRAND,
+    LAST_VISIT,
     MOVED,
     POSTPONED,
     POSTPONED_FOR,
@@ -48,7 +51,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 # Never in a record, neither written nor believed.
-OURS = frozenset((AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE, ERRAND))
+OURS = frozenset(
+    (
+        AUTO_SLOT,
+        POSTPONED,
+        POSTPONED_FOR,
+        MOVED,
+        REFUSED,
+        DIRECTIVES,
+        DUPLICATE,
+        ERRAND,
+        LAST_VISIT,
+        CHANGED,
+        CONTENT_HASH,
+    )
+)
 
 _HEADS = 50  # records without meta that are kept
 _quote = json.encoder.encode_basestring

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-DIGESTS = ("body", "text", "links")
 DIGEST_BYTES = 5  # one change in 2**40 is missed
 LONG = 262_144  # bytes of a body, from which on its text is read in a thread: 25 ms
 CONTENT = b"content"  # the kind of a hash that a spider gives

@@ -17,16 +17,20 @@ from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import INTERNAL
 from ..core.parse.urls import host_of
+from .digests import digest_of, of_content
+from .fetched import fetched_of
 from .meta_keys import DUPLICATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..core.pages.leases import Lease
+    from ..core.pages.visits import Fetched
     from .robots_gate import Decision
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
+NOTHING = b"", b""
 _LONGEST_REASON = 200  # characters
 _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
@@ -48,12 +52,18 @@ class Flight:
     What was seen is written by the methods here, and read by `outcome_of` when it has ended. ``links`` are
     those of its page; ``robots`` is what robots.txt said when it was handed out, ``callback`` is what the
     request had then (the shell takes its own back as soon as it is called); ``is_sending``: its host waits to
-    hear that it went out.
+    hear that it went out. ``page`` is what was fetched. For pages that come back: the
+    ``digest`` of its body or text, that of the ``content`` by the callback, and the validators it was
+    ``asked_with``.
     """
 
     __slots__ = (
+        "_errback",
+        "asked_with",
         "callback",
         "child",
+        "content",
+        "digest",
         "error",
         "is_fetched",
         "is_sending",
@@ -62,6 +72,7 @@ class Flight:
         "links",
         "notes",
         "outcome",
+        "page",
         "request",
         "robots",
         "spider_error",
@@ -85,6 +96,11 @@ class Flight:
         self.notes: tuple[str, ...] = ()
         self.led_to: Request | None = None
         self.links: PageLinks | None = None
+        self.page: Fetched | None = None
+        self.digest = b""
+        self.content = b""
+        self.asked_with = NOTHING
+        self._errback: Any = None
 
     @property
     def response_time(self) -> float | None:
@@ -106,10 +122,26 @@ class Flight:
         if isinstance(result, Response):
             self.status = result.status
             self.is_fetched = True
+            self.page = fetched_of(result)
         elif isinstance(result, Request):
             self.child = result
         else:
             self.error = getattr(result, "value", result)
+
+    def takes_content(self, content: Any) -> None:
+        """The callback says what the content of the page is, or a part of it; None says nothing."""
+        if content is not None:
+            self.content = digest_of(self.content + of_content(content))
+
+    def unheard(self, outcome: Outcome) -> Consumed:
+        """What to raise for the page to end with *outcome*, unheard by callback and errback."""
+        self._errback, self.request.errback = self.request.errback, None
+        return Consumed(outcome)
+
+    def ended(self) -> None:
+        """The request may be the user's own object: it has its errback again."""
+        if self._errback is not None:
+            self.request.errback = self._errback
 
     def ends_as(self, outcome: Outcome) -> None:
         """Whatever else is seen, the page ends like this: a request that follows from it decides."""
@@ -166,8 +198,10 @@ class Flights:
     def end(self, request: Request) -> Flight | None:
         """The flight of *request*, which is over."""
         flight = self._by_request.pop(id(request), None)
-        if flight is not None and flight.child is not None:
-            self.by_child.pop(id(flight.child), None)
+        if flight is not None:
+            flight.ended()
+            if flight.child is not None:
+                self.by_child.pop(id(flight.child), None)
         return flight
 
     def note_link(
@@ -239,7 +273,7 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
     notes, other = flight.notes, flight.request.meta.get(DUPLICATE)
     if other is not None:
         notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
-    return Outcome(Event.FETCHED, flight.status, reasons.BETWEEN.join(notes))
+    return Outcome(Event.FETCHED, flight.status, reasons.BETWEEN.join(notes), fetched=flight.page)
 
 
 def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:

@@ -14,10 +14,25 @@ DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says 
 CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
 FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
 NOT_BEFORE = "frontier_not_before"  # meta: POSIX seconds before which the request is not sent
+UNCHANGED = "frontier_unchanged"  # meta: FRONTIER_UNCHANGED for this request
+LAST_VISIT = "frontier_last_visit"  # meta: when the page was visited before (POSIX s)
+CHANGED = "frontier_changed"  # meta: whether it has changed since
+CONTENT_HASH = "frontier_content_hash"  # meta of a response, or field of an item: what its content is
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
-        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, NOFOLLOW, DIRECTIVES, START, "retry_times"),
+        *(
+            CHAIN,
+            FROM_PUBLIC,
+            NOT_BEFORE,
+            REFUSED,
+            NOFOLLOW,
+            DIRECTIVES,
+            START,
+            LAST_VISIT,
+            CHANGED,
+            "retry_times",
+        ),
         *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     )
 )

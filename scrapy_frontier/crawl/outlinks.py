@@ -67,6 +67,7 @@ class Outlinks:
         self._obeys_nofollow = settings.obeys_nofollow
         self._rels = settings.nofollow_rels
         self._longest = settings.traps.length
+        self.takes_hashes = settings.comes_back
 
     # -- while the callback runs -----------------------------------------------------------------------
 
@@ -228,12 +229,16 @@ class Recorder:
         score = codec.item_field(yielded, CONTENT_SCORE)
         if score is not None:
             self._links.judge(self._found, score)
+        if self._links.takes_hashes:
+            self._flight.takes_content(codec.item_field(yielded, meta_keys.CONTENT_HASH))
 
     def end(self, response: Response) -> Iterator[None]:
         """The callback is through; yields now and then on the way through a page with very many anchors."""
         score = response.request.meta.get(CONTENT_SCORE) if response.request is not None else None
         if score is not None:
             self._links.judge(self._found, score)
+        if self._links.takes_hashes and response.request is not None:
+            self._flight.takes_content(response.request.meta.get(meta_keys.CONTENT_HASH))
         yield from self._links.note_anchors(self._found, response)
 
 

@@ -17,7 +17,7 @@ from ..core.errors import FrontierError, FrontierUnwritable
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import IN_MEMORY
-from . import compat, downloader
+from . import compat, downloader, returns
 from .assembly import Crawl
 from .callbacks import Unreadable
 from .codec import use_up_retries
@@ -127,6 +127,7 @@ class FrontierScheduler(BaseScheduler):
         if crawl is None:
             return
         self._report()
+        crawl.returns.say_what_came_back()
         crawl.telling.say_what_is_left(reason)
         crawl.telling.say_which_seeds_are_known(crawl.seeds.known, crawl.seeds.first)
         self._crawl, self._enqueue = None, _refuse
@@ -241,6 +242,7 @@ class FrontierScheduler(BaseScheduler):
         held = crawl.objects.holds(lease.page_id)
         self._tally["scheduler/dequeued/memory" if held else "scheduler/dequeued/disk"] += 1
         meta = request.meta
+        returns.begin(request, lease)
         meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
         is_given_up = lease.given_up is not None and not meta.get("proxy")
         if is_given_up or lease.page.attempts + 1 >= crawl.settings.max_attempts:

@@ -16,6 +16,7 @@ from ..core.pages.values import State
 from . import compat, downloader
 from .in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
+from .returns import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from .identity import Identities
     from .outlinks import Outlinks
     from .request_cache import Objects
+    from .returns import Returns
     from .stats import Notes
 
 
@@ -42,6 +44,7 @@ class Watch:
         identities: Identities,
         objects: Objects,
         links: Outlinks | None,
+        returns: Returns,
         alarm: Alarm,
         notes: Notes,
         failed: Callable[[Exception], None],
@@ -53,6 +56,7 @@ class Watch:
         self._identities = identities
         self._objects = objects
         self._links = links
+        self._returns = returns
         self._alarm = alarm
         self._tally = notes.tally
         self._failed = failed
@@ -149,7 +153,11 @@ class Watch:
         outcome, now = outcome_of(flight, is_closing, self._find), self._clock()
         if self._links is not None:
             outcome = self._links.end(flight, outcome, now)
+        if lease.is_return or flight.digest or flight.content:
+            outcome = told(flight, outcome)
         released = frontier.release(lease, outcome, now)
+        if released.visit is not None:
+            self._returns.tell(lease, outcome, released.visit)
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/recorded"] += released.links
         if released.state is not State.QUEUED:

@@ -1,0 +1,194 @@
+"""Pages that come back: what a visit met, and who is told of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from .. import signals
+from ..core import reasons
+from ..core.pages.leases import Outcome
+from ..core.pages.lifecycle import Event
+from ..core.pages.revisit import Met
+from . import compat
+from .fetched import renewed_by
+from .in_flight import NOTHING, REASON, Consumed
+from .meta_keys import CHANGED, CONTENT_HASH, LAST_VISIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from ..core.frontier import Frontier, PageId
+    from ..core.pages.leases import Lease
+    from ..core.pages.visits import Fetched, VisitEnd
+    from .in_flight import Flight
+    from .stats import Notes
+
+_MOVED = (301, 308)
+_MET = {404: Met.MISSING, 410: Met.GONE}
+_GONE = {
+    Met.MISSING: "404",
+    Met.GONE: "410",
+    Met.MOVED: "redirected",
+    Met.ELSEWHERE: "redirected",
+    Met.FORBIDDEN: "robots",
+    Met.NOINDEX: "noindex",
+}
+
+
+def begin(request: Request, lease: Lease) -> None:
+    """Put into the meta of *request* when its page was visited before, if it was."""
+    meta = request.meta
+    meta.pop(CHANGED, None)
+    meta.pop(CONTENT_HASH, None)
+    visits = lease.page.visits if lease.is_return else None
+    if visits is not None:
+        meta[LAST_VISIT] = visits.last
+    else:
+        meta.pop(LAST_VISIT, None)
+
+
+def not_modified(flight: Flight, response: Response) -> Consumed:
+    """What to raise for a 304 that answers us."""
+    page = flight.lease.page
+    outcome = Outcome(
+        Event.FETCHED, 304, page.reason, page.target, met=Met.UNCHANGED, fetched=renewed_by(response)
+    )
+    return flight.unheard(outcome)
+
+
+def same(flight: Flight, response: Response, fetched: Fetched) -> Consumed:
+    """What to raise for a page whose content is as it was."""
+    page = flight.lease.page
+    outcome = Outcome(
+        Event.FETCHED, response.status, page.reason, page.target, met=Met.UNCHANGED, fetched=fetched
+    )
+    return flight.unheard(outcome)
+
+
+def twice_not_asked(flight: Flight) -> None:
+    """The page answers 304 to whoever asks for it, so nobody sees it."""
+    flight.ends_as(Outcome(Event.FAILED, 304, reasons.STATUS(status=304)))
+
+
+def told(flight: Flight, outcome: Outcome) -> Outcome:
+    """*outcome*, with what a crawl that comes back has to know of it."""
+    fetched, digest = outcome.fetched, flight.content or flight.digest
+    if fetched is not None and digest and not fetched.digest:
+        fetched = fetched._replace(digest=digest, was_asked=flight.asked_with != NOTHING)
+    return outcome._replace(fetched=fetched, met=met_of(flight, outcome) if flight.lease.is_return else None)
+
+
+def met_of(flight: Flight, outcome: Outcome) -> Met | None:
+    """What a further visit of a page met; None where it has not ended, or showed nothing else."""
+    if outcome.met is not None:
+        return outcome.met
+    event = outcome.event
+    if event is Event.FETCHED:
+        return _met_on(flight)
+    if event is Event.REDIRECTED:
+        return Met.MOVED if flight.status in _MOVED else Met.ELSEWHERE
+    if event is Event.GONE:
+        return _MET.get(outcome.status, Met.MISSING)
+    if event is Event.FAILED:
+        return Met.CALLBACK_FAILED if flight.spider_error is not None else Met.ERROR
+    if event is not Event.EXCLUDED:
+        return None
+    if outcome.reason == reasons.SKIPPED():
+        return Met.NOINDEX
+    return Met.FORBIDDEN if hasattr(flight.error, REASON) else Met.ERROR
+
+
+def _met_on(flight: Flight) -> Met | None:
+    """What a page that was read says of itself."""
+    if reasons.NOINDEX() in flight.notes:
+        return Met.NOINDEX
+    return Met.ALIAS if any(reasons.ALIAS.read(note) for note in flight.notes) else None
+
+
+class Returns:
+    """Tells of further visits that ended, by signals and by *notes*."""
+
+    def __init__(self, crawler: Crawler, frontier: Frontier, notes: Notes) -> None:
+        self._crawler = crawler
+        self._frontier = frontier
+        self._notes = notes
+        self._tally = notes.tally
+
+    def tell(self, lease: Lease, outcome: Outcome, end: VisitEnd) -> None:
+        """Count and tell what a further visit came to."""
+        page = lease.page
+        if outcome.met is Met.NOINDEX and reasons.NOINDEX() in page.reason:  # it was told then
+            self._tally["frontier/visits/unchanged"] += 1
+            return
+        if outcome.met is Met.UNCHANGED and outcome.status == 304:
+            self._tally["frontier/visits/not_modified"] += 1
+            self._tally["frontier/visits/spared_bytes"] += (
+                page.visits.length if page.visits is not None else 0
+            )
+        else:
+            self._tally[_STATS[end.fate]] += 1
+        if end.fate == "changed":
+            self._send(
+                signals.page_changed,
+                url=page.url,
+                digest_before=end.before,
+                digest=end.digest,
+                links_added=end.added,
+                links_removed=end.removed,
+            )
+        elif end.fate == "unchanged":
+            self._send(signals.page_unchanged, url=page.url)
+        elif end.fate == "gone" and outcome.met is not None:
+            self._send(signals.page_gone, url=page.url, reason=_GONE.get(outcome.met, str(outcome.status)))
+
+    def _send(self, signal: object, **told: Any) -> None:
+        crawler = self._crawler
+        if not compat.listeners(crawler, signal):
+            return
+        for name in ("links_added", "links_removed"):
+            if name in told:
+                told[name] = self._urls(told[name])
+        crawler.signals.send_catch_log(signal, spider=crawler.spider, **told)
+
+    def _urls(self, page_ids: Iterable[PageId]) -> list[str]:
+        pages = (self._frontier.page(page_id) for page_id in page_ids)
+        return [page.url for page in pages if page is not None]
+
+    def say_what_came_back(self) -> None:
+        """One line at the end of a crawl that came back to pages."""
+        counts = {words: self._tally[name] for name, words in _WORDS.items()}
+        came = sum(counts.values())
+        if not came:
+            return
+        parts = [f"{count:,} {words}" for words, count in counts.items() if count]
+        spared = self._tally["frontier/visits/spared_bytes"]
+        saved = f"; about {_size(spared)} not downloaded" if spared else ""
+        self._notes.log(logging.INFO, "%s came back: %s%s.", f"{came:,}", ", ".join(parts), saved)
+
+
+_STATS = {
+    "unchanged": "frontier/visits/unchanged",
+    "changed": "frontier/visits/changed",
+    "gone": "frontier/visits/gone",
+    None: "frontier/visits/undecided",
+}
+_WORDS = {
+    "frontier/visits/not_modified": "not modified",
+    "frontier/visits/unchanged": "the same",
+    "frontier/visits/changed": "changed",
+    "frontier/visits/gone": "gone",
+    "frontier/visits/undecided": "to be asked again",
+}
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"

@@ -1,0 +1,115 @@
+"""Pages that come back are asked for conditionally, and a 304 that answers us ends their visit (RFC 9110 13).
+
+Neither callback nor errback hears of it: nothing has changed, and nothing went wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from scrapy.exceptions import NotConfigured
+
+from ..core import reasons
+from ..core.parse.validators import answers, if_none_match
+from ..crawl import returns
+from ..crawl.assembly import Component
+from ..crawl.fetched import is_cached
+from ..crawl.in_flight import NOTHING
+from ..crawl.meta_keys import POSTPONED, UNCHANGED
+from ..settings import FrontierSettings
+
+if TYPE_CHECKING:
+    from scrapy import Request
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from ..crawl.in_flight import Flight
+
+logger = logging.getLogger(__name__)
+
+_TAG, _DATE = b"If-None-Match", b"If-Modified-Since"
+# Who sets one of these knows what the answer means.
+_CONDITIONS = (_TAG, _DATE, b"If-Match", b"If-Unmodified-Since", b"If-Range", b"Range")
+
+
+class ConditionalMiddleware(Component):
+    """Below redirects and retries (550 to 600), which would hand our validators on to other pages. Cookies
+    and stats (700, 850) have seen every 304 by then.
+
+    A 304 that nobody asked for, or about other content than is kept, is asked once more without validators;
+    one that the request's own headers asked for is the spider's. With Scrapy's HTTP cache nothing is asked
+    conditionally: it would take our 304 for its own.
+    """
+
+    def __init__(self, crawler: Crawler) -> None:
+        settings = FrontierSettings.of_component(crawler.settings)
+        if not settings.comes_back:
+            raise NotConfigured  # in silence: that is the usual case
+        super().__init__(crawler)
+        self._default = settings.unchanged
+        self._has_cache = crawler.settings.getbool("HTTPCACHE_ENABLED")
+        self._contradicted: set[int] = set()  # pages of which a 304 was no answer: once more, without
+        if self._has_cache:
+            logger.warning(
+                "HTTPCACHE_ENABLED: pages that come back are asked for unconditionally, and what the cache "
+                "has is no visit. Turn it off where FRONTIER_REVISIT is on"
+            )
+
+    def process_request(self, request: Request) -> None:
+        flight = self.flight_of(request)
+        if flight is None or not flight.lease.is_return or not self._may_ask(request, flight):
+            return
+        flight.asked_with = etag, last_modified = flight.lease.may_send
+        if etag:
+            request.headers[_TAG] = if_none_match(etag)
+        if last_modified:
+            request.headers[_DATE] = last_modified
+
+    def _may_ask(self, request: Request, flight: Flight) -> bool:
+        return (
+            not self._has_cache
+            and request.method in ("GET", "HEAD")
+            and not request.body
+            and flight.lease.page_id not in self._contradicted
+            and request.meta.get(UNCHANGED, self._default) != "call"
+            and not _is_conditional(request)
+        )
+
+    def process_response(self, request: Request, response: Response) -> Request | Response:
+        flight = self.flight_of(request)
+        if flight is None:
+            return response
+        _take_back(request, flight)
+        page_id = flight.lease.page_id
+        if response.status != 304 or is_cached(response) or _is_conditional(request):
+            self._contradicted.discard(page_id)
+            return response
+        if flight.asked_with != NOTHING and answers(flight.asked_with[0], response.headers.getlist("ETag")):
+            logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
+            raise returns.not_modified(flight, response)
+        if page_id in self._contradicted or flight.lease.is_last:
+            self._contradicted.discard(page_id)
+            returns.twice_not_asked(flight)
+            return response
+        self._contradicted.add(page_id)
+        once_more = request.replace(dont_filter=True)
+        once_more.meta[POSTPONED] = reasons.NOT_ASKED()
+        return once_more
+
+    def process_exception(self, request: Request, exception: Exception) -> None:
+        flight = self.flight_of(request)
+        if flight is not None:
+            _take_back(request, flight)
+
+
+def _is_conditional(request: Request) -> bool:
+    headers = request.headers
+    return any(name in headers for name in _CONDITIONS)
+
+
+def _take_back(request: Request, flight: Flight) -> None:
+    """Take our validators off *request*: what follows from it has none, nor has its record."""
+    for name, value in zip((_TAG, _DATE), flight.asked_with, strict=True):
+        if value:
+            request.headers.pop(name, None)

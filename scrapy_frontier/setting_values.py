@@ -1,0 +1,78 @@
+"""What a setting of ours may be: read it, or say what to set."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy.utils.misc import load_object
+
+from .core.errors import FrontierError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scrapy.settings import BaseSettings
+
+
+class FrontierSetting(FrontierError):
+    """A setting has a value that makes no sense."""
+
+    reason = "frontier_setting"
+
+
+def number(settings: BaseSettings, name: str, default: float, kind: type, least: float = 0) -> Any:
+    value = settings.get(name)
+    if value is None:
+        return kind(default)
+    try:
+        number = kind(value)
+    except (TypeError, ValueError):
+        number = None
+    if number is None or not least <= number < float("inf"):
+        noun = "a whole number" if kind is int else "a number"
+        raise FrontierSetting(f"{name} = {value!r}: set {noun} of at least {least:g}")
+    return number
+
+
+def switch(settings: BaseSettings, name: str, default: bool) -> bool:
+    value = settings.get(name)
+    if value is None:
+        return default
+    try:
+        return settings.getbool(name)
+    except (TypeError, ValueError) as error:
+        raise FrontierSetting(f"{name} = {value!r}: set True or False") from error
+
+
+def choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
+    """One of *choices*, the first where nothing is set."""
+    value = settings.get(name)
+    if value is None:
+        return choices[0]
+    if value not in choices:
+        raise FrontierSetting(f"{name} = {value!r}: set one of {', '.join(map(repr, choices))}")
+    return str(value)
+
+
+def words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> frozenset[str]:
+    value = settings.get(name, default)
+    words = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple, set, frozenset)) or not all(type(word) is str for word in words):
+        raise FrontierSetting(f"{name} = {value!r}: set a list of words")
+    return frozenset(word.lower() for word in words)
+
+
+def path(settings: BaseSettings, name: str) -> str | None:
+    return str(settings[name]) if settings[name] else None
+
+
+def function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
+    """The function that a setting is or names."""
+    try:
+        function = load_object(value) if isinstance(value, str) else value
+    except (ImportError, NameError, ValueError) as error:
+        raise FrontierSetting(f"{name} = {value!r} cannot be imported ({error}): set {wanted}") from error
+    if not callable(function):
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
+    found: Callable[..., Any] = function
+    return found

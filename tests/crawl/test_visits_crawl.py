@@ -1,0 +1,116 @@
+"""Pages that come back: asked conditionally, judged before their callback, told by signals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+
+from scrapy_frontier.core.store.visit_rows import Validators
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from conftest import Crawl
+    from server import Web
+
+    from scrapy_frontier.core.store.page_rows import Page
+
+    Run = Callable[..., Crawl]
+    Pages = Callable[[], dict[str, Page]]
+
+ADDON = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}
+
+
+class One(Spider):
+    """Fetches one page and follows nothing."""
+
+    name = "one"
+
+    def __init__(self, url: str) -> None:
+        self.start_urls = [url]
+
+    def parse(self, response: Any) -> Any:
+        yield {"url": response.url}
+
+
+@pytest.mark.parametrize("settings", [{}, ADDON, {**ADDON, "FRONTIER_REVISIT": "never"}])
+def test_validators_and_times_are_kept_of_every_page_and_no_digest(
+    web: Web, run: Run, pages: Pages, settings: dict[str, Any]
+) -> None:
+    headers = {
+        "ETag": 'W/"A-gzip"',
+        "Last-Modified": "Sat, 29-Oct-94 19:43:31 GMT",
+        "Content-Type": "Text/HTML; x=y",
+    }
+    url = web.on("/a", body="<html>hello", headers=headers)
+    assert run(One, settings, url=url).reason == "finished"
+    visits = pages()[url].visits
+    assert visits is not None
+    assert visits.validators == Validators(b'W/"A-gzip"', b"Sat, 29-Oct-94 19:43:31 GMT")
+    assert (visits.content_type, visits.length, visits.visits) == ("text/html", 11, 1)
+    assert visits.digest == b""
+
+
+class Own(One):
+    """Asks conditionally itself."""
+
+    async def start(self) -> Any:
+        headers = {"If-None-Match": '"mine"'}
+        yield Request(self.start_urls[0], headers=headers, meta={"handle_httpstatus_list": [304]})
+
+
+def test_a_304_that_the_user_asked_for_is_the_spiders(web: Web, items: Callable[..., Any]) -> None:
+    url = web.on("/a", status=304)
+    (found,) = items(Own, [{**ADDON, "FRONTIER_REVISIT": "interval"}], url=url)
+    assert found == [{"url": url}]
+    assert [visit.lines["if-none-match"] for visit in web.visits if visit.path == "/a"] == ['"mine"']
+
+
+def test_a_304_that_nobody_asked_for_is_asked_once_more(web: Web, run: Run, pages: Pages) -> None:
+    from server import Answer
+
+    url = web.on("/a", Answer(304), Answer(200, body="hello"))
+    always = web.on("/b", status=304)
+    settings = {**ADDON, "FRONTIER_REVISIT": "interval"}
+    assert run(One, settings, url=url).reason == "finished"
+    assert run(One, settings, url=always).reason == "finished"
+    assert pages()[url].status == 200
+    assert (pages()[always].status, pages()[always].state.name) == (304, "FAILED")
+    assert (web.paths().count("/a"), web.paths().count("/b")) == (2, 2)
+    assert all("if-none-match" not in visit.lines for visit in web.visits)
+
+
+def test_digests_are_kept_where_pages_come_back(web: Web, run: Run, pages: Pages) -> None:
+    kept = {}
+    for digest in ("body", "text", "links", "test_visits_crawl.title"):
+        url = web.on(f"/{digest}", body="<title>T</title><a href=/x>")
+        settings = {**ADDON, "FRONTIER_REVISIT": "interval", "FRONTIER_DIGEST": digest}
+        assert run(One, settings, url=url).reason == "finished"
+        visits = pages()[url].visits
+        assert visits is not None
+        kept[digest] = visits.digest
+    assert len(set(kept.values())) == 4
+    assert {len(digest) for digest in kept.values()} == {5}
+
+
+def title(response: Any) -> Any:
+    return response.css("title::text").get()
+
+
+def test_a_cached_response_is_no_visit_and_the_cache_is_warned_of(
+    web: Web, run: Run, pages: Pages, tmp_path: Any
+) -> None:
+    url = web.on("/a", body="hello", headers={"ETag": '"1"'})
+    settings = {
+        **ADDON,
+        "FRONTIER_REVISIT": "interval",
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+    }
+    first = run(One, {**settings, "FRONTIER_DIR": str(tmp_path / "other")}, url=url)
+    assert "HTTPCACHE_ENABLED: pages that come back are asked for unconditionally" in first.log
+    assert run(One, settings, url=url).stats["httpcache/hit"]
+    assert pages()[url].state.name == "DONE"
+    assert pages()[url].visits is None
