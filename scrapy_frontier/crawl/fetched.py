@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.pages.visits import Fetched
-from ..core.parse.validators import kept_date, kept_tag
+from ..core.parse.validators import kept
 
 if TYPE_CHECKING:
     from scrapy.http import Response
@@ -13,34 +13,25 @@ if TYPE_CHECKING:
 # Flags of a response whose body broke off. One without a length whose connection was closed ("partial") may
 # be whole, and as a rule is.
 _BROKEN = frozenset(("dataloss", "download_stopped"))
-
-
-def is_cached(response: Response) -> bool:
-    """Whether *response* is from Scrapy's HTTP cache: nobody was visited."""
-    return "cached" in response.flags
-
-
-def is_whole(response: Response) -> bool:
-    return _BROKEN.isdisjoint(response.flags)
+CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
 
 
 def fetched_of(response: Response) -> Fetched | None:
     """What *response* was; None where it shows no page. About 5 us."""
-    if not 200 <= response.status < 300 or is_cached(response):
+    flags, headers = response.flags, response.headers
+    if not 200 <= response.status < 300 or CACHED in flags:
         return None
-    headers = response.headers
     kind = headers.get(b"Content-Type") or b""
     return Fetched(
-        kept_tag(headers.getlist(b"ETag")),
-        kept_date(headers.getlist(b"Last-Modified")),
+        *kept(headers.getlist(b"ETag"), headers.getlist(b"Last-Modified")),
         b"",
         kind.partition(b";")[0].strip().lower().decode("latin-1"),
         len(response.body),
-        is_whole(response),
+        _BROKEN.isdisjoint(flags),
     )
 
 
 def renewed_by(response: Response) -> Fetched:
     """What a 304 says of a page: the validators that it names."""
     headers = response.headers
-    return Fetched(kept_tag(headers.getlist(b"ETag")), kept_date(headers.getlist(b"Last-Modified")))
+    return Fetched(*kept(headers.getlist(b"ETag"), headers.getlist(b"Last-Modified")))

@@ -58,12 +58,12 @@ class Flight:
     """
 
     __slots__ = (
-        "_errback",
         "asked_with",
         "callback",
         "child",
         "content",
         "digest",
+        "errback",
         "error",
         "is_fetched",
         "is_sending",
@@ -100,7 +100,7 @@ class Flight:
         self.digest = b""
         self.content = b""
         self.asked_with = NOTHING
-        self._errback: Any = None
+        self.errback: Any = None  # taken off the request, which may be the user's own object
 
     @property
     def response_time(self) -> float | None:
@@ -135,13 +135,8 @@ class Flight:
 
     def unheard(self, outcome: Outcome) -> Consumed:
         """What to raise for the page to end with *outcome*, unheard by callback and errback."""
-        self._errback, self.request.errback = self.request.errback, None
+        self.errback, self.request.errback = self.request.errback, None
         return Consumed(outcome)
-
-    def ended(self) -> None:
-        """The request may be the user's own object: it has its errback again."""
-        if self._errback is not None:
-            self.request.errback = self._errback
 
     def ends_as(self, outcome: Outcome) -> None:
         """Whatever else is seen, the page ends like this: a request that follows from it decides."""
@@ -199,7 +194,8 @@ class Flights:
         """The flight of *request*, which is over."""
         flight = self._by_request.pop(id(request), None)
         if flight is not None:
-            flight.ended()
+            if flight.errback is not None:
+                request.errback = flight.errback
             if flight.child is not None:
                 self.by_child.pop(id(flight.child), None)
         return flight

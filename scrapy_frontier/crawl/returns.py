@@ -13,12 +13,10 @@ from ..core.pages.revisit import Met
 from . import compat
 from .fetched import renewed_by
 from .in_flight import NOTHING, REASON, Consumed
-from .meta_keys import CHANGED, CONTENT_HASH, LAST_VISIT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -38,18 +36,6 @@ _GONE = {
     Met.FORBIDDEN: "robots",
     Met.NOINDEX: "noindex",
 }
-
-
-def begin(request: Request, lease: Lease) -> None:
-    """Put into the meta of *request* when its page was visited before, if it was."""
-    meta = request.meta
-    meta.pop(CHANGED, None)
-    meta.pop(CONTENT_HASH, None)
-    visits = lease.page.visits if lease.is_return else None
-    if visits is not None:
-        meta[LAST_VISIT] = visits.last
-    else:
-        meta.pop(LAST_VISIT, None)
 
 
 def not_modified(flight: Flight, response: Response) -> Consumed:

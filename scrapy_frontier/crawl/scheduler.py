@@ -17,13 +17,13 @@ from ..core.errors import FrontierError, FrontierUnwritable
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import IN_MEMORY
-from . import compat, downloader, returns
+from . import compat, downloader
 from .assembly import Crawl
 from .callbacks import Unreadable
 from .codec import use_up_retries
 from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
-from .meta_keys import AUTO_SLOT, SLOT
+from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, LAST_VISIT, SLOT
 from .output import CallbackOutput
 from .stats import Notes
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH)  # meta
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 _MOST_PASSED_OVER = 50  # pages in one go that wait for robots.txt, or have no request, about 2 ms
@@ -242,8 +243,10 @@ class FrontierScheduler(BaseScheduler):
         held = crawl.objects.holds(lease.page_id)
         self._tally["scheduler/dequeued/memory" if held else "scheduler/dequeued/disk"] += 1
         meta = request.meta
-        returns.begin(request, lease)
-        meta.pop(LATENCY, None)  # of the page before, where a spider handed its meta on
+        for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
+            meta.pop(name, None)
+        if lease.is_return and lease.page.visits is not None:
+            meta[LAST_VISIT] = lease.page.visits.last
         is_given_up = lease.given_up is not None and not meta.get("proxy")
         if is_given_up or lease.page.attempts + 1 >= crawl.settings.max_attempts:
             use_up_retries(request, crawl.settings.retry_times)

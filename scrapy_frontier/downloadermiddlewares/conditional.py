@@ -14,7 +14,7 @@ from ..core import reasons
 from ..core.parse.validators import answers, if_none_match
 from ..crawl import returns
 from ..crawl.assembly import Component
-from ..crawl.fetched import is_cached
+from ..crawl.fetched import CACHED
 from ..crawl.in_flight import NOTHING
 from ..crawl.meta_keys import POSTPONED, UNCHANGED
 from ..settings import FrontierSettings
@@ -82,7 +82,7 @@ class ConditionalMiddleware(Component):
             return response
         _take_back(request, flight)
         page_id = flight.lease.page_id
-        if response.status != 304 or is_cached(response) or _is_conditional(request):
+        if response.status != 304 or CACHED in response.flags or _is_conditional(request):
             self._contradicted.discard(page_id)
             return response
         if flight.asked_with != NOTHING and answers(flight.asked_with[0], response.headers.getlist("ETag")):

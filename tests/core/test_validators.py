@@ -12,9 +12,17 @@ from scrapy_frontier.core.parse.validators import (
     answers,
     if_none_match,
     is_same_tag,
-    kept_date,
-    kept_tag,
+    kept,
 )
+
+
+def kept_tag(lines: list[bytes]) -> bytes:
+    return kept(lines, ())[0]
+
+
+def kept_date(lines: list[bytes]) -> bytes:
+    return kept((), lines)[1]
+
 
 INSIDE = st.binary(max_size=40).map(lambda data: bytes(b for b in data if b == 0x21 or 0x23 <= b != 0x7F))
 TAGS = st.builds(lambda weak, inside: weak + b'"' + inside + b'"', st.sampled_from((b"", b"W/")), INSIDE)

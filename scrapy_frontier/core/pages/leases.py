@@ -39,6 +39,7 @@ class Lease:
         "id",
         "is_forced",
         "is_last",
+        "is_return",
         "leased_at",
         "node",
         "page",
@@ -68,17 +69,13 @@ class Lease:
         self.before = host.visited, host.ready_at  # its clock
         self.given_up = given_up  # the page is not to be asked for: it ends with this
         self.is_last = is_last  # nobody waits for the page any longer: it cannot be put off again
+        self.is_return = page.state is not State.QUEUED  # it ended before, and stays so until this visit ends
         self.is_forced = False  # it is asked for unconditionally, and its callback called
         self.node: PageId | None = page_id if page_id < FIRST_VISIT else None
         self.edges: list[Edge] = []
 
     def __repr__(self) -> str:
         return f"<Lease {self.id} of {self.page.url}>"
-
-    @property
-    def is_return(self) -> bool:
-        """Whether the page came to an end before, and stays what it is until this visit ends."""
-        return self.page.state is not State.QUEUED
 
     @property
     def may_send(self) -> tuple[bytes, bytes]:

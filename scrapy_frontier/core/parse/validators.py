@@ -24,23 +24,20 @@ _DATE = re.compile(rb"[ -~]+")
 _COMPRESSOR = re.compile(rb'(?:--?|;)(?:x-gzip|gzip|deflate|br|zstd)(?="?\Z)')
 
 
-def kept_tag(lines: Sequence[bytes]) -> bytes:
-    """The tag to keep of a response with these lines ``ETag``; b"" for one that is too long or is none.
+def kept(tags: Sequence[bytes], dates: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """The tag and the date to keep of a response with these lines ``ETag`` and ``Last-Modified``.
 
-    Lines that contradict each other say nothing.
+    b"" for a tag that is too long or is none. The date need not be one: the server knows it again. Lines that
+    contradict each other say nothing.
     """
-    return _the_one(lines, _TAG, LONGEST_TAG)
-
-
-def kept_date(lines: Sequence[bytes]) -> bytes:
-    """What to keep of the lines ``Last-Modified``, which need not be a date: the server knows it again."""
-    return _the_one(lines, _DATE, LONGEST_DATE)
-
-
-def _the_one(lines: Sequence[bytes], pattern: re.Pattern[bytes], longest: int) -> bytes:
-    values = {line.strip(b" \t") for line in lines}
-    value = values.pop() if len(values) == 1 else b""
-    return value if len(value) <= longest and pattern.fullmatch(value) else b""
+    if not tags and not dates:
+        return b"", b""
+    found = []
+    for lines, pattern, longest in ((tags, _TAG, LONGEST_TAG), (dates, _DATE, LONGEST_DATE)):
+        values = {line.strip(b" \t") for line in lines}
+        value = values.pop() if len(values) == 1 else b""
+        found.append(value if len(value) <= longest and pattern.fullmatch(value) else b"")
+    return found[0], found[1]
 
 
 def if_none_match(tag: bytes) -> bytes:
@@ -63,7 +60,7 @@ def answers(sent: bytes, got: Sequence[bytes]) -> bool:
 
     *sent* is the tag that was asked with. RFC 9111 4.3.4: a 304 that names another content is of no use.
     """
-    tag = kept_tag(got)
+    tag, _ = kept(got, ())
     return not tag or not sent or is_same_tag(sent, tag)
 
 
