@@ -45,8 +45,8 @@ COMMANDS: dict[str, Spec] = {
     "top": Spec("graph", "pages with the best scores", options=("by", "host", "limit"), streams=True),
     "rank": Spec("graph", "rank all pages, and order the queue by that", options=("scorer",)),
     "graph": Spec("graph", "the link graph: .graphml .txt .tsv .csv .npz", "FILE", 1, 1),
-    "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file")),
-    "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match")),
+    "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file", "pattern", "force")),
+    "requeue": Spec("steer", "queue finished pages again", options=("state", "host", "match", "force")),
     "forget": Spec("steer", "remove all that is known of a page", "[URL]", 0, 1, ("host",)),
     "delay": Spec("steer", "leave SECONDS between visits (or: default)", "HOST SECONDS", 2, 2, ("yes",)),
     "block": Spec("steer", "visit a host no more; its pages stay queued", "HOST", 1, 1, ("yes",)),
@@ -71,6 +71,12 @@ OPTIONS: dict[str, dict[str, object]] = {
     "match": {"metavar": "REGEXP", "help": "only pages whose URL matches"},
     "priority": {"type": int, "metavar": "N", "help": "priority of the pages; else 0"},
     "file": {"metavar": "FILE", "help": "read URLs from FILE, one a line; - is standard input"},
+    "pattern": {"metavar": "REGEXP", "help": "from there, follow only links whose URL matches"},
+    "force": {
+        "action": "store_true",
+        "default": None,
+        "help": "fetch it though it is known and has not changed, and call the callback",
+    },
     "by": {
         "choices": ["pagerank", "authority", "hub", "cash", "score"],
         "help": "by which score; else score, the crawl's own",

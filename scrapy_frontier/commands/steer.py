@@ -14,6 +14,9 @@ from ..core.admin.salvage import remove
 from ..core.admin.values import host_of
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Link
+from ..crawl.codec import meta_record, with_meta
+from ..crawl.entries import is_forced
+from ..crawl.meta_keys import FORCE, PATTERN
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..core.admin.values import State, Store
+    from ..core.frontier import Frontier
     from .call import Call
     from .project import Project
 
@@ -42,16 +46,19 @@ def add(call: Call) -> int:
     urls = list(call.arguments)
     if not urls and call.options.file is None:
         raise UsageError("write URLs, or --file FILE")
-    priority = call.options.priority or 0
+    project, priority, pattern = call.project, call.options.priority or 0, call.options.pattern
     for url in urls:
-        call.project.request(url)
+        project.request(url)
+    pattern_of(pattern)
+    given = {PATTERN: pattern, FORCE: project.now if call.options.force else None}
+    meta = {name: value for name, value in given.items() if value is not None}
     refused: list[str] = []
     new = known = 0
-    with _open_lines(call.options.file) as lines, call.project.open(create=True) as store:
-        links = _links(call.project, urls, lines, priority, refused)
-        with call.project.frontier(store) as frontier:
+    with _open_lines(call.options.file) as lines, project.open(create=True) as store:
+        links = _links(project, urls, lines, priority, meta_record(meta), refused)
+        with project.frontier(store) as frontier:
             while batch := list(islice(links, _AT_A_TIME)):
-                added = sum(answer.is_taken for answer in frontier.discover(batch, call.project.now))
+                added = sum(_add(frontier, batch, meta, project.now))
                 new += added
                 known += len(batch) - added
     answer: dict[str, object] = {"added": new, "known": known, "refused": len(refused)}
@@ -60,6 +67,19 @@ def add(call: Call) -> int:
     for line in refused[:10]:
         print(f"scrapy frontier: no URL: {line[:60]!r}", file=sys.stderr)
     return 1 if refused else 0
+
+
+def _add(frontier: Frontier, links: list[Link], meta: dict[str, object], now: float) -> Iterator[bool]:
+    """Whether each of *links* was queued; with *meta* a known page gets the new request, too."""
+    for link, answer in zip(links, frontier.discover(links, now), strict=True):
+        known = frontier.page(answer.page) if meta and answer.page is not None else None
+        if known is None or answer.page is None or answer.is_taken:
+            yield answer.is_taken
+        elif is_forced(meta, known) and frontier.requeue(answer.page, now, link.payload, link.priority):
+            yield True
+        else:
+            frontier.renew(answer.page, link.payload)
+            yield False
 
 
 def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
@@ -71,25 +91,30 @@ def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
 
 
 def _links(
-    project: Project, urls: list[str], lines: Iterable[str], priority: int, refused: list[str]
+    project: Project,
+    urls: list[str],
+    lines: Iterable[str],
+    priority: int,
+    payload: bytes,
+    refused: list[str],
 ) -> Iterator[Link]:
     for line in urls:
-        yield _link(project, line, priority)
+        yield _link(project, line, priority, payload)
     for line in progress(lines, "lines read"):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
         try:
-            yield _link(project, text, priority)
+            yield _link(project, text, priority, payload)
         except UsageError:
             refused.append(text)
 
 
-def _link(project: Project, url: str, priority: int) -> Link:
+def _link(project: Project, url: str, priority: int, payload: bytes) -> Link:
     request = project.request(url, priority)
     host = project.unit_of(request.url)
     kept = "" if host == host_of(request.url) else host
-    return Link(project.fingerprint(request), request.url, host, priority, kept_host=kept)
+    return Link(project.fingerprint(request), request.url, host, priority, payload, kept_host=kept)
 
 
 def requeue(call: Call) -> int:
@@ -98,10 +123,10 @@ def requeue(call: Call) -> int:
     pattern = pattern_of(call.options.match)
     count = 0
     with call.project.open() as store, call.project.frontier(store) as frontier:
-        for page_id, _ in progress(
-            facts.matching(facts.pages(store), pattern, host, states), "pages that match"
-        ):
-            count += frontier.requeue(page_id, call.project.now)
+        now, force = call.project.now, call.options.force
+        found = facts.matching(facts.pages(store), pattern, host, states)
+        for page_id, page in progress(found, "pages that match"):
+            count += frontier.requeue(page_id, now, with_meta(page.payload, {FORCE: now}) if force else None)
     return _say(call, {"requeued": count}, f"Queued {count:,} pages again.")
 
 

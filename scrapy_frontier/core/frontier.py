@@ -303,6 +303,11 @@ class Frontier:
         """
         return self._edits.requeue(page_id, now, payload, priority)
 
+    def renew(self, page_id: PageId, payload: bytes) -> bool:
+        """Give a known page another request; false while it is leased, and for one nobody knows, or that only
+        a process has."""
+        return self._edits.renew(page_id, payload)
+
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
         """Remove all that is known of a page: as if it had never been seen. False for one that is under way,
         or that nobody knows.

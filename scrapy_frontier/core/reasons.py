@@ -84,6 +84,7 @@ BROKEN_SITEMAP = Reason("sitemap-broken", "sitemap broken after {entries}: {prob
 OUT_OF_SCOPE = Reason("scope", "out of scope")
 NOFOLLOW_PAGE = Reason("nofollow-page", "linked by {url}, which says nofollow")
 NOFOLLOW_LINK = Reason("nofollow-link", "linked with rel={rels} by {url}")
+OUTSIDE = Reason("pattern", "outside the pattern {pattern} of {url}")
 DEPTH = Reason("depth", "more than {links} from a seed")
 BUDGET = Reason("budget", "over the budget of {most} for {whose}")
 BEHIND = Reason("behind", "behind others that wait for room in a budget of {whose}")

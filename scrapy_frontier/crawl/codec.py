@@ -273,6 +273,15 @@ def meta_record(meta: dict[str, Any]) -> bytes:
     return b'{"meta":%b}' % dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
 
 
+def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
+    """The record *payload* with plain *meta* besides; None where that cannot be."""
+    record = json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
+    kept = record.get("meta", {})
+    if "!" in record or "!" in kept:  # only a process has it, or its keys are no text
+        return None
+    return _dump({**record, "meta": {**kept, **meta}})
+
+
 def memory_record(request: Request, fingerprint: bytes) -> bytes:
     """The record of a request that only this process has: who it is, and whether it is a seed."""
     record: dict[str, Any] = {"!": "memory", "fingerprint": fingerprint.hex()}

@@ -13,7 +13,7 @@ from ..core.parse.urls import host_of, without_session
 from .codec import meta_record
 from .follow_ups import is_answer, is_seed, times
 from .identity import plain_identity
-from .meta_keys import AUTO_SLOT, EVERY_RUN, POSTPONED, REFUSED, SLOT, START
+from .meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, POSTPONED, REFUSED, SLOT, START
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from .seeds import Seeds
     from .stats import Notes
 
-_UNUSUAL = frozenset((POSTPONED, REFUSED, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))  # meta
+# meta
+_UNUSUAL = frozenset((POSTPONED, REFUSED, FORCE, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))
 
 
 class Listed(NamedTuple):
@@ -88,7 +89,7 @@ class Intake:
         """
         if not (self._flights.by_child or request.dont_filter or request.method != "GET" or request.body):
             meta = request.meta
-            if self._recognize(request.url) and not meta.get("verbatim_url"):
+            if self._recognize(request.url) and not meta.get("verbatim_url") and FORCE not in meta:
                 self._tally["dupefilter/filtered"] += 1
                 return False
             if self._is_usual and _UNUSUAL.isdisjoint(meta):
@@ -135,8 +136,13 @@ class Intake:
             known = self._frontier.find(fingerprint)
             if self._follow_ups.leads_back(flight, request, known):
                 return True
-        again = self._is_wanted_again(request, fingerprint, flight)
         is_named = flight is None and is_seed(request)
+        forced = self._seeds.forced(request, fingerprint, is_named)
+        if forced is not None:
+            if flight is not None:
+                flight.leads_to(forced)
+            return True
+        again = self._is_wanted_again(request, fingerprint, flight)
         host, kept_host = self._host_key(request)
         payload, is_stored = self._records.of(request)
         link = Link(

@@ -21,9 +21,10 @@ from . import compat, downloader
 from .assembly import Crawl
 from .callbacks import Unreadable
 from .codec import use_up_retries
+from .entries import is_forced
 from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
-from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, LAST_VISIT, SLOT
+from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, FORCE, LAST_VISIT, SLOT
 from .output import CallbackOutput
 from .stats import Notes
 
@@ -243,6 +244,7 @@ class FrontierScheduler(BaseScheduler):
         held = crawl.objects.holds(lease.page_id)
         self._tally["scheduler/dequeued/memory" if held else "scheduler/dequeued/disk"] += 1
         meta = request.meta
+        lease.is_forced = FORCE in meta and is_forced(meta, lease.page)
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
             meta.pop(name, None)
         if lease.is_return and lease.page.visits is not None:

@@ -1,11 +1,12 @@
-"""Seeds that are known: which are fetched again, and how many are not."""
+"""Pages that are known and wanted again: seeds, and what an entry forces; and how many seeds are not."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ..core.pages.values import IN_MEMORY, State
-from .meta_keys import START
+from .entries import is_forced
+from .meta_keys import FORCE, PATTERN, START
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,31 @@ class Seeds:
         if page is not None and page.state is not State.QUEUED:
             self.known += 1
             self.first = self.first or url
+
+    def forced(self, request: Request, fingerprint: bytes, is_named: bool) -> PageId | None:
+        """The known page of *request* if it is queued again, because it was visited last before the time that
+        the request names. A seed, which *is_named*, takes the place of the entry of a page that waits."""
+        if not is_named and FORCE not in request.meta:
+            return None
+        frontier = self._frontier
+        known = frontier.find(fingerprint)
+        page = frontier.page(known) if known is not None else None
+        if known is None or page is None or page.state is State.SEEN:
+            return None
+        if page.state is not State.QUEUED:
+            return known if is_forced(request.meta, page) and self._requeue(known, request) else None
+        if is_named and (PATTERN in request.meta or PATTERN.encode() in page.payload):
+            payload, is_stored = self._records.of(request)
+            if is_stored and frontier.renew(known, payload):
+                self._records.queued(known, request, is_stored)
+        return None
+
+    def _requeue(self, known: PageId, request: Request) -> bool:
+        payload, is_stored = self._records.of(request)
+        is_queued = self._frontier.requeue(known, self._clock(), payload, request.priority)
+        if is_queued:
+            self._records.queued(known, request, is_stored)
+        return is_queued
 
     def is_wanted_again(self, known: PageId | None, request: Request, flight: Flight | None) -> bool:
         """Whether a seed must be fetched again, if it is *known*; *flight* led to it.

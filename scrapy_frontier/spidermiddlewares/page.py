@@ -22,6 +22,7 @@ from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
 from ..crawl import compat
 from ..crawl.assembly import Component
+from ..crawl.entries import entry_of
 from ..crawl.identity import page_fingerprint, plain_fingerprint
 from ..crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
 from ..crawl.outlinks import AT_A_TIME
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from ..crawl.entries import QueueEntry
     from ..crawl.outlinks import Outlinks, Recorder
 
 SEEDS_AT_A_TIME = 25
@@ -159,10 +161,12 @@ class Consequences(Component):
         said = response.meta.get(DIRECTIVES) if response.request is not None else None
         crawl, flight = self.crawl, self.flight_of(response.request)
         leads_on = flight is not None and flight.outcome is not None
-        if said is None and not leads_on and not self.settings.ajax and not self._may_have_rels(response):
+        entry = entry_of(response.request)
+        is_plain = said is None and entry is None and not leads_on and not self.settings.ajax
+        if is_plain and not self._may_have_rels(response):
             return None
         may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight)
-        return PageRules(self, response, said or {}, leads_on, may_add)
+        return PageRules(self, response, said or {}, leads_on, may_add, entry)
 
     def _may_have_rels(self, response: Response) -> bool:
         if not self._rels or not isinstance(response, HtmlResponse) or not is_text(response):
@@ -215,10 +219,12 @@ class PageRules:
         said: dict[str, Any],
         leads_on: bool,
         may_add: bool,
+        entry: QueueEntry | None,
     ) -> None:
         settings = rules.settings
         self._rules = rules
         self._response = response
+        self._entry = entry
         self._is_nofollow = settings.obeys_nofollow and bool(said.get("nofollow"))
         self._nofollow_only: frozenset[bytes] | None = None
         self._canonical = said.get("canonical") if settings.obeys_canonical and may_add else None
@@ -258,7 +264,13 @@ class PageRules:
 
     def _link(self, request: Any) -> Any:
         request = self._rules.with_ajax_form(request)
-        if not self._is_link(request) or request.meta.get(NOFOLLOW) is False:
+        outside = self._entry.hand_on(request) if self._entry is not None else ""
+        if not self._is_link(request):
+            return request
+        if outside:
+            count(self._rules.crawler, "frontier/pattern/links")
+            return self._refused(request, outside, is_nofollow=False)
+        if request.meta.get(NOFOLLOW) is False:
             return request
         if self._is_nofollow:
             count(self._rules.crawler, "frontier/nofollow/links")
@@ -288,11 +300,13 @@ class PageRules:
         if self._nofollow_only is None:
             self._nofollow_only = yield from self._rules.nofollow_only(self._response)
 
-    def _refused(self, request: Request, reason: str) -> Request | None:
-        """Mark *request*: the link counts for nothing, and the scheduler will not queue it."""
+    def _refused(self, request: Request, reason: str, is_nofollow: bool = True) -> Request | None:
+        """Mark *request*: the scheduler will not queue it, and where it *is_nofollow* the link counts for
+        nothing."""
         if self._rules.crawl is None:
             return None
-        request.meta[NOFOLLOW] = True
+        if is_nofollow:
+            request.meta[NOFOLLOW] = True
         request.meta[REFUSED] = reason
         return request
 
@@ -305,7 +319,9 @@ class PageRules:
             meta = {key: value for key, value in request.meta.items() if key not in NOT_INHERITED}
             if host_of(url) != host_of(self._response.url) and not is_from_private(request, self._response):
                 meta[FROM_PUBLIC] = host_of(url)
-            yield request.replace(url=url, meta=meta, dont_filter=False)
+            canonical = request.replace(url=url, meta=meta, dont_filter=False)
+            if self._entry is None or not self._entry.hand_on(canonical):
+                yield canonical
 
 
 def _key_of(href: str | None, base: str, encoding: str) -> bytes | None:

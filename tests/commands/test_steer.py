@@ -110,6 +110,57 @@ def test_steering_leaves_the_clean_mark_as_it_was(frontier: Frontiers, was_clean
         assert (keys.CLEAN in rows(frontier.directory)) == was_clean
 
 
+@pytest.fixture
+def visited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    """A page that was visited a minute ago, and one that waits."""
+    pages = start(tmp_path)
+    pages.discover([link("http://a.example/read")], NOW - 60)
+    fetch(pages, now=NOW - 60)
+    pages.discover([link("http://a.example/waits")], NOW - 60)
+    pages.close()
+    return Frontiers(tmp_path, capsys)
+
+
+def requests(frontier: Frontiers) -> dict[str, tuple[State, bytes]]:
+    found = pages(frontier.directory).values()
+    return {page.url.rpartition("/")[2]: (page.state, page.payload) for page in found}
+
+
+def test_an_added_page_is_entered_with_a_pattern_known_or_not(visited: Frontiers) -> None:
+    urls = [f"http://a.example/{name}" for name in ("read", "waits", "new")]
+    assert "Added 1; 2 known already" in visited("add", *urls, "--pattern", "/docs/").out
+    record = b'{"meta":{"frontier_pattern":"/docs/"}}'
+    assert requests(visited) == {
+        "read": (State.DONE, record),
+        "waits": (State.QUEUED, record),
+        "new": (State.QUEUED, record),
+    }
+    assert check(visited.directory) == []
+    with pytest.raises(UsageError, match="no regular expression"):
+        visited("add", urls[0], "--pattern", "(")
+
+
+def test_an_added_page_is_fetched_again_by_force_once(visited: Frontiers) -> None:
+    command = "add", "http://a.example/read", "http://a.example/waits", "--force"
+    assert "Added 1; 1 known already" in visited(*command).out
+    assert "Added 0; 2 known already" in visited(*command).out
+    record = b'{"meta":{"frontier_force":%d}}' % NOW
+    assert {payload.replace(b".0}", b"}") for _, payload in requests(visited).values()} == {record}
+    assert order(visited.directory, 5) == ["http://a.example/waits", "http://a.example/read"]
+    assert check(visited.directory) == []
+
+
+def test_what_is_queued_again_by_force_keeps_its_request(visited: Frontiers) -> None:
+    read = next(page for page in pages(visited.directory).values() if page.state is State.DONE)
+    kept = b'{"callback":"parse_page","meta":{"depth":1}}'
+    change(visited.directory, {keys.page_key(0): encode_page(read._replace(payload=kept))})
+    assert "Queued 1 pages again" in visited("requeue", "--state", "done", "--force").out
+    state, payload = requests(visited)["read"]
+    assert state is State.QUEUED
+    assert payload.startswith(kept[:-2] + b',"frontier_force":')
+    assert check(visited.directory) == []
+
+
 # -- requeue -----------------------------------------------------------------------------------------------
 
 

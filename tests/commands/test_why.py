@@ -536,7 +536,7 @@ VALUES: dict[str, Any] = {
     "error": "ValueError: led to nothing",
 }
 ONLY_POSTPONED = {"robots-hours", "robots-unknown", "rests", "rests-after", "to-wait", "address"}
-ONLY_SEEN = {"scope", "nofollow-page", "nofollow-link", "depth", "budget", "behind"}
+ONLY_SEEN = {"scope", "pattern", "nofollow-page", "nofollow-link", "depth", "budget", "behind"}
 
 
 @pytest.mark.parametrize("reason", REASONS, ids=repr)

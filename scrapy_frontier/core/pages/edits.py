@@ -12,6 +12,7 @@ from ..errors import UnreadableRecord
 from ..parse.urls import host_of
 from ..store import keys, page_rows, queue_rows
 from ..store.host_rows import HostRow
+from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
 from .lifecycle import TABLE, Event
 
@@ -105,12 +106,23 @@ class Edits:
             self._batch.commit()
         return True
 
+    def renew(self, page_id: PageId, payload: bytes) -> bool:
+        """See `Frontier.renew`."""
+        page = self._known.page(page_id)
+        if page is None or page.payload.startswith(IN_MEMORY) or page_id in self._leased():
+            return False
+        self._batch.add(keys.page_key(page_id), page_rows.encode_page(page._replace(payload=payload)))
+        return True
+
+    def _leased(self) -> set[PageId]:
+        return {lease.page_id for lease in self._leases}
+
     # -- forget ----------------------------------------------------------------------------------------
 
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
         """See `Frontier.forget`."""
         page = self._known.page(page_id)
-        if page is None or any(lease.page_id == page_id for lease in self._leases):
+        if page is None or page_id in self._leased():
             return False
         place = queue_rows.find_place(self._store, page_id, page.host or host_of(page.url))
         doomed = _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
@@ -146,7 +158,7 @@ class Edits:
 
     def _pages_of(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[_Doomed]:
         """First the queued pages by their rows, then, once these are gone, the finished ones."""
-        leased = {lease.page_id for lease in self._leases}
+        leased = self._leased()
         waiting = (place for place in queue_rows.waiting_places(self._store) if place.host == name)
         for places in (queue_rows.queued_places(self._store, name), waiting):
             for place in places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..store.host_rows import LONGEST_ASKED
 from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from ..store.meta_rows import IN_MEMORY
+from ..store.page_rows import Page
 from ..store.site_rows import RobotsCopy, Verdict
 from ..store.states import FINISHED, State
 
@@ -15,6 +16,7 @@ __all__ = [
     "INTERNAL",
     "LONGEST_ASKED",
     "NOFOLLOW",
+    "Page",
     "RobotsCopy",
     "State",
     "Verdict",

@@ -1,0 +1,147 @@
+"""Entries with a pattern stay inside it, and entries that force a visit come to an end."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from scrapy import Request, Spider
+
+from scrapy_frontier.core.store.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from conftest import Crawl
+    from server import Web
+
+PATTERN, FORCE = "frontier_pattern", "frontier_force"
+
+
+class EntrySpider(Spider):
+    """Yields *entries*, each a URL and its meta, and follows all links; with *copies* each gets the meta of
+    its page, as many spiders have it."""
+
+    name = "entries"
+    custom_settings = {"ADDONS": {"scrapy_frontier.Addon": 500}}
+    entries: list[tuple[str, dict[str, Any]]] = []
+    copies = False
+
+    async def start(self) -> AsyncIterator[Any]:
+        for url, meta in self.entries:
+            yield Request(url, meta=meta, dont_filter=True)
+
+    def parse(self, response: Any) -> Iterator[Any]:
+        for href in response.css("a::attr(href)").getall():
+            yield Request(response.urljoin(href), meta=response.meta if self.copies else None)
+
+
+@pytest.fixture
+def site(web: Web) -> Web:
+    """Documents and news that link each other."""
+    web.link("/docs/", "/docs/a", "/news/1")
+    web.link("/docs/a", "/docs/b", "/news/2")
+    web.link("/docs/b", "/docs/")
+    web.link("/news/1", "/docs/a", "/news/2")
+    web.link("/news/2", "/docs/c")
+    return web
+
+
+def fetched(web: Web) -> list[str]:
+    """The paths asked for since the last call, sorted."""
+    paths = sorted(web.paths())
+    web.visits.clear()
+    return paths
+
+
+def test_a_pattern_keeps_a_crawl_inside_and_what_is_outside_is_known(
+    site: Web, run: Callable[..., Crawl], pages: Any
+) -> None:
+    crawl = run(EntrySpider, entries=[(site.url("/docs/"), {PATTERN: "/docs/"})])
+    assert fetched(site) == ["/docs/", "/docs/a", "/docs/b"]
+    assert crawl.stats["frontier/pattern/links"] == 2
+    found = pages()
+    for path, source in (("/news/1", "/docs/"), ("/news/2", "/docs/a")):
+        outside = found[site.url(path)]
+        assert outside.state is State.SEEN
+        assert outside.reason == f"outside the pattern /docs/ of {site.url(source)}"
+    run(EntrySpider, entries=[(site.url("/news/1"), {})])  # another entry may lead there
+    assert fetched(site) == ["/docs/c", "/news/1", "/news/2"]
+
+
+def test_a_pattern_goes_with_a_redirect_and_stands_against_one_of_a_link(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    web.on("/docs/", status=302, headers={"Location": "/handbook"})
+    web.link("/handbook", "/docs/a", "/news/1")
+    web.link("/docs/a", "/docs/b", "/news/2")
+    run(EntrySpider, entries=[(web.url("/docs/"), {PATTERN: "/docs/"})], copies=True)
+    assert fetched(web) == ["/docs/", "/docs/a", "/docs/b", "/handbook"]
+
+
+def test_a_pattern_that_is_none_lets_nothing_pass(site: Web, run: Callable[..., Crawl]) -> None:
+    crawl = run(EntrySpider, entries=[(site.url("/docs/"), {PATTERN: "("})])
+    assert fetched(site) == ["/docs/"]
+    assert crawl.log.count("is no regular expression") == 1
+
+
+def test_the_first_entry_of_a_page_stands_but_before_a_seed(site: Web, run: Callable[..., Crawl]) -> None:
+    docs, both = (site.url("/docs/"), {PATTERN: "/docs/"}), (site.url("/docs/"), {PATTERN: "/docs/|/news/2"})
+    run(EntrySpider, {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, entries=[docs])
+    assert fetched(site) == ["/docs/"]  # and /docs/a waits, entered with the first pattern
+    run(EntrySpider, {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, entries=[both])
+    assert fetched(site) == ["/docs/a"]
+    run(EntrySpider, entries=[(site.url("/docs/b"), {PATTERN: "/news/"})])
+    assert fetched(site) == ["/docs/b"]
+
+
+def test_a_seed_takes_the_place_of_the_entry_of_a_page_that_waits(
+    site: Web, run: Callable[..., Crawl]
+) -> None:
+    limits = {"CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
+    run(EntrySpider, limits, entries=[(site.url("/docs/"), {PATTERN: "/docs/"})])
+    assert fetched(site) == ["/docs/"]
+    run(EntrySpider, entries=[(site.url("/docs/a"), {})])
+    assert fetched(site) == ["/docs/a", "/docs/b", "/docs/c", "/news/2"]
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_force_fetches_all_inside_its_pattern_once(
+    site: Web, run: Callable[..., Crawl], pages: Any, copies: bool
+) -> None:
+    run(EntrySpider, entries=[(site.url("/docs/"), {})])
+    assert fetched(site) == ["/docs/", "/docs/a", "/docs/b", "/docs/c", "/news/1", "/news/2"]
+    before = pages()
+    entry = site.url("/docs/"), {PATTERN: "/docs/", FORCE: time.time() + 2}
+    time.sleep(2.0)  # so that the visits to come are later than the time to force by
+    run(EntrySpider, entries=[entry], copies=copies)
+    assert fetched(site) == ["/docs/", "/docs/a", "/docs/b"]
+    run(EntrySpider, entries=[entry], copies=copies)
+    assert fetched(site) == []
+    assert {page.state for page in pages().values()} == {State.DONE}
+    assert pages().keys() == before.keys()
+    record, old = (found[site.url("/docs/a")] for found in (pages(), before))
+    assert record.discovered == old.discovered
+    assert record.visits is None or old.visits is None or record.visits.visits == old.visits.visits + 1
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_force_without_a_pattern_is_for_one_page_and_what_is_new(
+    site: Web, run: Callable[..., Crawl], copies: bool
+) -> None:
+    run(EntrySpider, entries=[(site.url("/docs/"), {})])
+    fetched(site)
+    site.link("/docs/", "/docs/a", "/docs/new")
+    site.link("/docs/new", "/docs/b")
+    run(EntrySpider, entries=[(site.url("/docs/"), {FORCE: time.time() + 1})], copies=copies)
+    assert fetched(site) == ["/docs/", "/docs/new"]
+
+
+def test_a_redirect_of_a_forced_page_leads_to_a_known_one_again(web: Web, run: Callable[..., Crawl]) -> None:
+    web.on("/", status=302, headers={"Location": "/home"})
+    run(EntrySpider, entries=[(web.url("/"), {})])
+    assert fetched(web) == ["/", "/home"]
+    entry = web.url("/"), {PATTERN: "/", FORCE: time.time() + 1}
+    run(EntrySpider, entries=[entry])
+    assert fetched(web) == ["/", "/home"]
