@@ -462,10 +462,11 @@ class Frontier:
         """
         return self._rankings.steps(run, computed, clock, rows)
 
-    def same_content(self, page_id: PageId, host: str, digest: bytes) -> Page | None:
+    def same_content(self, page_id: PageId, host: str, digest: bytes, kept: bytes = b"") -> Page | None:
         """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
 
-        A page that failed does not count: nobody followed its links. One lookup, two for a duplicate.
+        A page that failed does not count: nobody followed its links; nor one that has changed, as its record
+        says where that of such content would have another digest *kept*. One lookup, two for a duplicate.
         """
         self.commit()
         key = keys.body_key(clean_host(host), digest)
@@ -476,7 +477,9 @@ class Frontier:
         except UnreadableRecord:
             page = None
         if page is not None and page.state in (State.DONE, State.QUEUED):
-            return page
+            now_has = b"" if page.visits is None else page.visits.digest
+            if not now_has or not kept or now_has == kept:
+                return page
         if stored is None or first != page_id:
             self._batch.add(key, keys.id_bytes(page_id))
         return None

@@ -247,8 +247,11 @@ class FrontierScheduler(BaseScheduler):
         lease.is_forced = FORCE in meta and is_forced(meta, lease.page)
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
             meta.pop(name, None)
-        if lease.is_return and lease.page.visits is not None:
-            meta[LAST_VISIT] = lease.page.visits.last
+        if lease.is_return:
+            if not lease.page.attempts:  # those of another visit
+                meta.pop("retry_times", None)
+            if lease.page.visits is not None:
+                meta[LAST_VISIT] = lease.page.visits.last
         is_given_up = lease.given_up is not None and not meta.get("proxy")
         if is_given_up or lease.page.attempts + 1 >= crawl.settings.max_attempts:
             use_up_retries(request, crawl.settings.retry_times)

@@ -53,7 +53,9 @@ class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
             return
         digest = blake2b(response.body, digest_size=_DIGEST_BYTES).digest()
         try:
-            other = crawl.frontier.same_content(page_id, _host_of(request), digest)
+            flight = crawl.flights.find(request)
+            kept = flight.digest if flight is not None else b""
+            other = crawl.frontier.same_content(page_id, _host_of(request), digest, kept)
         except FrontierUnwritable:  # the scheduler meets it too, says so and closes the spider
             return
         if other is not None:

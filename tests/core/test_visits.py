@@ -170,3 +170,25 @@ def test_a_store_of_the_format_before_goes_on_and_is_ours_from_the_first_row_on(
     store = Store(tmp_path)
     assert store.get(keys.FORMAT) == str(keys.FORMAT_VERSION).encode()
     store.close()
+
+
+def test_a_page_that_has_changed_is_no_longer_the_first_with_its_old_content(tmp_path: Path) -> None:
+    frontier = opened(tmp_path)
+    first = found(frontier)
+
+    def same(digest: bytes) -> str | None:
+        lease = leased(frontier)
+        other = frontier.same_content(lease.page_id, lease.host, 3 * digest, digest)
+        frontier.release(lease, Outcome(Event.FETCHED, 200, fetched=PAGE._replace(digest=digest)), NOW)
+        return None if other is None else other.url
+
+    assert same(b"older") is None
+    frontier.requeue(first, NOW)
+    assert same(b"newer") is None
+    found(frontier, "http://a.example/1")
+    assert same(b"older") is None, "nobody has that content any more"
+    found(frontier, "http://a.example/2")
+    assert same(b"older") == "http://a.example/1"
+    found(frontier, "http://a.example/3")
+    assert same(b"newer") == "http://a.example/"
+    frontier.close()
