@@ -23,7 +23,7 @@ from .hosts.finish import Left, left_behind
 from .hosts.host import FOREVER, Politeness
 from .hosts.hosts import Hosts, itself
 from .hosts.site_notes import SiteNotes
-from .hosts.table import HostTable
+from .hosts.table import HostTable, maker
 from .hosts.troubles import Troubles
 from .pages.deferred import Deferral
 from .pages.discovery import Discovery
@@ -128,8 +128,9 @@ class Frontier:
         seen.is_complete = not batch.counts.next_page
         self._known = Known(store, batch, seen)
         self.recognize = self._known.recognize  # type: ignore[method-assign]  # asked for every link
-        self._hosts = hosts = Hosts(domain_of, rates, chance)
         self._budgets = budgets = Budgets(limits, domain_of)
+        make = maker(politeness or {}, default_politeness, budgets)
+        self._hosts = hosts = Hosts(domain_of, rates, chance, make)
         troubles = Troubles(store, batch, cooldown, chance)
         self._table = table = HostTable(
             store,
@@ -138,8 +139,6 @@ class Frontier:
             hosts,
             budgets,
             troubles,
-            politeness=politeness or {},
-            otherwise=default_politeness,
             pace=pace,
             opened_at=now,
             was_clean=self.was_clean,
@@ -219,7 +218,7 @@ class Frontier:
 
     def left_over(self, now: float) -> Left:
         """The pages that stay queued when the crawl ends now."""
-        return left_behind(self._hosts.by_name.values(), now, self._waiting.first)
+        return left_behind(self._hosts.by_name.values(), now, self._waiting.first, self._hosts.asleep)
 
     def find(self, fingerprint: bytes) -> PageId | None:
         """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""

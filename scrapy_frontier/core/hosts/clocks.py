@@ -112,7 +112,7 @@ class Clocks:
 
     def end_visit(self, name: str, now: float) -> None:
         """See `Frontier.end_visit`."""
-        host = self._hosts.by_name.get(name)
+        host = self._hosts.find(name)
         if host is None:
             return
         host.in_flight -= 1
@@ -126,7 +126,7 @@ class Clocks:
 
     def ask(self, name: str, source: str, seconds: float, now: float) -> bool:
         """*source* asks for a delay of a host in memory; whether that changes anything."""
-        host = self._hosts.by_name.get(name)
+        host = self._hosts.find(name)
         if host is None or not host.ask(source, seconds):
             return False
         host.reset_clock()
@@ -155,19 +155,19 @@ class Clocks:
 
     def unblock(self, name: str, now: float) -> bool:
         """See `Frontier.unblock`."""
-        orders, host = self._table.orders(name), self._hosts.by_name.get(name)
+        orders, host = self._table.orders(name), self._hosts.find(name)
         rested = self._troubles.end_rest(name, host, now)
         self._table.order(name, orders._replace(blocked=None), now)
         return rested or orders.blocked is not None
 
     def rests(self, name: str, now: float) -> bool:
         """See `Frontier.rests`."""
-        host = self._hosts.by_name.get(name)
+        host = self._hosts.find(name)
         return host is not None and host.cooldown is not None and host.cooldown.until > now
 
     def hold(self, name: str, now: float, until: float, trouble: Trouble | None) -> None:
         """See `Frontier.hold`."""
-        host = self._hosts.by_name.get(name)
+        host = self._hosts.find(name)
         if host is None:
             return
         host.held_for = trouble
@@ -181,7 +181,7 @@ class Clocks:
 
     def held(self, now: float) -> dict[str, float]:
         """See `Frontier.held`."""
-        hosts = ((name, self._hosts.by_name.get(name)) for name in self._held)
+        hosts = ((name, self._hosts.find(name)) for name in self._held)
         found = {name: host.held_until for name, host in hosts if host is not None}
         found = {name: until for name, until in found.items() if now < until < FOREVER}
         self._held.intersection_update(found)

@@ -7,6 +7,7 @@ for however long it is.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from .delays import UNASKED, deciding
@@ -15,6 +16,7 @@ from .host import FOREVER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .asleep import Asleep
     from .host import Host
 
 
@@ -66,12 +68,14 @@ def first_to_open(hosts: Iterable[Host], now: float) -> float | None:
     return first
 
 
-def left_behind(hosts: Iterable[Host], now: float, otherwise: float) -> Left:
-    """The queued pages of *hosts*; those of a host that is not shut wait until *otherwise*."""
+def left_behind(hosts: Iterable[Host], now: float, otherwise: float, asleep: Asleep) -> Left:
+    """The queued pages of *hosts*; those of a host that is not shut wait until *otherwise*, like those of
+    hosts *asleep*."""
     found = [
         (shut_until(host, now) or otherwise, host) for host in hosts if host.queued and not host.is_blocked
     ]
-    names = tuple(sorted(host.name for _, host in found)[:5])
-    first = min((until for until, _ in found), default=now)
+    names = tuple(sorted([*(host.name for _, host in found), *islice(asleep.names(), 5)])[:5])
+    first = min([until for until, _ in found] + [otherwise] * bool(asleep), default=now)
     doing = tuple(sorted({_doing(host, now) for _, host in found} - {""}))
-    return Left(sum(host.queued for _, host in found), len(found), names, first, doing)
+    pages = asleep.pages + sum(host.queued for _, host in found)
+    return Left(pages, len(asleep) + len(found), names, first, doing)

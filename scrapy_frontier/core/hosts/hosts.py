@@ -12,16 +12,20 @@ import heapq
 import random
 from typing import TYPE_CHECKING
 
+from . import asleep
+from .asleep import Asleep, may_sleep
 from .domain import Place
 from .domain_rates import Temperature
-from .host import FOREVER
+from .host import FOREVER, Host, Politeness
 from .turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..store.batch import Batch
+    from ..store.host_rows import HostRow
+    from .asleep import Sleeper
     from .domain_rates import Rates
-    from .host import Host
 
 
 def has_room(host: Host) -> bool:
@@ -34,11 +38,15 @@ def itself(name: str) -> str:
     return name
 
 
+def _plain(name: str, row: HostRow) -> Host:
+    return Host(name, row, Politeness(0.0, 8))
+
+
 class Hosts:
-    """The hosts in memory, by name, and the heaps over them.
+    """The hosts in memory, by name, and the heaps over them; and those ``asleep``, of which less is kept.
 
     *domain_of* gives a host's registered domain, for which the *rates* hold; *chance* draws the pauses of
-    hosts that have a jitter.
+    hosts that have a jitter. *make* makes a host of its name and its row, with no heads.
     """
 
     def __init__(
@@ -46,8 +54,13 @@ class Hosts:
         domain_of: Callable[[str], str] = itself,
         rates: Rates | None = None,
         chance: random.Random | None = None,
+        make: Callable[[str, HostRow], Host] = _plain,
     ) -> None:
         self.by_name: dict[str, Host] = {}
+        self.asleep = Asleep()
+        self.make = make
+        self.most_awake = asleep.AWAKE  # hosts, before some of them are looked at
+        self._to_look_at: list[str] = []
         self._domain_of = domain_of
         self._temperature = None if rates is None else Temperature(rates)
         level_of = None if self._temperature is None else self._temperature.level
@@ -60,7 +73,7 @@ class Hosts:
         return f"<Hosts {places.count(Place.READY)} ready, {places.count(Place.COOLING)} cooling>"
 
     def __len__(self) -> int:
-        return len(self.by_name)
+        return len(self.by_name) + len(self.asleep)
 
     def put(self, host: Host, now: float) -> None:
         """Give *host* the place it deserves at *now*; to be called after every change of it."""
@@ -84,6 +97,8 @@ class Hosts:
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.place = Place.READY
+        if host.domain is None and self.asleep.by_domain:
+            self._wake_domain(self._turns.domain_name(host.name))
         self._turns.update(host)
 
     def put_anew(self, host: Host, now: float) -> None:
@@ -106,20 +121,24 @@ class Hosts:
         self.put(host, now)
         if self._temperature is not None:
             domain = self._domain_of(host.name)
-            self._turns.set_level(domain, self._temperature.hand_out(domain, now))
+            self._set_level(domain, self._temperature.hand_out(domain, now))
 
     def taken_back(self, host: Host, now: float) -> None:
         """The page just handed out is none after all; `put` has to follow."""
         self._turns.take_back(host)
         if self._temperature is not None:
             domain = self._domain_of(host.name)
-            self._turns.set_level(domain, self._temperature.take_back(domain, now))
+            self._set_level(domain, self._temperature.take_back(domain, now))
 
     def was_visited(self, name: str, when: float, now: float) -> None:
         """A host, in memory or not, was visited last by an earlier run, at *when*."""
         if self._temperature is not None:
             domain = self._domain_of(name)
-            self._turns.set_level(domain, self._temperature.assume(domain, when, now))
+            self._set_level(domain, self._temperature.assume(domain, when, now))
+
+    def _set_level(self, domain: str, level: int) -> None:
+        self._wake_domain(domain)
+        self._turns.set_level(domain, level)
 
     def best(self, now: float) -> Host | None:
         """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
@@ -127,7 +146,9 @@ class Hosts:
             self._warm_up(now)
         if self._temperature is not None:
             for domain, level in self._temperature.cooled(now):
-                self._turns.set_level(domain, level)
+                self._set_level(domain, level)
+        if self.asleep.by_domain and (sleeper := self._turns.sleeper(self.asleep)) is not None:
+            self._wake(sleeper)
         return self._turns.best()
 
     def _warm_up(self, now: float) -> None:
@@ -142,6 +163,60 @@ class Hosts:
                 self.put(host, now)
             elif host.place is Place.RESTING:
                 self.forget(host, now)
+
+    # -- sleep -----------------------------------------------------------------------------------------
+
+    def find(self, name: str) -> Host | None:
+        """The host in memory, awake."""
+        host = self.by_name.get(name)
+        if host is None and self.asleep.by_domain:
+            sleeper = self._asleep(name)
+            return None if sleeper is None else self._wake(sleeper)
+        return host
+
+    def is_there(self, name: str) -> bool:
+        """Whether a host is in memory, asleep or awake."""
+        return name in self.by_name or self._asleep(name) is not None
+
+    def _asleep(self, name: str) -> Sleeper | None:
+        sleeper = self.asleep.by_domain.get(self._turns.domain_name(name)) if self.asleep.by_domain else None
+        return sleeper if sleeper is not None and sleeper[2] == name else None
+
+    def rekey_asleep(self, name: str, old: bytes, new: bytes) -> None:
+        """The row of a queued page moved from sort key *old* to *new*; its host is not awake."""
+        sleeper = self._asleep(name)
+        if sleeper is not None:
+            self.asleep.rekey(sleeper, old, new)
+
+    def _wake_domain(self, domain: str) -> None:
+        sleeper = self.asleep.by_domain.get(domain)
+        if sleeper is not None:
+            self._wake(sleeper)
+
+    def _wake(self, sleeper: Sleeper) -> Host:
+        self.asleep.remove(sleeper)
+        row, heads = asleep.row_and_heads(sleeper)
+        host = self.by_name[sleeper[2]] = self.make(sleeper[2], row)
+        host.heads, host.place = heads, Place.READY
+        self._turns.wake(host, sleeper)
+        return host
+
+    def doze(self, batch: Batch) -> None:
+        """Put some hosts to sleep; to be called where more than ``most_awake`` are awake, and nobody holds
+        one."""
+        names = self._to_look_at
+        if not names:
+            names.extend(self.by_name)
+        for _ in range(min(asleep.AT_ONCE, len(names))):
+            host = self.by_name.get(names.pop())
+            if host is not None and may_sleep(host) and not batch.is_touched(host):
+                domain = self._turns.lay_down(host)
+                if domain is not None:
+                    self.asleep.put(host, domain.name, domain.due)
+                    del self.by_name[host.name]
+        self.most_awake = 0 if names else max(asleep.AWAKE, int(asleep.GROWTH * len(self.by_name)))
+
+    # -- time ------------------------------------------------------------------------------------------
 
     def next_ready(self) -> float | None:
         """When the first cooling host, or one of a domain that is too hot, may be visited again."""

@@ -16,7 +16,7 @@ from .domain import Place
 from .host import HEADS, Host
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from ..store.batch import Batch
     from ..store.bloom import Seen
@@ -30,11 +30,24 @@ if TYPE_CHECKING:
 _NOTHING = HostRow()  # is known of a host
 
 
+def maker(
+    politeness: Mapping[str, Politeness], otherwise: Politeness, budgets: Budgets
+) -> Callable[[str, HostRow], Host]:
+    """What makes a host of its name and its row. *politeness* maps hosts to limits of their own, *otherwise*
+    holds for all others."""
+
+    def make(name: str, row: HostRow) -> Host:
+        host = Host(name, row, politeness.get(name, otherwise))
+        budgets.enter(host)
+        return host
+
+    return make
+
+
 class HostTable:
     """Loads the hosts of *store* into *hosts*. *seen* is filled with the names that earlier runs left.
 
-    *politeness* maps hosts to limits of their own, *otherwise* holds for all others. After a kill
-    (not *was_clean*) a host may have been visited up to *opened_at* without its row saying so.
+    After a kill (not *was_clean*) a host may have been visited up to *opened_at* without its row saying so.
     """
 
     def __init__(
@@ -46,8 +59,6 @@ class HostTable:
         budgets: Budgets,
         troubles: Troubles,
         *,
-        politeness: Mapping[str, Politeness],
-        otherwise: Politeness,
         pace: ResponseDelay,
         opened_at: float,
         was_clean: bool,
@@ -59,8 +70,6 @@ class HostTable:
         self._budgets = budgets
         self._troubles = troubles
         self._orders = dict(all_orders(store))
-        self._politeness = politeness
-        self._otherwise = otherwise
         self._pace = pace
         self._opened_at = opened_at
         self._was_clean = was_clean
@@ -75,11 +84,13 @@ class HostTable:
         """Look at *limit* more rows: about 20 us for a host with queued pages, 1 us for another one."""
         assert self._to_load is not None
         self._batch.commit()
+        if len(self._hosts.by_name) > self._hosts.most_awake:
+            self._hosts.doze(self._batch)
         rows = list(self._store.scan(keys.HOST, after=self._to_load, limit=limit))
         for key, value in rows:
             self._seen.add(key)
             name = key[1:].decode()
-            is_there = name in self._hosts.by_name
+            is_there = self._hosts.is_there(name)
             if not is_there or self._budgets.is_counting:
                 row = self._row(name, value)
                 self._budgets.count(name, row)
@@ -93,7 +104,7 @@ class HostTable:
 
     def get(self, name: str) -> Host:
         """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
-        host = self._hosts.by_name.get(name)
+        host = self._hosts.find(name)
         if host is None:
             if name in self._batch.left:
                 self._batch.commit()
@@ -122,13 +133,12 @@ class HostTable:
         # A clock that was set back must not silence a host for longer than its delay.
         is_known = row != _NOTHING
         is_visit_assumed = is_known and not self._was_clean
-        host = Host(name, row, self._politeness.get(name, self._otherwise))
+        host = self._hosts.make(name, row)
         if row.visited <= self._opened_at:
             self._hosts.was_visited(name, row.visited, self._opened_at)
         if row.visited > self._opened_at or is_visit_assumed:
             host.visited = self._opened_at
             host.reset_clock()
-        self._budgets.enter(host)
         if is_known:
             self._recall(host)
         self._obey(host)
@@ -159,7 +169,7 @@ class HostTable:
         self._batch.is_open = True
         self._batch.commit()
         self._orders[name] = orders
-        host = self._hosts.by_name.get(name)
+        host = self._hosts.find(name)
         if host is not None:
             self._withhold(host, orders.blocked is not None)
             host.withdraw(delays.OPERATOR)

@@ -28,6 +28,7 @@ from .domain import CLOSED, COOL, Domain, Member, Place
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .asleep import Asleep, Sleeper
     from .domain import Entry
 
 FIRST = 2  # rounds until a domain is due, for each page it was asked for
@@ -65,7 +66,7 @@ class Turns(Generic[HostT]):
         self._domain_of = domain_of
         self._level_of = level_of
         self._domains: dict[str, Domain] = {}
-        self._alone: dict[str, str] = {}  # hosts by their last two labels; empty where there were two
+        self._shared: set[str] = set()  # last two labels that several hosts have, or had
         self._heap: list[Entry] = []
         self._resting: list[tuple[int, str]] = []
         self._handed_out = 0
@@ -112,16 +113,19 @@ class Turns(Generic[HostT]):
         """The domain of a host; its last two labels while it is alone with them."""
         if self._level_of is not None:
             return self._domain_of(name)
-        end = name if name.count(".") < 2 else ".".join(name.rsplit(".", 2)[1:])
-        first = self._alone.setdefault(end, name)
-        if first == name:
-            return end
-        if first:
-            self._alone[end] = ""
-            host = self._by_name.get(first)
-            if host is not None and host.domain is not None:
-                self._rename(host.domain, self._domain_of(first))
+        end = _last_labels(name)
+        if end not in self._shared:
+            domain = self._domains.get(end)
+            if domain is None or domain.sole == name:
+                return end
+            self._shared.add(end)
+            self._rename(domain, self._domain_of(domain.sole))
         return self._domain_of(name)
+
+    def domain_name(self, name: str) -> str:
+        """The domain that a host of that name has, or would have if it were alone with its last labels."""
+        end = _last_labels(name)
+        return self._domain_of(name) if self._level_of is not None or end in self._shared else end
 
     def _rename(self, domain: Domain, name: str) -> None:
         del self._domains[domain.name]
@@ -141,8 +145,6 @@ class Turns(Generic[HostT]):
             if not domain.hosts:
                 self._active -= domain.is_active
                 del self._domains[domain.name]
-                if self._alone.get(domain.name) == host.name:
-                    del self._alone[domain.name]
 
     def _hand_out(self, domain: Domain, host: HostT) -> None:
         self._last = _Turn(domain, domain.resting, domain.due, self._round, host.line_number)
@@ -179,6 +181,38 @@ class Turns(Generic[HostT]):
             self._offer_sole(domain, self._by_name[domain.sole])
         else:
             self._offer(domain)
+
+    # -- hosts that sleep ------------------------------------------------------------------------------
+
+    def lay_down(self, host: HostT) -> Domain | None:
+        """Forget a host that goes to sleep, and its domain, which goes on counting as one that may be asked;
+        None where it has to stay awake."""
+        domain = host.domain
+        if domain is None or not domain.sole or not domain.is_active or domain.level != COOL:
+            return None
+        del self._domains[domain.name]
+        host.domain = None
+        return domain
+
+    def wake(self, host: HostT, sleeper: Sleeper) -> None:
+        """Undo `lay_down`."""
+        domain = self._domains[sleeper[1]] = host.domain = Domain(sleeper[1])
+        domain.sole, domain.hosts, domain.handed = host.name, 1, host.fetched
+        domain.due, domain.is_active = sleeper[3], True
+        self._enlist(domain)
+        self._offer_sole(domain, host)
+
+    def sleeper(self, asleep: Asleep) -> Sleeper | None:
+        """Whose turn it is, if that is one of those asleep."""
+        late, domain = asleep.overdue(self._round), self._overdue()
+        if late is not None and (domain is None or late[3] < domain.due):
+            return late
+        first = asleep.first() if domain is None else None
+        if first is None:
+            return None
+        head, name = first[:2]
+        is_alone = self._best_domain() is None
+        return first if is_alone or (COOL, head[:SCORE_BYTES], False, 0, head, name) < self._heap[0] else None
 
     # -- whose turn it is ------------------------------------------------------------------------------
 
@@ -293,6 +327,10 @@ class Turns(Generic[HostT]):
             else:
                 return domain
         return None
+
+
+def _last_labels(name: str) -> str:
+    return name if name.count(".") < 2 else ".".join(name.rsplit(".", 2)[1:])
 
 
 def _patience(domain: Domain) -> int:

@@ -64,6 +64,8 @@ class Discovery:
         if len(batch.fresh) >= _MOST_FRESH or batch.failure is not None:
             batch.check()
             batch.commit()
+        if len(self._hosts.by_name) > self._hosts.most_awake:
+            self._hosts.doze(batch)
         if source is None:
             return [self._take_in(link, link.parent, None, now) for link in links]
         return [self._take_in(link, source.node, source.edges, now) for link in links]

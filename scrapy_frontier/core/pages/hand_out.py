@@ -82,6 +82,8 @@ class HandOut:
         if budgets.due:
             self._deferred.take_back(now)
             batch.commit()
+        if len(self._hosts.by_name) > self._hosts.most_awake:
+            self._hosts.doze(batch)
         spilled = 0
         while (host := self._hosts.best(now)) is not None:
             if budgets.is_limited and self._deferred.spill(host, now):
@@ -188,6 +190,8 @@ class HandOut:
 
     def ends_at(self, now: float, patience: float) -> float | None:
         """See `Frontier.ends_at`."""
+        if self._hosts.asleep:
+            return None
         hosts = self._hosts.by_name.values()
         first = first_to_open(hosts, now)
         if first is not None and self._haste is not None:

@@ -82,5 +82,7 @@ class Queue:
         for host in moved:
             if host.more:
                 self._table.fill(host)
+        by_name = self._hosts.by_name
+        moved = [host for host in moved if by_name.get(host.name) is host]  # and not asleep
         for host in moved:  # only now: giving one a place may look at the heads of all
             self._hosts.put(host, now)

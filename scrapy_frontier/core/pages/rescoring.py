@@ -182,6 +182,8 @@ class Rescoring:
                 return False
             if host.rekey(before, after):
                 self.moved.add(host)
+        else:
+            self._hosts.rekey_asleep(name, before, after)
         prefix = queue_rows.queue_prefix(name)
         self._batch.delete(prefix + before)
         self._batch.put(prefix + after, b"")

@@ -152,6 +152,10 @@ class Batch:
         host.deferred += change
         self.touch(host)
 
+    def is_touched(self, host: KeptHost) -> bool:
+        """Whether the next batch will hold the row of *host*."""
+        return host in self._touched
+
     def touch(self, host: KeptHost) -> None:
         """Have the next batch hold the row of *host*."""
         self._touched.add(host)

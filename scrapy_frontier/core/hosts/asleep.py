@@ -1,0 +1,158 @@
+"""Hosts that sleep: a third of a host is kept of each while thousands of others come before it.
+
+Of a million hosts with a page or two each, few are asked soon. A host may sleep that can be asked now, is
+alone in its domain, has nothing under way and all its pages in memory, and about which there is nothing else
+to know than its row. It keeps its place in the order: its head, and the round in which it is due. Whoever
+means it wakes it (`Hosts.find`), and so does its turn.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import insort
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ..store.host_rows import HostRow, decode_host, encode_host
+from .delays import by_settings
+from .domain import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .host import Host
+
+AWAKE = 20_000  # hosts, before any sleeps
+GROWTH = 1.25  # times as many as stayed awake, before all are looked at again
+AT_ONCE = 64  # hosts looked at by one verb, 1 us each
+
+# Head, domain, name, the round in which it is due, and what else there is: its row and all heads, nothing
+# for a host that was never asked, with one page. A plain tuple: the garbage collector soon walks it no more.
+Sleeper = tuple[bytes, str, str, float, tuple[()] | tuple[bytes, tuple[bytes, ...]]]
+
+_UNASKED = HostRow(queued=1)
+
+
+def may_sleep(host: Host) -> bool:
+    """Whether nothing but the row and the heads of *host* has to be kept, as far as it knows itself."""
+    return (
+        host.place is Place.READY
+        and not (host.more or host.in_flight or host.leased or host.waited)
+        and len(host.heads) == host.queued
+        and host.asked is by_settings(host.delay)
+        and host.cooldown is None
+        and not (host.is_doubted or host.suspects or host.origins or host.given_up)
+        and host.trouble is None
+        and host.held_for is None
+        and host.abandoned is None
+        and host.is_kept
+    )
+
+
+def sleeper_of(host: Host, domain: str, due: float) -> Sleeper:
+    heads = tuple(host.heads)
+    is_unasked = len(heads) == 1 and not (
+        host.visited or host.done or host.failed or host.deferred or host.response_time
+    )
+    return heads[0], domain, host.name, due, () if is_unasked else (encode_host(host), heads)
+
+
+def row_and_heads(sleeper: Sleeper) -> tuple[HostRow, list[bytes]]:
+    rest = sleeper[4]
+    return (decode_host(rest[0]), list(rest[1])) if rest else (_UNASKED, [sleeper[0]])
+
+
+class _Line:
+    """Domains in the order in which they are due."""
+
+    def __init__(self) -> None:
+        self.domains: deque[str] = deque()
+        self.dues: deque[float] = deque()
+
+    def put(self, domain: str, due: float) -> float:
+        """When it is due in this line: nobody overtakes."""
+        if self.dues:
+            due = max(due, self.dues[-1])
+        self.domains.append(domain)
+        self.dues.append(due)
+        return due
+
+    def pop(self) -> None:
+        self.domains.popleft()
+        self.dues.popleft()
+
+
+class Asleep:
+    """The hosts that sleep, by their domains. Entries that have become wrong are left in the heap and in the
+    lines, and skipped when they surface."""
+
+    def __init__(self) -> None:
+        self.by_domain: dict[str, Sleeper] = {}
+        self.pages = 0
+        self._heap: list[Sleeper] = []
+        # Hosts that were asked may have to wait many rounds; those that were not come behind none of them.
+        self._new, self._old = _Line(), _Line()
+
+    def __len__(self) -> int:
+        return len(self.by_domain)
+
+    def put(self, host: Host, domain: str, due: float) -> None:
+        line = self._old if host.fetched else self._new
+        sleeper = sleeper_of(host, domain, line.put(domain, due))
+        self.by_domain[domain] = sleeper
+        self.pages += host.queued
+        self._push(sleeper)
+
+    def _push(self, sleeper: Sleeper) -> None:
+        heapq.heappush(self._heap, sleeper)
+        if len(self._heap) > 64 + 2 * len(self.by_domain):
+            self._heap = list(self.by_domain.values())
+            heapq.heapify(self._heap)
+            for line in (self._new, self._old):
+                kept = [entry for entry in zip(line.domains, line.dues, strict=True) if self._stands(*entry)]
+                line.domains = deque(domain for domain, _ in kept)
+                line.dues = deque(due for _, due in kept)
+
+    def _stands(self, domain: str, due: float) -> bool:
+        sleeper = self.by_domain.get(domain)
+        return sleeper is not None and sleeper[3] == due
+
+    def remove(self, sleeper: Sleeper) -> None:
+        del self.by_domain[sleeper[1]]
+        self.pages -= len(sleeper[4][1]) if sleeper[4] else 1
+
+    def rekey(self, sleeper: Sleeper, old: bytes, new: bytes) -> None:
+        """The row of one of its pages moved from sort key *old* to *new*."""
+        _, domain, name, due, rest = sleeper
+        if rest:
+            heads = [head for head in rest[1] if head != old]
+            insort(heads, new)
+            new, rest = heads[0], (rest[0], tuple(heads))
+        moved = self.by_domain[domain] = (new, domain, name, due, rest)
+        self._push(moved)
+
+    def first(self) -> Sleeper | None:
+        """The one with the best head."""
+        heap = self._heap
+        while heap and self.by_domain.get(heap[0][1]) is not heap[0]:
+            heapq.heappop(heap)
+        return heap[0] if heap else None
+
+    def overdue(self, now: float) -> Sleeper | None:
+        """The one that is due for the longest time in round *now*."""
+        found = [sleeper for line in (self._new, self._old) if (sleeper := self._due(line, now)) is not None]
+        return min(found, key=_due_of, default=None)
+
+    def _due(self, line: _Line, now: float) -> Sleeper | None:
+        while line.dues and line.dues[0] <= now:
+            if self._stands(line.domains[0], line.dues[0]):
+                return self.by_domain[line.domains[0]]
+            line.pop()
+        return None
+
+    def names(self) -> Iterable[str]:
+        return (sleeper[2] for sleeper in self.by_domain.values())
+
+
+def _due_of(sleeper: Sleeper) -> float:
+    return sleeper[3]

@@ -1,0 +1,247 @@
+"""Hosts that sleep: nobody can tell from outside."""
+
+from __future__ import annotations
+
+from itertools import count
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.hosts import asleep, turns
+from scrapy_frontier.core.hosts.cooldown import Trouble
+from scrapy_frontier.core.hosts.domain_rates import Rates
+from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.ranking.mixed import Mixed
+from scrapy_frontier.core.store.leveldb import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from scrapy_frontier.core.pages.leases import Lease
+
+NOW = 1_700_000_000.0
+FETCHED = Outcome(Event.FETCHED, 200)
+HOSTS = ["a.one.org", "b.one.org", "one.org", "www.two.org", "three", "x.co.uk", "y.co.uk", "z.y.co.uk"]
+
+
+def domain_of(host: str) -> str:
+    return ".".join(host.split(".")[-3 if host.endswith(".co.uk") else -2 :])
+
+
+@pytest.fixture
+def sleepy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may sleep does."""
+    monkeypatch.setattr(asleep, "AWAKE", 0)
+    monkeypatch.setattr(asleep, "GROWTH", 0)
+
+
+def a_frontier(directory: Path, **options: Any) -> Frontier:
+    return Frontier(Store(directory), NOW, domain_of=domain_of, **options)
+
+
+def links(*hosts: str, numbers: Iterator[int], priority: int = 0) -> list[Link]:
+    found = []
+    for host in hosts:
+        number = next(numbers)
+        found.append(Link(number.to_bytes(20, "big"), f"http://{host}/{number}", host, priority))
+    return found
+
+
+class Run:
+    """A crawl by moves that are drawn once, with hosts that sleep or with all awake."""
+
+    def __init__(self, directory: Path, awake: int, options: dict[str, Any]) -> None:
+        self.directory, self.awake, self.options = directory, awake, options
+        self.now, self.numbers, self.out = NOW, count(), []
+        self.most_asleep = 0
+        self.told: list[Any] = []
+        self.open()
+
+    def open(self) -> None:
+        scorer = Mixed() if self.options.get("is_scored") else None
+        options = {name: value for name, value in self.options.items() if name != "is_scored"}
+        self.frontier = Frontier(
+            *(Store(self.directory), self.now),
+            domain_of=domain_of,
+            scorer=scorer,
+            chance=Random(1),
+            **options,
+        )
+        while not self.frontier.load(self.now, 3):
+            pass
+        self.out: list[Lease] = []
+
+    def move(self, kind: str, name: str, number: int) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asleep, "AWAKE", self.awake)
+            patch.setattr(asleep, "GROWTH", 0)
+            if not self.awake:
+                self.frontier._hosts.most_awake = 0
+            for which in "FIRST", "MOST":
+                patch.setattr(turns, which, 10**9)
+            getattr(self, kind)(name, number)
+        self.most_asleep = max(self.most_asleep, len(self.frontier._hosts.asleep))
+        self.told.append((self.frontier.pending, self.frontier.hosts, self.frontier.wake_at()))
+
+    def add(self, name: str, number: int) -> None:
+        self.frontier.discover(links(name, numbers=self.numbers, priority=number), self.now)
+
+    def commit(self, name: str, number: int) -> None:
+        self.frontier.commit()
+
+    def lease(self, name: str, number: int) -> None:
+        lease = self.frontier.lease(self.now)
+        self.told.append(lease and lease.page.url)
+        if lease is not None:
+            self.out.append(lease)
+
+    def put_back(self, name: str, number: int) -> None:
+        lease = self.frontier.lease(self.now)
+        if lease is not None:
+            self.frontier.put_back(lease, self.now)
+
+    def fetched(self, name: str, number: int) -> None:
+        if self.out:
+            self.frontier.release(self.out.pop(number % len(self.out)), FETCHED, self.now)
+
+    def retried(self, name: str, number: int) -> None:
+        if self.out:
+            outcome = Outcome(Event.RETRIED, 500, delay=float(number))
+            self.frontier.release(self.out.pop(), outcome, self.now)
+
+    def wait(self, name: str, number: int) -> None:
+        self.now += 1 + number
+
+    def cool(self, name: str, number: int) -> None:
+        self.frontier.cool(name, Trouble("503", asked=number + 1.0), self.now)
+
+    def hold(self, name: str, number: int) -> None:
+        self.frontier.hold(name, self.now, self.now + number)
+
+    def delay(self, name: str, number: int) -> None:
+        self.frontier.site_delay(name, float(number), self.now)
+
+    def block(self, name: str, number: int) -> None:
+        if number:
+            self.frontier.block(name, self.now)
+        else:
+            self.frontier.unblock(name, self.now)
+
+    def visit(self, name: str, number: int) -> None:
+        if not self.frontier.begin_visit(name, self.now):
+            self.frontier.end_visit(name, self.now)
+
+    def left(self, name: str, number: int) -> None:
+        left = self.frontier.left_over(self.now)
+        self.told.append((left.pages, left.hosts, left.first, left.doing))
+
+    def rank(self, name: str, number: int) -> None:
+        if self.frontier._scores is not None and self.frontier._batch.counts.next_page:
+            run = self.frontier.rank_now()
+            computed = run.compute(lambda: False, lambda: 0.0)
+            for _ in self.frontier.rank_steps(run, computed, lambda: self.now, 2):
+                pass
+            run.close()
+
+    def reopen(self, name: str, number: int) -> None:
+        self.frontier.close()
+        self.open()
+
+    def finish(self) -> None:
+        for _ in range(300):
+            for lease in self.out:
+                self.frontier.release(lease, FETCHED, self.now)
+            self.out.clear()
+            if not self.frontier.pending:
+                break
+            self.move("lease", "", 0)
+            if not self.out:
+                self.now += 5
+
+
+kinds = ["add"] * 8 + ["lease"] * 4 + ["fetched"] * 4 + ["commit", "wait"] * 2
+kinds += ["put_back", "retried", "cool", "hold", "delay", "block", "visit", "left", "reopen"]
+kinds += ["rank"] * 2
+moves = st.lists(st.tuples(st.sampled_from(kinds), st.sampled_from(HOSTS), st.integers(0, 3)), max_size=60)
+
+
+@given(
+    moves,
+    st.sampled_from(
+        [
+            {},
+            {"default_politeness": Politeness(2.0, 1)},
+            {"rates": Rates(1.0, 3.0)},
+            {"is_scored": True},
+        ]
+    ),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_crawl_is_the_same_whoever_sleeps(
+    tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, str, int]], options: dict[str, Any]
+) -> None:
+    directory = tmp_path_factory.mktemp("runs")
+    sleepy, awake = (Run(directory / name, most, options) for name, most in (("sleepy", 0), ("awake", 10**9)))
+    for move in moves:
+        sleepy.move(*move)
+        awake.move(*move)
+        assert sleepy.told == awake.told
+    sleepy.finish()
+    awake.finish()
+    assert sleepy.told == awake.told
+    assert not awake.most_asleep
+    sleepy.frontier.close()
+    awake.frontier.close()
+    rows = []
+    for name in "sleepy", "awake":
+        store = Store(directory / name)
+        rows.append(list(store.scan(b"")))
+        store.close()
+    assert rows[0] == rows[1], "on the disk it is the same too"
+
+
+@pytest.mark.usefixtures("sleepy")
+def test_a_host_that_sleeps_is_due_like_any_other(tmp_path: Path) -> None:
+    """Beside one that always has something better to offer."""
+    frontier, numbers = a_frontier(tmp_path), count()
+    poor = [f"www.poor{each}.org" for each in range(20)]
+    frontier.discover(links(*poor, numbers=numbers), NOW)
+    frontier.discover(links("rich.org", "rich.org", numbers=numbers, priority=9), NOW)
+    order = []
+    for _ in range(len(poor) * turns.FIRST * 4):
+        frontier.discover(links("rich.org", numbers=numbers, priority=9), NOW)
+        lease = frontier.lease(NOW)
+        assert lease is not None
+        order.append(lease.host)
+        frontier.release(lease, FETCHED, NOW)
+        if len(order) == 3:
+            assert len(frontier._hosts.asleep) == len(poor)
+    assert set(poor) < set(order)
+    assert max(map(order.index, poor)) <= (len(poor) + 1) * (turns.FIRST + 1)
+    frontier.close()
+
+
+@pytest.mark.usefixtures("sleepy")
+def test_memory_holds_few_of_many_hosts(tmp_path: Path) -> None:
+    frontier, numbers = a_frontier(tmp_path), count()
+    for each in range(1000):
+        frontier.discover(links(f"www.host{each}.org", numbers=numbers), NOW)
+        frontier.commit()
+    assert frontier.hosts == 1000
+    assert len(frontier._hosts.by_name) < 100
+    assert frontier.left_over(NOW)[:2] == (1000, 1000)
+    assert frontier.ends_at(NOW, 5.0) is None, "they can be asked"
+    asked = set()
+    while (lease := frontier.lease(NOW)) is not None:
+        asked.add(lease.host)
+        frontier.release(lease, FETCHED, NOW)
+    assert len(asked) == 1000
+    assert frontier.hosts == 0
+    frontier.close()
