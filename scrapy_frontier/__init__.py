@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from .settings import FrontierSetting
     from .spidermiddlewares.duplicates import DuplicatesMiddleware
     from .spidermiddlewares.page import FrontierSpiderMiddleware
+    from .spiders import FrontierSpider
 
 __version__ = "0.1.0"
 __all__ = [
     "Addon",
     "FrontierScheduler",
+    "FrontierSpider",
     "FrontierSpiderMiddleware",
     "DuplicatesMiddleware",
     "FrontierRobotsTxtMiddleware",
@@ -74,6 +76,7 @@ __all__ = [
 _MODULES = {
     "Addon": "addon",
     "FrontierScheduler": "crawl.scheduler",
+    "FrontierSpider": "spiders",
     "FrontierSpiderMiddleware": "spidermiddlewares.page",
     "DuplicatesMiddleware": "spidermiddlewares.duplicates",
     "FrontierRobotsTxtMiddleware": "downloadermiddlewares.robotstxt",

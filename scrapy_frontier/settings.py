@@ -74,6 +74,7 @@ class FrontierSettings:
     politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `politeness_key`
     scorer: str  # a name of `SCORERS`, or the path of a class
     links: str  # of `LINKS`
+    follows: bool  # FRONTIER_FOLLOW: what pages link is followed without the spider's doing
     rank_interval: float  # seconds between two rankings at most; 0: never by time
     clock: Callable[[], float] | None
     traps: TrapLimits
@@ -114,6 +115,7 @@ class FrontierSettings:
             politeness_key=_politeness_key(settings),
             scorer=_scorer(settings),
             links=choice(settings, "FRONTIER_LINKS", LINKS),
+            follows=switch(settings, "FRONTIER_FOLLOW", default=False),
             rank_interval=number(settings, "FRONTIER_RANK_INTERVAL", 3600.0, float),
             clock=_clock(settings),
             traps=TrapLimits(

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
+    from .follow import Follow
     from .in_flight import Flight
     from .outlinks import Outlinks
     from .robots_gate import Gate
@@ -170,6 +171,7 @@ class Crawl:
         records = Records(codec, objects, identities, notes, self.is_temporary)
         self._dupefilter = DupeFilter(crawler, notes)
         self.seeds = Seeds(frontier, clock, records)
+        refusals = Refusals(notes)
         intake = self.intake = Intake(
             settings,
             frontier,
@@ -182,7 +184,7 @@ class Crawl:
             flights,
             FollowUps(crawler, settings.backoff, records, objects, notes),
             self.seeds,
-            Refusals(notes),
+            refusals,
             notes,
         )
         self.links: Outlinks | None = None
@@ -190,6 +192,29 @@ class Crawl:
             from .outlinks import Outlinks
 
             self.links = Outlinks(settings, frontier, identities, intake, flights, notes)
+        self.follow: Follow | None = None
+        if compat.has_spider_middleware(crawler, RECORDER):
+            from .bulk_intake import BulkIntake
+            from .follow import Follow
+
+            bulk = BulkIntake(
+                crawler,
+                settings,
+                frontier,
+                clock,
+                identities,
+                units,
+                codec,
+                intake,
+                records,
+                objects,
+                self.links,
+                refusals,
+                notes,
+            )
+            self.follow = Follow(
+                crawler, spider, settings, codec.callbacks, self._dupefilter, flights, bulk, notes
+            )
         self.sitemaps: Sitemaps | None = None
         if compat.has_downloader_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps

@@ -12,6 +12,7 @@ DUPLICATE = "frontier_duplicate"  # meta: the URL of another page of the host wi
 POSTPONED = "frontier_postponed"  # meta: why a middleware sent the request back without a visit
 REFUSED = "frontier_refused"  # meta: why a middleware wants the page known, but not fetched
 NOFOLLOW = "frontier_nofollow"  # meta: the link counts for nothing; False from a spider: follow it
+FOLLOW = "frontier_follow"  # meta: whether the links of the page are followed, or the callback they get
 DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says to crawlers
 CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
 FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to

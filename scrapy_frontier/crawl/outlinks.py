@@ -105,7 +105,7 @@ class Outlinks:
         weight = 1.0
         if meta:
             if LINK_SCORE in meta:  # about this link: not for the request's children, which may inherit it
-                weight = self._score(meta.pop(LINK_SCORE), LINK_SCORE, 1.0)
+                weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE, 1.0)
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
         if not self._is_known(request, flight, flags, weight):
@@ -124,7 +124,7 @@ class Outlinks:
         return 0 < self._longest < len(url)
 
     def judge(self, found: PageLinks, content_score: Any) -> None:
-        found.content_score = self._score(content_score, CONTENT_SCORE, 1.0)
+        found.content_score = self.score(content_score, CONTENT_SCORE, 1.0)
 
     def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
         """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor, and yields after
@@ -149,7 +149,8 @@ class Outlinks:
         if found.is_nofollow:
             found.anchors = {url: flags | NOFOLLOW for url, flags in found.anchors.items()}
 
-    def _score(self, value: Any, name: str, otherwise: float) -> float:
+    def score(self, value: Any, name: str, otherwise: float) -> float:
+        """*value* as a score; *otherwise*, told once by its *name*, where it is none."""
         try:
             score = float(value)
         except (TypeError, ValueError):

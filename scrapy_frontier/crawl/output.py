@@ -74,7 +74,7 @@ class CallbackOutput:
         if scheduler is None:
             return
         heard = compat.listeners(crawler, signals.request_scheduled)
-        if not _are_usual(heard) or compat.listeners(crawler, signals.request_dropped):
+        if not are_usual(heard) or compat.listeners(crawler, signals.request_dropped):
             engine = compat.engine_of(crawler)
             for request in requests:
                 engine.crawl(request)
@@ -127,7 +127,7 @@ class _PageOutput:
             self._hand_over_all(requests)
 
 
-def _are_usual(receivers: list[Any]) -> bool:
+def are_usual(receivers: list[Any]) -> bool:
     """Whether nobody but Scrapy's own check for offsite requests is to hear of a request."""
     return all(
         type(getattr(each, "__self__", None)) is OffsiteMiddleware

@@ -6,6 +6,7 @@ regions, texts. One that is told by a function (``process_value``), or is of ano
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlparse
 
@@ -40,9 +41,12 @@ class PageReader:
             self._allows = _Filter(extractor).allows
             self._canonicalizes = extractor.canonicalize
 
-    def read(self, response: HtmlResponse) -> Iterator[tuple[str, Anchor]]:
+    def read(self, response: HtmlResponse, longest: int = 0) -> Iterator[tuple[str, Anchor]]:
         """URLs as requests have them, with their anchors, in the order of the page; most of those that the
         page repeats only once. 2 us a link.
+
+        No URL that has *longest* characters at most, if that is not 0, comes of a reference of eight times
+        as many: such ones are left out, since to parse a megabyte takes 100 ms.
         """
         if self._names is None:
             yield from self._asked(response)
@@ -50,9 +54,10 @@ class PageReader:
         (tags, attributes), allows = self._names, self._allows
         absolute = References(get_base_url(response), _exact(response)).absolute
         met: set[str] = set()
+        most = 8 * longest or sys.maxsize
         for element in self._elements(response, tags):
             for reference in _values(element, attributes):
-                if reference in met:
+                if reference in met or len(reference) > most:
                     continue
                 met.add(reference)
                 url = absolute(reference)

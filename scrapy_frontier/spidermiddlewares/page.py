@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..crawl.entries import QueueEntry
-    from ..crawl.outlinks import Outlinks, Recorder
+    from ..crawl.taker import Taker
 
 SEEDS_AT_A_TIME = 25
 
@@ -85,42 +85,49 @@ class FrontierSpiderMiddleware(Component):
         self._line: list[PlaceInLine] = []
         self._consequences = Consequences(crawler)
 
-    def _links(self) -> Outlinks | None:
-        crawl = self.crawl
-        return crawl.links if crawl is not None else None
-
     def process_spider_input(self, response: Response) -> None:
-        links = self._links()
-        if links is not None:
-            links.begin(response)
+        crawl = self.crawl
+        if crawl is not None and crawl.links is not None:
+            crawl.links.begin(response)
+        if crawl is not None and crawl.follow is not None:
+            crawl.follow.begin(response)
+
+    def _taker(self, response: Response, rules: PageRules | None) -> Taker | None:
+        """Who takes down what the callback of *response* yields, or follows what its page links."""
+        crawl = self.crawl
+        if crawl is None:
+            return None
+        recorder = crawl.links.recorder(response) if crawl.links is not None else None
+        return recorder if crawl.follow is None else crawl.follow.taker(response, recorder, rules)
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         rules = self._consequences.of(response)
+        if self.crawl is not None and self.crawl.follow is not None:
+            result = self.crawl.follow.after(response, result)
         if rules is not None:
             result = rules.filter(result)
-        links = self._links()
-        recorder = links.recorder(response) if links is not None else None
-        return result if recorder is None else _recorded(response, result, recorder)
+        taker = self._taker(response, rules)
+        return result if taker is None else _taken(response, result, taker)
 
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         rules, place = self._consequences.of(response), PlaceInLine(self._line)
+        if self.crawl is not None and self.crawl.follow is not None:
+            result = self.crawl.follow.after_async(response, result)
         if rules is not None:
             result = rules.filter_async(result, place.give_way)
-        links = self._links()
-        recorder = links.recorder(response) if links is not None else None
-        spell = Spell()
+        taker, spell = self._taker(response, rules), Spell()
         try:
             async for each in result:
-                if recorder is not None:
-                    recorder.take(each)
+                if taker is not None:
+                    taker.take(each)
                 yield each
                 if spell.is_over():
                     await place.give_way()
                     spell.renew()
-            if recorder is not None:
-                for _ in recorder.end(response):
+            if taker is not None:
+                for _ in taker.end(response):
                     await place.give_way()
         finally:
             place.leave()
@@ -134,11 +141,11 @@ class FrontierSpiderMiddleware(Component):
                 await compat.sleep(0)
 
 
-def _recorded(response: Response, result: Iterable[Any], recorder: Recorder) -> Iterator[Any]:
+def _taken(response: Response, result: Iterable[Any], taker: Taker) -> Iterator[Any]:
     for each in result:
-        recorder.take(each)
+        taker.take(each)
         yield each
-    for _ in recorder.end(response):
+    for _ in taker.end(response):
         pass
 
 
@@ -247,7 +254,7 @@ class PageRules:
             yield more
         async for output in result:
             if self._nofollow_only is None and isinstance(output, Request) and self._is_link(output):
-                for _ in self._find_nofollow_only():
+                for _ in self.find_refused():
                     await give_way()
             if (kept := self._judge(output)) is not None:
                 yield kept
@@ -272,19 +279,21 @@ class PageRules:
             return self._refused(request, outside, is_nofollow=False)
         if request.meta.get(NOFOLLOW) is False:
             return request
+        for _ in self.find_refused():
+            pass
+        reason = self.refusal(request.url)
+        return self._refused(request, reason) if reason else request
+
+    def refusal(self, url: str) -> str:
+        """Why a link to *url* is not followed, which is counted; empty where it is. After `find_refused`."""
         if self._is_nofollow:
             count(self._rules.crawler, "frontier/nofollow/links")
-            return self._refused(request, reasons.NOFOLLOW_PAGE(url=self._response.url[:LONGEST_URL]))
-        for _ in self._find_nofollow_only():
-            pass
-        refused = self._nofollow_only
-        if refused and page_fingerprint(request.url) in refused:
+            return reasons.NOFOLLOW_PAGE(url=self._response.url[:LONGEST_URL])
+        if self._nofollow_only and page_fingerprint(url) in self._nofollow_only:
             count(self._rules.crawler, "frontier/nofollow/rel")
             rels = " or ".join(sorted(self._rules.settings.nofollow_rels))
-            return self._refused(
-                request, reasons.NOFOLLOW_LINK(rels=rels, url=self._response.url[:LONGEST_URL])
-            )
-        return request
+            return reasons.NOFOLLOW_LINK(rels=rels, url=self._response.url[:LONGEST_URL])
+        return ""
 
     def _is_link(self, request: Request) -> bool:
         """Whether *request* follows a link. Forms, calls of an interface (JSON, POST) and another try of the
@@ -296,8 +305,9 @@ class PageRules:
             and request.url != self._response.url
         )
 
-    def _find_nofollow_only(self) -> Iterator[None]:
-        if self._nofollow_only is None:
+    def find_refused(self) -> Iterator[None]:
+        """Find the links that may not be followed, once; yields on the way through a page with very many."""
+        if self._nofollow_only is None and not self._is_nofollow:
             self._nofollow_only = yield from self._rules.nofollow_only(self._response)
 
     def _refused(self, request: Request, reason: str, is_nofollow: bool = True) -> Request | None:

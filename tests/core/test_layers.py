@@ -49,6 +49,7 @@ ALLOWED = {
     "spidermiddlewares": BESIDE,
     "extensions": {*BESIDE, "core/frontier"},
     "addon": {"crawl"},
+    "spiders": {"crawl", "addon"},
     "commands": {*BASE, "core/admin", "core/frontier", "crawl", "settings", "addon"},
 }
 

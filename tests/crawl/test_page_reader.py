@@ -237,7 +237,7 @@ def test_plain_references_are_read_without_parsing(base: str, monkeypatch: pytes
         {"process_value": lambda value: value.replace("keep", "kept") if "drop" not in value else None},
         {"tags": "*", "attrs": "*"},
     ],
-    ids=str,
+    ids=lambda told: "-".join(told),
 )
 def test_what_an_extractor_is_told_holds(told: dict[str, Any]) -> None:
     body = """<link href="/style.css"><link href="/next"><div><a href="/keep?b=2&a=1">less</a></div>

@@ -1,0 +1,219 @@
+"""Which pages have their links followed, and whether in bulk or by a request each.
+
+By ``FRONTIER_FOLLOW`` all that a callback gets to see, or as the rules of a `CrawlSpider` say; by
+``frontier_follow`` in the meta of a request its page alone. Whoever is to see each request (a spider
+middleware of the project, a listener, a dupefilter) has them made, one by one, as a callback would.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from scrapy import Request, Spider, signals
+from scrapy.http import HtmlResponse
+from scrapy.spidermiddlewares.depth import DepthMiddleware
+from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
+from scrapy.spidermiddlewares.referer import RefererMiddleware
+from scrapy.spidermiddlewares.start import StartSpiderMiddleware
+from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
+
+from . import compat
+from .callbacks import Unreadable
+from .entries import entry_of
+from .follow_page import PageFollowing, Stock
+from .meta_keys import FOLLOW
+from .output import are_usual
+from .response_head import is_text
+from .rules import SpiderRules, Way, one_way
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Iterator
+
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+
+    from ..settings import FrontierSettings
+    from .bulk_intake import BulkIntake
+    from .callbacks import Callbacks
+    from .dupefilters import DupeFilter
+    from .in_flight import Flights
+    from .stats import Notes
+    from .taker import Refusing, Taker
+
+OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
+LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
+_SCRAPYS = (  # of which the first two let requests of callbacks be
+    HttpErrorMiddleware,
+    StartSpiderMiddleware,
+    DepthMiddleware,
+    UrlLengthMiddleware,
+    RefererMiddleware,
+)
+
+
+class Follow:
+    """Follows what the pages of *spider* link, through *intake*."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        spider: Spider,
+        settings: FrontierSettings,
+        callbacks: Callbacks,
+        dupefilter: DupeFilter,
+        flights: Flights,
+        intake: BulkIntake,
+        notes: Notes,
+    ) -> None:
+        self._crawler = crawler
+        self._spider = spider
+        self._is_on = settings.follows
+        self._callbacks = callbacks
+        self._dupefilter = dupefilter
+        self._flights = flights
+        self._intake = intake
+        self._notes = notes
+        self._rules = SpiderRules(spider)
+        self._ways: dict[Any, tuple[Way, ...]] = {}
+        self._pages: WeakKeyDictionary[Response, tuple[Way, ...]] = WeakKeyDictionary()
+        self._bar: str | None = None  # why every link is to be a request; None: not asked yet
+        self._stock = Stock(None, None, None)
+        self._heard: list[Any] = []  # who hears of requests
+
+    def begin(self, response: Response) -> None:
+        """A callback is about to see *response*: what it says of itself decides. 1 us."""
+        request = response.request
+        wanted = request is not None and request.meta.get(FOLLOW, self._is_on)
+        if not wanted or request is None or request not in self._flights:
+            return
+        if not isinstance(response, HtmlResponse) or not is_text(response):
+            return
+        if self._bar is None:
+            self._bar = self._look_for_bar()
+        if ways := self._ways_from(request, wanted):
+            self._pages[response] = ways
+
+    def after(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
+        """*result*, and a request for each link of *response* if they are followed, but not in bulk."""
+        if self._is_in_bulk(response):
+            return result
+        return chain(result, self._requests(response, self._pages.pop(response)))
+
+    def after_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """`after`; and a very large page is parsed beside the event loop, which would stand still."""
+        ways = self._pages.get(response)
+        if ways is None:
+            return result
+        if not self._is_in_bulk(response):
+            return self._and_requests(response, result, self._pages.pop(response))
+        return _and_tree(response, result) if len(response.body) > LARGE else result
+
+    async def _and_requests(
+        self, response: Any, result: AsyncIterator[Any], ways: tuple[Way, ...]
+    ) -> AsyncIterator[Any]:
+        async for each in result:
+            yield each
+        for request in self._requests(response, ways):
+            yield request
+
+    def _is_in_bulk(self, response: Response) -> bool:
+        """Whether the links of *response*, if they are to be followed, need no requests."""
+        if response not in self._pages:
+            return True
+        if entry_of(response.request) is not None:  # of which each link inherits its own
+            return False
+        self._heard = compat.listeners(self._crawler, signals.request_scheduled)
+        is_heard = not are_usual(self._heard) or compat.listeners(self._crawler, signals.request_dropped)
+        return not self._bar and not is_heard
+
+    def _requests(self, response: Any, ways: tuple[Way, ...]) -> Iterator[Request]:
+        if ways is self._rules.ways:
+            yield from self._rules.requests(response)
+            return
+        for way in ways:
+            for link in way.extractor.extract_links(response):
+                yield Request(link.url, way.callback)
+
+    def taker(self, response: Response, recorder: Taker | None, refusing: Refusing | None) -> Taker | None:
+        """Who follows the links of *response* in bulk, and stands before the *recorder*; that one itself for
+        any other page. To be asked after `after`."""
+        ways = self._pages.pop(response, None)
+        flight = self._flights.find(response.request)
+        if ways is None or flight is None or not isinstance(response, HtmlResponse):
+            return recorder
+        return PageFollowing(
+            self._crawler,
+            self._spider,
+            self._stock,
+            self._intake,
+            flight,
+            response,
+            ways,
+            self._heard,
+            recorder,
+            refusing,
+        )
+
+    # -- how -----------------------------------------------------------------------------------------------
+
+    def _ways_from(self, request: Request, wanted: Any) -> tuple[Way, ...]:
+        """How links of the page that *request* brings are followed."""
+        if self._rules and not isinstance(wanted, str):
+            is_asked = request.meta.get(FOLLOW) is not None
+            leads_on = self._rules.lead_on_from(request)
+            if leads_on and not self._rules.is_taken_over:
+                return ()  # the spider follows them itself
+            return self._rules.ways if leads_on or is_asked else ()
+        if wanted not in self._ways:
+            self._ways[wanted] = self._one_way(wanted)
+        return self._ways[wanted]
+
+    def _one_way(self, wanted: Any) -> tuple[Way, ...]:
+        """All links, to the callback that is *wanted* by name, or the spider's default one."""
+        try:
+            callback = self._callbacks.named(wanted) if isinstance(wanted, str) else None
+        except Unreadable as reason:
+            self._notes.log(logging.ERROR, "%s = %r follows no link: %s", FOLLOW, wanted, reason)
+            return ()
+        return (one_way(self._spider, callback),)
+
+    def _look_for_bar(self) -> str:
+        """Why links cannot be followed in bulk in this crawl, which is said; empty: they can."""
+        self._stock = Stock.at_work(compat.spider_middlewares(self._crawler))
+        bar = self._bar_in_crawl() or (self._rules.bar() if self._rules else "")
+        if bar:
+            self._notes.log(
+                logging.INFO,
+                "Links are followed by a request each, not in bulk: %s (docs/follow.md)",
+                bar,
+            )
+        elif self._rules and self._is_on:
+            self._rules.take_over()
+        return bar
+
+    def _bar_in_crawl(self) -> str:
+        if not compat.is_usual_engine(self._crawler):
+            return "the engine is none of Scrapy's"
+        if self._dupefilter.is_own:
+            return "the project has a DUPEFILTER_CLASS of its own"
+        for middleware in compat.spider_middlewares(self._crawler):
+            name = type(middleware).__name__
+            if name == OURS[0]:
+                break  # what follows stands between it and the spider
+            if type(middleware) not in _SCRAPYS and name not in OURS and _sees_output(middleware):
+                return f"the spider middleware {name} is to see them"
+        return ""
+
+
+def _sees_output(middleware: Any) -> bool:
+    return any(hasattr(middleware, f"process_spider_output{end}") for end in ("", "_async"))
+
+
+async def _and_tree(response: Any, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """*result*; then *response* is parsed."""
+    async for each in result:
+        yield each
+    await compat.in_thread(lambda: response.selector)

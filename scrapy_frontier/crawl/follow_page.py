@@ -1,0 +1,321 @@
+"""One page whose links are followed in bulk: read once, judged one by one, handed over together.
+
+What stands for a link is a record that the new links of the page share but for the URL; the request is made
+of it when the page is handed out. Depth, Referer, the length of URLs and allowed domains are done to links as
+Scrapy's own middlewares do it to requests: their objects are asked, once a page or a site.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy import Request
+from scrapy.exceptions import IgnoreRequest
+from scrapy.spidermiddlewares import referer
+from scrapy.spidermiddlewares.depth import DepthMiddleware
+from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
+
+from ..core import reasons
+from ..core.frontier import Link
+from ..core.pages.values import CANONICAL, INTERNAL, NOFOLLOW
+from ..core.parse.urls import escaped_fragment
+from .in_flight import PageLinks
+from .outlinks import LINK_SCORE, MOST
+from .page_reader import text_of
+from .spell import Spell
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from scrapy import Spider
+    from scrapy.crawler import Crawler
+    from scrapy.http import HtmlResponse, Response
+
+    from .bulk_intake import BulkIntake
+    from .in_flight import Flight
+    from .page_reader import Anchor
+    from .rules import Way
+    from .taker import Refusing, Taker
+
+TOGETHER = 300  # new links in one call at most, 6 ms
+_TEXT = "\ufdd0"  # no character: stands for the text of an anchor in a record all links share
+_quote = json.encoder.encode_basestring
+
+
+class Stock(NamedTuple):
+    """Scrapy's own middlewares that see the requests of a callback; None where one is not at work."""
+
+    depth: Any
+    length: Any
+    referer: Any
+
+    @classmethod
+    def at_work(cls, middlewares: Iterable[Any]) -> Stock:
+        found = {type(each): each for each in middlewares}
+        return cls(*map(found.get, (DepthMiddleware, UrlLengthMiddleware, referer.RefererMiddleware)))
+
+
+class PageFollowing:
+    """Follows the links of *response* on their *ways* when its callback has ended. *heard* is who hears of
+    requests: checks for offsite ones. Stands before the *recorder* of what the callback yields."""
+
+    def __init__(
+        self,
+        crawler: Crawler,
+        spider: Spider,
+        stock: Stock,
+        intake: BulkIntake,
+        flight: Flight,
+        response: HtmlResponse,
+        ways: tuple[Way, ...],
+        heard: list[Any],
+        recorder: Taker | None,
+        refusing: Refusing | None,
+    ) -> None:
+        self._crawler = crawler
+        self._intake = intake
+        self._response = response
+        self._ways = ways
+        self._lease = flight.lease if intake.records_links else None
+        self._found = flight.links or PageLinks(response.url)
+        self._sites = _Sites(crawler, spider, heard, self._found.origin)
+        self._depth = _Depth(stock.depth, response)
+        self._records = _Records(stock.referer, intake, response, self._depth.of_links)
+        self._score = getattr(spider, LINK_SCORE, None)
+        self._longest = 0 if stock.length is None else stock.length.maxlength
+        self._recorder = recorder
+        self._refusing = refusing
+        self._yielded: list[Request] = []
+        self._skipped: set[bytes] = set()  # pages the callback has asked for itself
+        self._new: list[Link] = []
+        self._known = self._too_long = self._unrecorded = self._count = 0
+
+    def take(self, output: Any) -> None:
+        """What the callback asks for itself is not asked for again."""
+        if isinstance(output, Request):
+            self._yielded.append(output)
+        if self._recorder is not None:
+            self._recorder.take(output)
+
+    def end(self, response: Response) -> Iterator[None]:
+        """Take all links in that nobody refuses; yields whenever others should have a turn. 3 us a link to a
+        page that was met lately, 20 us a new one.
+        """
+        if self._refusing is not None:
+            yield from self._refusing.find_refused()
+        self._skipped = {self._intake.fingerprint(each) for each in self._yielded}
+        yield from self._read()
+        self._hand_over()
+        self._tell()
+        if self._recorder is not None:
+            yield from self._recorder.end(response)
+
+    def _read(self) -> Iterator[None]:
+        met: set[str] = set()
+        spell = Spell()
+        for way in self._ways:
+            for url, anchor in way.reader.read(self._response, self._longest):
+                if self._intake.has_ajax:
+                    url = escaped_fragment(url) or url
+                text = url[: url.index("#")] if "#" in url else url
+                if text not in met:
+                    met.add(text)
+                    self._take(url, text, way, anchor)
+                if spell.is_over():
+                    yield
+                    spell.renew()
+
+    # -- a link ----------------------------------------------------------------------------------------
+
+    def _take(self, url: str, text: str, way: Way, anchor: Anchor) -> None:
+        if 0 < self._longest < len(url):
+            self._too_long += 1
+            return
+        self._count += 1
+        found, only_seen = self._found, ""
+        flags = INTERNAL if url.startswith(found.origin) else found.flags(url)
+        if url == found.canonical:
+            flags |= CANONICAL
+        weight = 1.0
+        if self._score is not None:
+            weight = self._intake.weight(self._score(self._response, url, text_of(anchor)))
+        if self._refusing is not None and url != self._response.url:
+            only_seen = self._refusing.refusal(url)
+        if only_seen:
+            flags |= NOFOLLOW
+        elif self._depth.is_too_deep or not self._sites.let_pass(url):
+            if self._lease is None:  # nobody asks who links what
+                return
+            only_seen = reasons.OUT_OF_SCOPE()
+        if found.count >= MOST:
+            self._record_no_more()
+        found.count += 1
+        if self._intake.recognize(text, self._lease, flags, weight, only_seen=bool(only_seen)):
+            self._known += not only_seen
+        else:
+            self._add(url, way, anchor, flags, weight, only_seen)
+
+    def _add(self, url: str, way: Way, anchor: Anchor, flags: int, weight: float, only_seen: str) -> None:
+        """A link to a page that nobody has met lately."""
+        intake, records = self._intake, self._records
+        clean = intake.without_session(url)
+
+        def as_request(url: str) -> Request:
+            return records.request(url, way, text_of(anchor))
+
+        fingerprint, clean, host = intake.identify(clean, as_request)
+        if fingerprint in self._skipped:
+            return
+        unit = intake.unit_of(clean, host)
+        self._new.append(
+            Link(
+                fingerprint,
+                clean,
+                unit,
+                self._depth.priority if not only_seen or flags & NOFOLLOW else 0,
+                b"" if only_seen else records.record(clean, way, anchor),
+                flags,
+                weight,
+                intake.depth_of(self._depth.of_links),
+                url if intake.knows_texts else "",
+                kept_host="" if unit == host else unit,
+                only_seen=only_seen,
+            )
+        )
+        if len(self._new) >= TOGETHER:
+            self._hand_over()
+
+    def _record_no_more(self) -> None:
+        """The page has more links than the link graph takes of one."""
+        if self._lease is not None:
+            self._hand_over()
+            self._lease = None
+        self._unrecorded += 1
+
+    def _hand_over(self) -> None:
+        if self._new:
+            links, self._new = self._new, []
+            self._intake.hand_over(links, self._lease)
+
+    def _tell(self) -> None:
+        self._intake.count("dupefilter/filtered", self._known)
+        if self._intake.records_links:
+            self._intake.count("frontier/links/ignored", self._unrecorded)
+        self._depth.tell(self._count)
+        self._sites.tell()
+        if self._too_long and self._crawler.stats is not None:
+            self._crawler.stats.inc_value("urllength/request_ignored_count", self._too_long)
+
+
+class _Depth:
+    """What Scrapy's `DepthMiddleware`, if it is at work, makes of the links of a page."""
+
+    def __init__(self, middleware: Any, response: HtmlResponse) -> None:
+        self._middleware = middleware
+        self.of_links: int | None = None
+        self.priority, self.is_too_deep = 0, False
+        if self._middleware is not None:
+            depth = self.of_links = int(response.meta.get("depth", 0)) + 1
+            self.priority = -depth * self._middleware.prio
+            self.is_too_deep = 0 < self._middleware.maxdepth < depth
+
+    def tell(self, count: int) -> None:
+        if self._middleware is None or not count:
+            return
+        stats = self._middleware.stats
+        if self.is_too_deep:
+            stats.inc_value("depth/request_ignored_count", count)
+            return
+        if self._middleware.verbose_stats:
+            stats.inc_value(f"request_depth_count/{self.of_links}", count)
+        stats.max_value("request_depth_max", self.of_links)
+
+
+class _Sites:
+    """Scrapy's check for offsite requests, asked once for all links to one origin."""
+
+    def __init__(self, crawler: Crawler, spider: Spider, heard: list[Any], own: str) -> None:
+        self._crawler = crawler
+        self._spider = spider
+        self._heard = heard if getattr(spider, "allowed_domains", None) else []
+        self._own = own
+        self._passed: dict[str, bool] = {}
+        self._refused = 0
+
+    def let_pass(self, url: str) -> bool:
+        if not self._heard:
+            return True
+        origin = self._own if url.startswith(self._own) else "/".join(url.split("/", 3)[:3])
+        passed = self._passed.get(origin)
+        if passed is None:
+            passed = self._passed[origin] = self._ask(url)
+        elif not passed:
+            self._refused += 1
+        return passed
+
+    def _ask(self, url: str) -> bool:
+        request = Request(url)
+        try:
+            for receiver in self._heard:
+                receiver(request=request, spider=self._spider)
+        except IgnoreRequest:
+            return False
+        return True
+
+    def tell(self) -> None:
+        if self._refused and self._crawler.stats is not None:
+            self._crawler.stats.inc_value("offsite/filtered", self._refused)
+
+
+class _Records:
+    """The records of requests for the links of a page, encoded once for each way and Referer."""
+
+    def __init__(
+        self, middleware: Any, intake: BulkIntake, response: HtmlResponse, depth: int | None
+    ) -> None:
+        self._encode = intake.encode
+        self._response = response
+        self._depth = depth
+        self._shared: dict[tuple[int | None, str | None], bytes] = {}
+        self._referrers: dict[str, str | None] = {}
+        self._policy: Any = None if middleware is None else middleware.policy(response, Request(response.url))
+        self._is_by_origin = type(self._policy).__module__ == referer.__name__
+
+    def record(self, url: str, way: Way, anchor: Anchor) -> bytes:
+        """The record of a request for *url*."""
+        referrer = self._referrer(url)
+        key = way.rule, referrer
+        shared = self._shared.get(key)
+        if shared is None:
+            shared = self._shared[key] = self._encode(self._request(self._response.url, way, _TEXT, referrer))
+        if way.rule is None:
+            return shared
+        text = _quote(text_of(anchor)).encode("utf-8", "surrogatepass")
+        return shared.replace(_quote(_TEXT).encode(), text)
+
+    def request(self, url: str, way: Way, text: str) -> Request:
+        """The request itself."""
+        return self._request(url, way, text, self._referrer(url))
+
+    def _request(self, url: str, way: Way, text: str, referrer: str | None) -> Request:
+        meta = way.meta(text)
+        if self._depth is not None:
+            meta["depth"] = self._depth
+        headers = None if referrer is None else {"Referer": referrer}
+        return Request(url, way.callback, errback=way.errback, meta=meta, headers=headers)
+
+    def _referrer(self, url: str) -> str | None:
+        """What policies of Scrapy's say of one URL they say of all of its origin."""
+        if self._policy is None:
+            return None
+        if not self._is_by_origin:
+            return self._by_policy(url)
+        origin = "/".join(url.split("/", 3)[:3])
+        if origin not in self._referrers:
+            self._referrers[origin] = self._by_policy(url)
+        return self._referrers[origin]
+
+    def _by_policy(self, url: str) -> str | None:
+        referrer: str | None = self._policy.referrer(self._response.url, url)
+        return referrer

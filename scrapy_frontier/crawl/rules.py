@@ -1,0 +1,96 @@
+"""By which ways the links of a page are followed: the rules of Scrapy's `CrawlSpider`, or one way for all.
+
+The rules are known by names that are private to that spider; all of these are here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+
+from .page_reader import PageReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from scrapy import Request, Spider
+    from scrapy.http import HtmlResponse
+
+_OWN = ("_requests_to_follow", "_build_request", "_callback", "_errback", "parse_with_rules")
+_PLAIN_RULE = Rule()
+
+
+class Way(NamedTuple):
+    """Links that *extractor* finds go to *callback* (None: the spider's own), by rule number *rule*."""
+
+    extractor: Any
+    reader: PageReader
+    callback: Callable[..., Any] | None = None
+    errback: Callable[..., Any] | None = None
+    rule: int | None = None
+
+    def meta(self, text: str) -> dict[str, Any]:
+        """Of a request for a link with that anchor text."""
+        return {} if self.rule is None else {"rule": self.rule, "link_text": text}
+
+
+def one_way(spider: Spider, callback: Callable[..., Any] | None = None) -> Way:
+    """By the spider's own ``link_extractor``, or Scrapy's default one."""
+    extractor = getattr(spider, "link_extractor", None)
+    if not callable(getattr(extractor, "extract_links", None)):
+        extractor = LinkExtractor()
+    return Way(extractor, PageReader(extractor), callback)
+
+
+class SpiderRules:
+    """The rules of *spider*; false where it has none."""
+
+    def __init__(self, spider: Spider) -> None:
+        self._spider: Any = spider  # of whose class nothing more is known
+        self._rules: list[Rule] = list(spider._rules) if isinstance(spider, CrawlSpider) else []
+        self.ways: tuple[Way, ...] = ()
+        self.is_taken_over = False
+        if self._rules:
+            found: Any = spider
+            extractors = [rule.link_extractor for rule in self._rules]
+            self.ways = tuple(
+                Way(each, PageReader(each), found._callback, found._errback, number)
+                for number, each in enumerate(extractors)
+            )
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def bar(self) -> str:
+        """What of them is a function, and asks for a request for each link; empty where nothing is."""
+        for name in _OWN:
+            if getattr(type(self._spider), name, None) is not getattr(CrawlSpider, name, None):
+                return f"the spider has a {name} of its own"
+        for number, rule in enumerate(self._rules):
+            for name in ("process_links", "process_request"):
+                if getattr(rule, name) is not getattr(_PLAIN_RULE, name):
+                    return f"rule {number} has {name}"
+        return ""
+
+    def take_over(self) -> None:
+        """Have the spider itself follow nothing from now on."""
+        self.is_taken_over = bool(getattr(self._spider, "_follow_links", False))
+        self._spider._follow_links = False
+
+    def lead_on_from(self, request: Request) -> bool:
+        """Whether the spider would follow links of the page that *request* brings."""
+        callback = request.callback
+        if callback is None or callback == self._spider._parse:
+            return True
+        number = request.meta.get("rule")
+        if callback != self._spider._callback or not isinstance(number, int) or number >= len(self._rules):
+            return False
+        return self._rules[number].follow
+
+    def requests(self, response: HtmlResponse) -> Iterator[Request]:
+        """As the spider itself makes them."""
+        for request in self._spider._requests_to_follow(response):
+            if request is not None:
+                yield request

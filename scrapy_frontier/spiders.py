@@ -1,0 +1,57 @@
+"""A spider whose pages are followed by the frontier: it says which links, and makes items."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from scrapy import signals
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider
+from scrapy.utils.misc import load_object
+
+from .addon import Addon
+from .crawl import compat
+from .crawl.assembly import RECORDER
+
+if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
+    from scrapy.http import Response
+    from scrapy.settings import BaseSettings
+    from typing_extensions import Self
+
+
+class FrontierSpider(CrawlSpider):
+    """Has all links that ``link_extractor`` finds followed to `parse`, or its ``rules`` as a `CrawlSpider`.
+
+    ``allowed_domains`` hold as ever. It switches ``FRONTIER_FOLLOW`` on, and the add-on, unless the project
+    says otherwise. With a method ``frontier_link_score(response, url, text)`` it says what each link weighs
+    (1: as any other). See ``docs/follow.md``.
+    """
+
+    link_extractor = LinkExtractor()
+
+    @classmethod
+    def update_settings(cls, settings: BaseSettings) -> None:
+        super().update_settings(settings)
+        if settings.getpriority("FRONTIER_FOLLOW") is None:
+            settings.set("FRONTIER_FOLLOW", True, "spider")
+        chosen = settings.getdict("ADDONS")
+        if Addon not in map(load_object, chosen):
+            settings.set("ADDONS", {**chosen, Addon: 500}, "spider")
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        crawler.signals.connect(spider._say_if_nobody_follows, signals.spider_opened)
+        return spider
+
+    def parse(self, response: Response, **kwargs: Any) -> Any:
+        """What a page that was followed gives: items, and requests beside its links. Nothing by itself."""
+        return ()
+
+    def _parse(self, response: Response, **kwargs: Any) -> Any:
+        return super()._parse(response, **kwargs) if self.rules else self.parse(response, **kwargs)
+
+    def _say_if_nobody_follows(self) -> None:
+        if not self.rules and not compat.has_spider_middleware(self.crawler, RECORDER):
+            self.logger.error("No link is followed: %s is not at work, is the add-on on?", RECORDER)

@@ -1,0 +1,416 @@
+"""Links followed in bulk: the same pages, states and link graph as by a request each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from conftest import read_pages, wait_until
+from scrapy import Request, Spider, signals
+from scrapy.linkextractors import LinkExtractor
+from scrapy.spiders import CrawlSpider, Rule
+from scrapy.utils.request import RequestFingerprinter
+from test_links import read_links
+
+from scrapy_frontier import FrontierSpider
+from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
+from scrapy_frontier.core.store.states import State
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Crawl
+    from scrapy.http import Response
+    from server import Web
+
+ADDON = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}}
+FOLLOW = {**ADDON, "FRONTIER_FOLLOW": True}
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+
+
+class OneByOne(CrawlSpider):
+    """Makes a request of each link, as every spider of Scrapy does."""
+
+    name = "site"
+    rules = (Rule(LinkExtractor(), callback="parse_page", follow=True),)
+
+    def __init__(self, urls: Any = (), domains: Any = (), **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.start_urls = list(urls)
+        self.allowed_domains = list(domains)
+
+    def parse_page(self, response: Response) -> Iterator[Any]:
+        yield {"url": response.url, "rule": response.meta.get("rule"), "text": response.meta.get("link_text")}
+
+
+class InBulk(OneByOne):
+    custom_settings = {"FRONTIER_FOLLOW": True}
+
+
+class Simple(FrontierSpider):
+    name = "site"
+
+    def __init__(self, urls: Any = (), domains: Any = (), **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.start_urls = list(urls)
+        self.allowed_domains = list(domains)
+
+    def parse(self, response: Response, **arguments: Any) -> Iterator[Any]:
+        yield {
+            "url": response.url,
+            "depth": response.meta["depth"],
+            "referer": (response.request.headers.get("Referer") or b"").decode(),
+        }
+
+
+def site(web: Web) -> str:
+    """Pages that link each other in all the ways there are; the seed of it."""
+    body = """<html><head><base href="/dir/x"><link rel=canonical href="/dir/canonical"></head><body>
+      <a href="a">one</a> <a href="./a#f">again</a> <a href="../up?b=2&amp;a=1">two <b>bold</b></a>
+      <a href="/up?a=1&amp;b=2">the same</a> <a href="picture.png">not a page</a> <a href="mailto:x@y">no</a>
+      <a href=" b c ">space</a> <a href="ä?q=ä">umlaut</a> <a href="javascript:void(0)">script</a>
+      <a href="http://[broken">broken</a> <a href="">self</a> <a href="#top">top</a> <area href="area">
+      <a href="{other}">elsewhere</a> <a href="x" rel="nofollow">refused</a> <a href="y" rel=nofollow>both</a>
+      <a href="y">both</a> <a href="long-{long}">trap</a> <a href="s?sid=0123456789abcdef&amp;p=1">session</a>
+      </body></html>"""
+    other = web.link("/other", web.url("/", 0), host=1)
+    for path in ("/dir/a", "/up?b=2&a=1", "/dir/b%20c", "/dir/%C3%A4?q=%C3%A4", "/dir/area", "/dir/y"):
+        web.link(path, "/dir/a", "/deep/1")
+    web.link("/deep/1", "/deep/2", "/deep/1")
+    web.link("/deep/2", "/", "/dir/a#part")
+    web.link("/dir/s?p=1", "/dir/a")
+    return web.on("/", body=body.format(other=other, long="x" * 3000), headers=HTML)
+
+
+def graph_and_states(directory: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    links = {url: sorted(found) for url, found in read_links(directory).items()}
+    return links, {
+        url: (page.state, page.priority, page.reason) for url, page in read_pages(directory).items()
+    }
+
+
+WAYS = pytest.mark.parametrize("spider", [InBulk, Simple])
+
+
+@WAYS
+@pytest.mark.parametrize("domains", [[], ["127.0.0.2"]], ids=["everywhere", "one host"])
+def test_the_same_pages_links_and_states_as_by_a_request_each(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path, spider: type[Spider], domains: list[str]
+) -> None:
+    seed = site(web)
+    settings = {**ADDON, "DEPTH_LIMIT": 3, "DEPTH_PRIORITY": 1}
+    found, visited, stats = [], [], []
+    for way in (OneByOne, spider):
+        directory = tmp_path / way.__name__
+        crawl = run(way, {**settings, "FRONTIER_DIR": str(directory)}, urls=[seed], domains=domains)
+        assert crawl.reason == "finished", crawl.log
+        found.append(graph_and_states(directory))
+        assert "not in bulk" not in crawl.log
+        visited.append(sorted(web.paths()))
+        stats.append(crawl.stats)
+        web.visits.clear()
+    assert found[1] == found[0]
+    assert visited[1] == visited[0]
+    told = (
+        "depth",
+        "request_depth_max",
+        "offsite/",
+        "scheduler/",
+        "frontier/nofollow",
+        "frontier/traps",
+        "urllength",
+    )
+    one, other = ({k: v for k, v in each.items() if k.startswith(told)} for each in stats)
+    assert other == one
+    assert len(visited[0]) > 8
+
+
+class Counting(Simple):
+    """Counts the requests that are made in its process."""
+
+    made = 0
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        make = Request.__init__
+
+        def count(request: Request, *given: Any, **named: Any) -> None:
+            type(self).made += 1
+            make(request, *given, **named)
+
+        Request.__init__ = count  # type: ignore[method-assign]
+
+    def closed(self, reason: str) -> None:
+        self.crawler.stats.set_value("requests_made", self.made)
+
+
+def test_a_request_is_made_when_a_page_is_handed_out(web: Web, run: Callable[..., Crawl]) -> None:
+    seed = web.link("/", *(f"/{number}" for number in range(500)))
+    crawl = run(Counting, {**ADDON, "CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, urls=[seed])
+    assert crawl.stats["scheduler/enqueued"] == 501
+    assert crawl.stats["requests_made"] < 50
+
+
+def test_a_project_needs_nothing_in_its_settings(web: Web, run: Callable[..., Crawl]) -> None:
+    crawl = run(Simple, {"SCHEDULER": None}, urls=[web.link("/", "/a", "/b")])
+    assert sorted(web.paths()) == ["/", "/a", "/b"], crawl.log
+    assert crawl.stats["item_scraped_count"] == 3
+
+
+def test_without_the_add_on_somebody_says_that_nothing_is_followed(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    crawl = run(Simple, {"ADDONS": {"scrapy_frontier.Addon": None}}, urls=[web.link("/", "/a")])
+    assert web.paths() == ["/"]
+    assert "No link is followed" in crawl.log
+
+
+class Sections(CrawlSpider):
+    """Rules as they are usual: sections to follow, pages to parse, some left out."""
+
+    name = "sections"
+    rules = (
+        Rule(LinkExtractor(allow=r"/section/", deny="secret", restrict_css="nav")),
+        Rule(LinkExtractor(allow=r"/page-\d+"), callback="parse_page", errback="failed", cb_kwargs={"a": 1}),
+        Rule(LinkExtractor(allow="/both"), callback="parse_page", follow=True),
+    )
+
+    def __init__(self, urls: Any = ()) -> None:
+        super().__init__()
+        self.start_urls = list(urls)
+
+    def parse_start_url(self, response: Response, **arguments: Any) -> Iterator[Any]:
+        yield {"start": response.url}
+
+    def parse_page(self, response: Response, a: int = 0) -> Iterator[Any]:
+        meta = {key: response.meta[key] for key in ("rule", "link_text", "depth")}
+        referer = (response.request.headers.get("Referer") or b"").decode()
+        yield {"url": response.url, "a": a, "referer": referer, **meta}
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"failed": failure.request.url}
+
+
+class SectionsByFunction(Sections):
+    """One of its rules is told by a function."""
+
+    rules = (*Sections.rules, Rule(LinkExtractor(allow="/both"), process_links=list))
+
+
+def sections(web: Web) -> str:
+    nav = '<nav><a href="/section/{}">section</a><a href="/section/secret">no</a></nav>'
+    for number in range(4):
+        pages = "".join(f'<a href="/page-{number}{each}">page {each}</a>' for each in range(3))
+        both = f'<a href="/both/{number}">both <i>{number}</i></a><a href="/section/unlinked">no</a>'
+        body = nav.format((number + 1) % 4) + pages + both
+        web.on(f"/section/{number}", body=body)
+        web.link(f"/both/{number}", "/page-99", "/section/0")
+        for each in range(3):
+            web.link(f"/page-{number}{each}", "/page-unseen-1000")
+    web.on("/page-00", status=404)
+    return web.on("/", body=nav.format(0) + '<a href="/page-7">seven</a>')
+
+
+def test_rules_are_followed_as_they_are(web: Web, items: Callable[..., Any], tmp_path: Path) -> None:
+    dirs = [{"FRONTIER_DIR": str(tmp_path / name)} for name in ("one", "bulk")]
+    one, bulk = items(Sections, [{**ADDON, **dirs[0]}, {**FOLLOW, **dirs[1]}], urls=[sections(web)])
+    assert bulk == one
+    assert len(one) > 15
+    assert any("failed" in item for item in one)
+    assert not any("secret" in path or "unlinked" in path or "unseen" in path for path in web.paths())
+
+
+def test_rules_that_are_functions_have_requests_made(web: Web, run: Callable[..., Crawl]) -> None:
+    crawl = run(SectionsByFunction, FOLLOW, urls=[sections(web)])
+    assert "by a request each, not in bulk: rule 3 has process_links" in crawl.log
+    assert "/both/3" in web.paths()
+
+
+class Watching:
+    """A spider middleware of a project: it marks and drops requests."""
+
+    def process_spider_output(self, response: Response, result: Any) -> Iterator[Any]:
+        yield from result
+
+    async def process_spider_output_async(self, response: Response, result: Any) -> AsyncIterator[Any]:
+        async for each in result:
+            if not (isinstance(each, Request) and each.url.endswith("/drop")):
+                yield each
+
+
+class Listening(Simple):
+    """Hears of every request."""
+
+    heard: list[str] = []
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **arguments: Any) -> Any:
+        spider = super().from_crawler(crawler, *args, **arguments)
+        crawler.signals.connect(spider.hear, signals.request_scheduled)
+        return spider
+
+    def hear(self, request: Request) -> None:
+        self.heard.append(request.url)
+
+    def closed(self, reason: str) -> None:
+        self.crawler.stats.set_value("heard", len(self.heard))
+
+
+def test_a_spider_middleware_of_the_project_gets_requests(web: Web, run: Callable[..., Crawl]) -> None:
+    settings = {**ADDON, "SPIDER_MIDDLEWARES": {"test_follow.Watching": 543}}
+    crawl = run(Simple, settings, urls=[web.link("/", "/keep", "/drop")])
+    assert web.paths() == ["/", "/keep"]
+    assert "not in bulk: the spider middleware Watching" in crawl.log
+
+
+def test_who_listens_hears_of_every_request(web: Web, run: Callable[..., Crawl]) -> None:
+    crawl = run(Listening, ADDON, urls=[web.link("/", "/a", "/b", "/a")])
+    assert crawl.stats["heard"] == 3
+    assert sorted(web.paths()) == ["/", "/a", "/b"]
+
+
+class Own(RequestFingerprinter):
+    """Pages that differ in a parameter alone are one page."""
+
+    def fingerprint(self, request: Request) -> bytes:
+        return super().fingerprint(request.replace(url=request.url.partition("?")[0]))
+
+
+def test_a_fingerprinter_of_the_project_decides(web: Web, run: Callable[..., Crawl]) -> None:
+    seed = web.link("/", "/a?1", "/a?2", "/b?1", "/?x")
+    web.link("/a?1", "/a?3", "/b?2")
+    crawl = run(Simple, {**ADDON, "REQUEST_FINGERPRINTER_CLASS": "test_follow.Own"}, urls=[seed])
+    assert sorted(web.paths()) == ["/", "/a?1", "/b?1"]
+    assert "not in bulk" not in crawl.log
+
+
+class Lister(Spider):
+    """Has pages followed by the meta of single requests."""
+
+    name = "lister"
+
+    def __init__(self, urls: Any = ()) -> None:
+        super().__init__()
+        self.urls = urls
+
+    async def start(self) -> AsyncIterator[Any]:
+        for url, follow in self.urls:
+            yield Request(url, meta={"frontier_follow": follow})
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        yield {"parse": response.url}
+
+    def parse_product(self, response: Response) -> Iterator[Any]:
+        yield {"product": response.url}
+
+
+def test_the_meta_of_a_request_has_its_page_followed(web: Web, items: Callable[..., Any]) -> None:
+    pages = web.link("/1", "/p1"), web.link("/2", "/p2"), web.link("/3", "/p3"), web.link("/4", "/p4")
+    wanted = list(zip(pages, (True, "parse_product", False, "unknown"), strict=True))
+    for number in "1234":
+        web.link(f"/p{number}", "/further")
+    (found,) = items(Lister, [ADDON], urls=wanted)
+    assert {key: value[-3:] for item in found for key, value in item.items()}
+    told = sorted((key, value.rpartition("/")[2]) for item in found for key, value in item.items())
+    assert told == [("parse", name) for name in ("1", "2", "3", "4", "p1")] + [("product", "p2")]
+
+
+def test_the_setting_has_all_pages_of_any_spider_followed_but_those_that_say_no(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    web.link("/a", "/b")
+    run(Lister, FOLLOW, urls=[(web.link("/1", "/a"), True), (web.link("/2", "/c"), False)])
+    assert sorted(web.paths()) == ["/1", "/2", "/a", "/b"]
+
+
+class Choosy(Simple):
+    """Asks for some pages itself, and weighs links by their text."""
+
+    def parse(self, response: Response, **arguments: Any) -> Iterator[Any]:
+        if response.url.endswith("/"):
+            yield response.follow("/own?b=1&a=2", self.parse_own, priority=5)
+
+    def parse_own(self, response: Response) -> Iterator[Any]:
+        yield {"own": response.url}
+
+    def frontier_link_score(self, response: Response, url: str, text: str) -> float:
+        return 3.0 if "good" in text else 0.5
+
+
+def test_what_the_callback_asks_for_itself_wins_and_links_weigh_what_the_spider_says(
+    web: Web, items: Callable[..., Any], tmp_path: Path
+) -> None:
+    seed = web.on(
+        "/", body='<a href="/own?a=2&b=1">x</a><a href="/a">a <b>good</b> one</a><a href="/c">-</a>'
+    )
+    (found,) = items(Choosy, [ADDON], urls=[seed])
+    assert [item["own"].rpartition("/")[2] for item in found] == ["own?b=1&a=2"]
+    weights = {link.url.rpartition("/")[2]: link.weight for link in read_links(tmp_path / "frontier")[seed]}
+    assert weights["a"] == pytest.approx(3, rel=0.05)
+    assert weights["c"] == pytest.approx(0.5, rel=0.05)
+
+
+class WithErrback(Simple):
+    async def start(self) -> AsyncIterator[Any]:
+        for url in self.start_urls:
+            yield Request(url, errback=self.failed)
+
+    def failed(self, failure: Any) -> Iterator[Any]:
+        yield {"failed": failure.value.response.status}
+
+
+def test_error_pages_and_files_are_not_followed_and_directives_are_obeyed(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    pages = [
+        web.link("/404", "/from-404", status=404),
+        web.on("/text", body='<a href="/from-text">', headers={"Content-Type": "text/plain"}),
+        web.on("/meta", body='<meta name=robots content=nofollow><a href="/from-meta">'),
+        web.link("/header", "/from-header", headers={"X-Robots-Tag": "nofollow"}),
+        web.on("/rel", body='<a href="/from-rel" rel="nofollow">'),
+    ]
+    crawl = run(WithErrback, ADDON, urls=pages)
+    assert sorted(web.paths()) == ["/404", "/header", "/meta", "/rel", "/text"]
+    assert crawl.stats["frontier/nofollow/links"] == 2
+    assert crawl.stats["frontier/nofollow/rel"] == 1
+    links = read_links(tmp_path / "frontier")
+    assert [link.flags for link in links[pages[4]]] == [INTERNAL | NOFOLLOW]
+    states = {page.url.rpartition("/")[2]: page.state for page in read_pages(tmp_path / "frontier").values()}
+    assert states["from-rel"] is states["from-meta"] is State.SEEN
+
+
+def test_the_canonical_link_is_marked(web: Web, run: Callable[..., Crawl], tmp_path: Path) -> None:
+    seed = web.on(
+        "/", body='<head><link rel=canonical href="/one"></head><a href="/one">1</a><a href="/two">'
+    )
+    run(Simple, ADDON, urls=[seed])
+    flags = {link.url.rpartition("/")[2]: link.flags for link in read_links(tmp_path / "frontier")[seed]}
+    assert flags == {"one": INTERNAL | CANONICAL, "two": INTERNAL}
+
+
+def test_a_kill_loses_nothing(web: Web, start: Callable[..., Crawl], run: Callable[..., Crawl]) -> None:
+    paths = [f"/{number}" for number in range(60)]
+    for path in paths:
+        web.link(path, f"{path}/a", f"{path}/b", "/")
+    seed = web.link("/", *paths)
+    web.limit = 25
+    crawl = start(Simple, {**ADDON, "CONCURRENT_REQUESTS": 4}, urls=[seed])
+    web.wait(25)
+    wait_until(lambda: len(web.visits) > 27)
+    crawl.kill()
+    web.limit = float("inf")
+    assert run(Simple, {**ADDON, "CONCURRENT_REQUESTS": 4}, urls=[seed]).reason == "finished"
+    expected = ["/", *paths, *(f"{path}/{each}" for path in paths for each in "ab")]
+    assert sorted(set(web.paths())) == sorted(expected)
+    assert len(web.visits) - len(expected) <= 5
+
+
+def test_a_page_with_more_links_than_the_graph_takes_is_followed_whole(
+    web: Web, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    seed = web.link("/", *(f"/{number}" for number in range(10_500)))
+    crawl = run(Simple, {**ADDON, "CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}, urls=[seed])
+    assert crawl.stats["scheduler/enqueued"] == 10_501
+    assert crawl.stats["frontier/links/ignored"] == 500
+    assert len(read_links(tmp_path / "frontier")[seed]) == 10_000
