@@ -15,7 +15,7 @@ from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, qu
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.keys import SEGMENT
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_collapsed
+from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.store.meta_rows import Counts
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.segments import pack
@@ -109,7 +109,7 @@ def _segments(made):
         for page, targets in enumerate(made.targets(first, last), first):
             host = made.host(page)
             edges = [Edge(target, INTERNAL if made.host(target) == host else 0) for target in targets]
-            rows.append((page, encode_collapsed(page, edges)))
+            rows.append((page, encode_row(page, edges)))
         yield keys.segment_key(first), pack(first, b"", rows)
 
 

@@ -26,19 +26,18 @@ from .hosts.site_notes import SiteNotes
 from .hosts.table import HostTable, maker
 from .hosts.troubles import Troubles
 from .pages.deferred import Deferral
-from .pages.discovery import Discovery
+from .pages.discovery import Discovery, Known
 from .pages.edits import Edits
 from .pages.endings import Endings
 from .pages.hand_out import HandOut
-from .pages.known import Known
-from .pages.leases import NO_LEASE, Lease, Leases, Outcome, Released
-from .pages.lifecycle import UNCOUNTED, Event
+from .pages.leases import Lease, Leases, Outcome, Released
+from .pages.lifecycle import Event
 from .pages.link_graph import LinkGraph
 from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId
 from .pages.queue import Queue
 from .pages.rankings import Computed, Rankings, RankRun
 from .pages.waiting import Waiting
-from .parse.urls import clean_host, host_of
+from .parse.urls import clean_host
 from .reasons import EXPIRED
 from .store import keys
 from .store.batch import Batch
@@ -121,10 +120,10 @@ class Frontier:
     ) -> None:
         chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
         self._store = store
-        self._batch = batch = Batch(store, on_commit)
+        seen = Seen()
+        self._batch = batch = Batch(store, seen, on_commit)
         self.was_clean = batch.begin_run()
         self._first_of_run = batch.counts.next_page
-        seen = Seen()
         seen.is_complete = not batch.counts.next_page
         self._known = Known(store, batch, seen)
         self.recognize = self._known.recognize  # type: ignore[method-assign]  # asked for every link
@@ -163,12 +162,26 @@ class Frontier:
             store, batch, self._known, hosts, table, self._leases, queue, self._deferred, scores
         )
         self.discover = self._discovery.discover  # type: ignore[method-assign]
-        self._endings = Endings(batch, budgets, queue, self._waiting, self._graph, scores, max_attempts)
+        self._endings = Endings(
+            batch,
+            self._known,
+            hosts,
+            table,
+            budgets,
+            self._clocks,
+            self._leases,
+            queue,
+            self._waiting,
+            self._graph,
+            scores,
+            max_attempts,
+        )
+        self.release = self._endings.release  # type: ignore[method-assign]
         self._rankings = Rankings(store, batch, queue, self._graph, scores)
         self._haste = haste
         self._hand_out = out = HandOut(
             *(store, batch, self._known, hosts, budgets, table, self._clocks, self._leases, queue),
-            *(self._waiting, self._deferred, haste),
+            *(self._waiting, self._deferred, self._endings, haste),
         )
         self.sending = out.sending  # type: ignore[method-assign]
         self.site_delay = self._clocks.obey  # type: ignore[method-assign]
@@ -213,7 +226,7 @@ class Frontier:
         stored, name = self._store.get(keys.SPIDER), spider.encode(errors="replace")
         if stored == name:
             return None
-        self._batch.add(keys.SPIDER, name)
+        self._batch.rows[keys.SPIDER] = name
         return None if stored is None else stored.decode(errors="replace")
 
     def left_over(self, now: float) -> Left:
@@ -397,39 +410,7 @@ class Frontier:
         One batch with everything discovered since the last one, the page's end and its links; it is on its
         way to the disk when this returns. A retry beyond ``max_attempts`` fails the page.
         """
-        batch, endings = self._batch, self._endings
-        batch.check()
-        if self._leases.get(lease.id) is None:
-            return self._late(lease)
-        page = endings.after(lease.page, outcome, now)
-        state, links = page.state, 0
-        queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
-        self.off_wire(lease, now)
-        self._leases.end(lease.id)
-        host = self._table.get(lease.host)
-        self._queue.remove(host, lease.sort_key)
-        if state is State.QUEUED:
-            if outcome.host:
-                page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
-            endings.queue_again(lease, page, queue or host, now + outcome.delay, now)
-        else:
-            endings.write(lease.page_id, page, host)
-            links = endings.write_links(lease, state, outcome)
-            self._hand_out.alone_since = None
-        if host.tally is not None or self._budgets.units:
-            self._budgets.freed(host)
-        if not host.queued:
-            self._table.forget_if_idle(host, now)
-        batch.counts.attempts += outcome.event not in UNCOUNTED
-        batch.commit()
-        self._queue.place_moved(now)
-        return Released(state, links=links)
-
-    def _late(self, lease: Lease) -> Released:
-        if lease.id == NO_LEASE:
-            return Released(State.QUEUED)
-        page = self.page(lease.page_id)
-        return Released(None if page is None else page.state, is_late=True)
+        return self._endings.release(lease, outcome, now)
 
     # -- rankings --------------------------------------------------------------------------------------
 
@@ -480,7 +461,7 @@ class Frontier:
             if not now_has or not kept or now_has == kept:
                 return page
         if stored is None or first != page_id:
-            self._batch.add(key, keys.id_bytes(page_id))
+            self._batch.rows[key] = keys.id_bytes(page_id)
         return None
 
     # -- hosts -----------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Records: the bytes on disk, pinned; everything comes back; garbage is refused in one way only."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -8,14 +9,19 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
-from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows
+from scrapy_frontier.core.hosts.host import Host, Politeness
+from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
+from scrapy_frontier.core.store.batch import Batch
+from scrapy_frontier.core.store.bloom import Seen
 from scrapy_frontier.core.store.host_rows import HostRow
+from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import Counts
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import Bad, Validators, Visits
 
 U32 = st.integers(0, (1 << 32) - 1)
+BUCKETS = st.integers(0, 0xFFFF)
 U64 = st.integers(0, (1 << 64) - 1)
 IDS = st.integers(0, (1 << 39) - 1)
 PAGE_IDS = st.none() | st.integers(0, (1 << 40) - 1)
@@ -212,13 +218,37 @@ def test_what_stands_in_a_page_row_besides_url_and_payload_is_22_bytes() -> None
     assert len(page_rows.encode_page(Page("http://a.example/", payload=b"x" * 10))) == 22 + 17 + 10
 
 
-@given(SURROGATES, st.integers(-(10**12), 10**12), U32, PAGE_IDS, st.binary())
-def test_the_short_way_to_a_new_row_gives_the_same_bytes(
-    url: str, priority: int, discovered: int, parent: int | None, payload: bytes
+@pytest.fixture(scope="module")
+def batch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batch]:
+    store = Store(tmp_path_factory.mktemp("store"))
+    yield Batch(store, Seen())
+    store.close()
+
+
+@given(st.binary(), SURROGATES, st.integers(-(10**12), 10**12), U32, PAGE_IDS, st.binary(), BUCKETS, IDS)
+def test_the_short_way_to_the_rows_of_a_new_page_gives_the_same_bytes(
+    batch: Batch,
+    fingerprint: bytes,
+    url: str,
+    priority: int,
+    discovered: int,
+    parent: int | None,
+    payload: bytes,
+    bucket: int,
+    page_id: int,
 ) -> None:
+    host = Host("a.example", HostRow(), Politeness(0.0, 1))
+    batch.rows.clear()
+    batch.counts.next_page = page_id
     page = Page(url, State.QUEUED, 0, priority, discovered, parent, payload=payload)
-    short = page_rows.encode_new_page(url, priority, discovered, parent, payload)
-    assert short == page_rows.encode_page(page)
+    sort_key = batch.queue_new(host, fingerprint, url, priority, discovered + 0.5, parent, payload, bucket)
+    assert sort_key == queue_rows.sort_key(priority, bucket, page_id, page_id)
+    assert batch.rows == {
+        keys.page_key(page_id): page_rows.encode_page(page),
+        keys.INDEX + fingerprint: keys.index_value(page_id),
+        queue_rows.queue_prefix("a.example") + sort_key: b"",
+    }
+    assert (batch.counts.next_page, host.queued) == (page_id + 1, 1)
 
 
 @given(PAGES | pages_with_visits())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy_frontier.core.pages import texts
-from scrapy_frontier.core.pages.texts import Texts
+from scrapy_frontier.core.pages import discovery
+from scrapy_frontier.core.pages.discovery import Texts
 
 if TYPE_CHECKING:
     import pytest
@@ -29,7 +29,7 @@ def test_a_page_that_is_only_seen_may_be_queued_later() -> None:
 
 
 def test_what_is_met_again_stays_and_the_rest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "LATELY", 10)
+    monkeypatch.setattr(discovery, "LATELY", 10)
     pages = Texts()
     pages.put(URL, 1)
     pages.put(f"{URL}/once", 2)

@@ -15,7 +15,7 @@ from ..pages.rescoring import CONTENT
 from ..ranking import graph
 from ..store import keys, meta_rows, segments
 from ..store.keys import SEGMENT
-from ..store.link_rows import Edge, collapse, encode_collapsed
+from ..store.link_rows import Edge, encode_row
 from .links import stretches
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class GraphImporter:
         if first != self._first:
             self.finish()
             self._first = first
-        self._rows.append((source, encode_collapsed(source, collapse(edges))))
+        self._rows.append((source, encode_row(source, edges)))
 
     def finish(self) -> None:
         """Pack what is open."""

@@ -14,7 +14,7 @@ from .delays import UNASKED, by_settings, deciding
 from .domain import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ..store.host_rows import Cooldown
     from .cooldown import GivenUp, Trouble
@@ -259,18 +259,21 @@ class Host(KeptHost):
                 return index
         return 0
 
-    def rekey(self, old: bytes, new: bytes) -> bool:
-        """The row of a queued page moved from sort key *old* to *new*; whether the head is another now, or
-        not known any more."""
-        head = self.heads[0] if self.heads else None
-        if self.waited and queue_rows.sort_key_id(old) in self.waited:
-            self.waited[queue_rows.sort_key_id(old)] = new
-        if not self.more or old <= self.cursor:
-            index = bisect_left(self.heads, old)
-            if index < len(self.heads) and self.heads[index] == old:
-                del self.heads[index]
-        self.add(new)
-        return not self.heads or self.heads[0] is not head or self.needs_sort_keys()
+    def rekey(self, moved: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Rows of queued pages moved, each from an old sort key to a new one; whether the head is another
+        now, or not known any more."""
+        heads = self.heads
+        head = heads[0] if heads else None
+        for old, new in moved:
+            if self.waited and queue_rows.sort_key_id(old) in self.waited:
+                self.waited[queue_rows.sort_key_id(old)] = new
+            if not self.more or old <= self.cursor:
+                index = bisect_left(heads, old)
+                if index < len(heads) and heads[index] == old:
+                    del heads[index]
+            if not self.more or new <= self.cursor:
+                self.add(new)
+        return not heads or heads[0] is not head or self.needs_sort_keys()
 
     def needs_sort_keys(self) -> bool:
         """Whether pages on disk could come before the first head we know."""

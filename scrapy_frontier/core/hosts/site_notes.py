@@ -32,7 +32,7 @@ class SiteNotes:
     def keep_robots_copy(self, authority: str, copy: RobotsCopy) -> None:
         """See `Frontier.keep_robots_copy`."""
         self._batch.check()
-        self._batch.add(keys.robots_key(authority), site_rows.encode_copy(copy))
+        self._batch.rows[keys.robots_key(authority)] = site_rows.encode_copy(copy)
         self._batch.commit()
 
     def listing(self, authority: str) -> Listing:
@@ -47,4 +47,4 @@ class SiteNotes:
     def note_listing(self, authority: str, listing: Listing) -> None:
         """See `Frontier.note_listing`."""
         self._batch.check()
-        self._batch.add(keys.listing_key(authority), site_rows.encode_listing(listing))
+        self._batch.rows[keys.listing_key(authority)] = site_rows.encode_listing(listing)

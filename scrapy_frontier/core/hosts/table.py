@@ -163,10 +163,9 @@ class HostTable:
         """Obey these orders from now on; written before this returns."""
         key = keys.orders_key(name)
         if orders == Orders():
-            self._batch.delete(key)
+            self._batch.rows[key] = None
         else:
-            self._batch.put(key, host_rows.encode_orders(orders))
-        self._batch.is_open = True
+            self._batch.rows[key] = host_rows.encode_orders(orders)
         self._batch.commit()
         self._orders[name] = orders
         host = self._hosts.find(name)

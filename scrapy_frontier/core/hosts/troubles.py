@@ -107,17 +107,16 @@ class Troubles:
         rest = host_rows.read_cooldown(self._store, name)
         if rest is None or rest.until <= now:
             return False
-        self._batch.delete(keys.cooldown_key(name))
-        self._batch.is_open = True
+        self._batch.rows[keys.cooldown_key(name)] = None
         if host is not None:
             host.cooldown, host.is_doubted, host.trouble = None, False, None
             host.reset_clock()
         return True
 
     def _keep(self, host: Host, found: Cooldown) -> None:
-        self._batch.put(keys.cooldown_key(host.name), host_rows.encode_cooldown(found))
+        self._batch.rows[keys.cooldown_key(host.name)] = host_rows.encode_cooldown(found)
         self._batch.touch(host)
 
     def _forgive(self, host: Host) -> None:
-        self._batch.delete(keys.cooldown_key(host.name))
+        self._batch.rows[keys.cooldown_key(host.name)] = None
         self._batch.touch(host)

@@ -86,20 +86,20 @@ class Deferral:
     ) -> None:
         """Have a page that is in no queue wait for room; part of the open batch."""
         page = page._replace(state=State.SEEN, changed=int(now), reason=over.reason, is_deferred=True)
-        self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         self._put_row(page_id, over.unit, depth, bucket)
         self._batch.count_deferred(host, 1)
         self._budgets.note(host)
 
     def _put_row(self, page_id: int, unit: str, depth: int, bucket: int) -> None:
         value = page_rows.encode_deferred(depth if unit == keys.DEPTH_UNIT else 0, bucket)
-        self._batch.put(keys.deferred_key(unit, page_id), value)
+        self._batch.rows[keys.deferred_key(unit, page_id)] = value
         self._budgets.deferred(unit, page_id)
 
     def remove(self, page_id: int, host: Host) -> None:
         """Remove the row of a page that waits no more, under whatever unit it is."""
         for unit in keys.deferred_units(host.name):
-            self._batch.delete(keys.deferred_key(unit, page_id))
+            self._batch.rows[keys.deferred_key(unit, page_id)] = None
         self._batch.count_deferred(host, -1)
 
     def take_back(self, now: float) -> None:
@@ -139,16 +139,16 @@ class Deferral:
             self._table.forget_if_idle(host, now)
             return False
         batch = self._batch
-        batch.delete(key)
+        batch.rows[key] = None
         if over is not None:
             self._put_row(page_id, over.unit, depth, bucket)
             page = page._replace(changed=int(now), reason=over.reason)
-            batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+            batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
             batch.touch(host)
             self._table.forget_if_idle(host, now)
             return True
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
-        batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         batch.count_deferred(host, -1)
         place = bucket or NEUTRAL
         if self._scores is not None:

@@ -1,16 +1,21 @@
-"""Pages in: what becomes of a link, and pages that are queued again."""
+"""Which pages there are, and how a link makes one known.
+
+A link is asked for in one order: the texts met lately, the open batch, the filter of what is surely new, the
+store. What is new gets its id, its place in the order and all its rows in one go.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..errors import UnreadableRecord
 from ..hosts.domain import Place
 from ..store import keys, page_rows, queue_rows
 from ..store.link_rows import new_edge
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
 from .links import Discovered, Fate, Link, page_of_link
-from .traps import trap
+from .traps import slashes_of_a_trap, trap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,16 +25,146 @@ if TYPE_CHECKING:
     from ..hosts.hosts import Hosts
     from ..hosts.table import HostTable
     from ..store.batch import Batch
+    from ..store.bloom import Seen
+    from ..store.leveldb import Store
     from ..store.link_rows import Edge
+    from ..store.page_rows import Page
     from .deferred import Deferral
-    from .known import Known
     from .leases import Lease
     from .links import PageId
     from .queue import Queue
     from .rescoring import Rescoring
     from .traps import TrapLimits
 
+LATELY = 50_000  # texts in each of two generations; about 160 bytes each
+_LEARN_LIMIT = 400  # fingerprints of earlier runs at a time, 0.3 ms
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
+
+
+class Texts:
+    """Page ids by URL; ``~id`` for a page that is only seen. What is met again stays.
+
+    Fragments tell no pages apart, as in Scrapy's default fingerprint. ``latest`` answers for most at once;
+    what it does not hold `find` may know. It does not have to know anything.
+    """
+
+    __slots__ = ("_before", "latest")
+
+    def __init__(self) -> None:
+        self.latest: dict[str, int] = {}
+        self._before: dict[str, int] = {}
+
+    def find(self, url: str) -> int | None:
+        """The page of *url*, which stays for another generation; None where it was not met lately. .2 us."""
+        if "#" in url:
+            url = url[: url.index("#")]
+        found = self.latest.get(url)
+        if found is None:
+            found = self._before.get(url)
+            if found is not None:
+                self.put(url, found)
+        return found
+
+    def put(self, url: str, page_id: int) -> None:
+        """*url* is page *page_id*, or ``~id``; forgets the older generation when the newer one is full."""
+        if "#" in url:
+            url = url[: url.index("#")]
+        self.latest[url] = page_id
+        if len(self.latest) >= LATELY:
+            self.latest, self._before = {}, self.latest
+
+    def clear(self) -> None:
+        """Forget all: some page is known no more."""
+        self.latest, self._before = {}, {}
+
+
+class Known:
+    """The pages of *store*; *seen* is filled with the fingerprints that earlier runs left.
+
+    Ids here are ``~id`` for a page that may be only seen.
+    """
+
+    def __init__(self, store: Store, batch: Batch, seen: Seen) -> None:
+        self._store = store
+        self._batch = batch
+        self._seen = seen
+        self._learned = b""
+        self.texts = Texts()
+        self.unknown: bytes | None = None  # the fingerprint asked for last, if no page has it
+
+    def recognize(
+        self,
+        url: str,
+        source: Lease | None = None,
+        flags: int = 0,
+        weight: float = 1.0,
+        fingerprint: bytes = b"",
+        only_seen: bool = False,
+    ) -> bool:
+        """See `Frontier.recognize`."""
+        page_id = self.texts.latest.get(url)
+        if page_id is None:
+            page_id = self.texts.find(url)
+            if page_id is None and fingerprint:
+                page_id = self._met(url, fingerprint)
+            if page_id is None:
+                return False
+        if page_id < 0:
+            if not only_seen:
+                return False
+            page_id = ~page_id
+        if source is not None:
+            source.edges.append(new_edge((page_id, flags, weight)))
+        return True
+
+    def _met(self, url: str, fingerprint: bytes) -> int | None:
+        page_id = self.look_up(fingerprint)
+        if page_id is None:
+            self.unknown = fingerprint
+        elif page_id >= 0:
+            self.texts.put(url, page_id)
+        return page_id
+
+    def look_up(self, fingerprint: bytes) -> int | None:
+        """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
+        found = self._batch.fresh.get(fingerprint)
+        if found is None and not self._seen.is_new(fingerprint):
+            stored = self._store.get(keys.INDEX + fingerprint)
+            if stored is not None:
+                page_id = int.from_bytes(stored[: keys.ID_BYTES], "big")
+                return page_id if len(stored) == keys.ID_BYTES else ~page_id
+        return found
+
+    def page(self, page_id: int) -> Page | None:
+        """What is known of a page; None for an id nobody has. Commits; raises `UnreadableRecord`."""
+        self._batch.commit()
+        stored = self._store.get(keys.page_key(page_id))
+        return page_rows.decode_page(stored) if stored is not None else None
+
+    def standing(self, fingerprint: bytes, page_id: int) -> Fate:
+        """What a page is of which `look_up` says that it may be only seen."""
+        if fingerprint in self._batch.fresh:
+            return Fate.SEEN
+        try:
+            page = page_rows.decode_page(self._store.get(keys.page_key(page_id)) or b"")
+        except UnreadableRecord:
+            return Fate.KNOWN
+        if page.state is State.SEEN and not page.is_deferred:
+            return Fate.SEEN
+        is_waiting = page.state is State.QUEUED or page.is_deferred
+        return Fate.ABSENT if is_waiting and page.payload.startswith(IN_MEMORY) else Fate.KNOWN
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the filter knows all that earlier runs left."""
+        return self._seen.is_complete
+
+    def learn(self) -> None:
+        """Look up some more of the fingerprints that earlier runs left."""
+        found = self._store.keys_of(keys.INDEX, self._learned, _LEARN_LIMIT)
+        self._seen.update(found)
+        self._learned = found[-1] if found else b""
+        self._seen.is_complete = len(found) < _LEARN_LIMIT
 
 
 class Discovery:
@@ -56,7 +191,7 @@ class Discovery:
         self._deferred = deferred
         self._scores = scores
         self._traps = traps
-        self._texts = known.texts
+        self._slashes = slashes_of_a_trap(traps)
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
         """See `Frontier.discover`."""
@@ -75,6 +210,7 @@ class Discovery:
         if fingerprint is not self._known.unknown:
             known = self._known.look_up(fingerprint)
         if known is None:
+            self._known.unknown = None
             answer = self._new(link, parent, now)
             page_id = answer.page
         else:
@@ -85,12 +221,12 @@ class Discovery:
                 edges.append(new_edge((page_id, link.flags, link.weight)))
             if link.text:
                 is_seen = answer.fate is Fate.SEEN or answer.fate is Fate.REFUSED
-                self._texts.put(link.text, ~page_id if is_seen else page_id)
+                self._known.texts.put(link.text, ~page_id if is_seen else page_id)
         return answer
 
     def _new(self, link: Link, parent: PageId | None, now: float) -> Discovered:
         """A link to a page that is not known."""
-        if self._traps is not None and not link.is_named and (kind := trap(link.url, self._traps)):
+        if (kind := self._trap(link)) is not None:
             return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         if link.only_seen:
             return self._see(link, parent, now)
@@ -100,6 +236,15 @@ class Discovery:
             if over is not None:
                 return self._put_off(link, host, over, parent, now)
         return self._queue_page(link, host, parent, now)
+
+    def _trap(self, link: Link) -> str | None:
+        """The kind of trap that *link* looks like; most have so few slashes that nothing is to be asked."""
+        if self._traps is None or link.is_named:
+            return None
+        url, longest = link.url, self._traps.length
+        if url.count("/") < self._slashes and (not longest or len(url) <= longest):
+            return None
+        return trap(url, self._traps)
 
     def _again(
         self, link: Link, known: int, page_id: PageId, parent: PageId | None, now: float
@@ -116,18 +261,17 @@ class Discovery:
 
     def _queue_page(self, link: Link, host: Host, parent: PageId | None, now: float) -> Discovered:
         batch, scores, bucket = self._batch, self._scores, link.bucket
-        if link.kept_host:
-            record = page_rows.encode_page(page_of_link(link, parent, now))
-        else:
-            record = page_rows.encode_new_page(link.url, link.priority, int(now), parent, link.payload)
-        page_id = self._known.add_queued(link.fingerprint, record, link.payload.startswith(IN_MEMORY))
+        page_id = batch.counts.next_page
         if scores is not None:
             place = scores.discovered(page_id, parent, host.name, link.priority, link.weight)
             bucket = bucket if link.is_placed else place
-        sort_key = queue_rows.sort_key(link.priority, bucket, page_id, page_id)
+        fingerprint, priority, payload = link.fingerprint, link.priority, link.payload
+        sort_key = batch.queue_new(host, fingerprint, link.url, priority, now, parent, payload, bucket)
+        if link.kept_host or payload.startswith(IN_MEMORY):
+            batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
+            batch.index(fingerprint, page_id, link.is_in_memory)
         if scores is not None and link.is_placed:
             scores.queued(host.name, sort_key)
-        batch.queue(host, sort_key)
         if host.tally is not None:
             self._budgets.note(host)
         is_head = host.add(sort_key)
@@ -141,31 +285,34 @@ class Discovery:
         turn, page_id = batch.turn, batch.new_visit()
         place = link.bucket if self._scores is None else self._scores.standing(known)
         sort_key = queue_rows.sort_key(link.priority, place, turn, page_id)
-        batch.put(keys.page_key(page_id), page_rows.encode_page(page_of_link(link, parent, now)))
+        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
         self._queue.put(host, sort_key, now)
         return Discovered(Fate.VISIT, page_id)
 
     def _admit(self, link: Link, page_id: PageId, parent: PageId | None, now: float) -> Discovered:
         """Queue a page that was only seen so far, unless it is refused like a new one: then it stays seen,
         or waits for a budget."""
-        if self._traps is not None and not link.is_named and (kind := trap(link.url, self._traps)):
+        if (kind := self._trap(link)) is not None:
             return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         host = self._table.get(link.host)
         over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
         if over is not None:
             return self._put_off(link, host, over, parent, now, page_id)
-        self._known.admit(link.fingerprint, page_id, link.is_in_memory)
-        self._batch.put(keys.page_key(page_id), page_rows.encode_page(page_of_link(link, parent, now)))
+        self._is_seen_no_more(link, page_id)
+        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
         self._queue.put(host, self._queue.sort_key_again(page_id, link.priority), now)
         return Discovered(Fate.NEW, page_id)
 
+    def _is_seen_no_more(self, link: Link, page_id: PageId) -> None:
+        self._batch.index(link.fingerprint, page_id, link.is_in_memory)
+        self._batch.counts.states[State.SEEN] -= 1
+
     def _see(self, link: Link, parent: PageId | None, now: float) -> Discovered:
         """Make a page known without queueing it."""
-        page_id = self._known.add_seen(link.fingerprint)
         page = page_of_link(link, parent, now)._replace(
             state=State.SEEN, payload=b"", changed=int(now), reason=link.only_seen
         )
-        self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+        page_id = self._batch.add_page(link.fingerprint, page, is_marked=True, is_seen=True)
         if self._scores is not None:
             self._scores.closed(page_id)
         return Discovered(Fate.SEEN, page_id)
@@ -185,8 +332,9 @@ class Discovery:
             self._table.forget_if_idle(host, now)
             return Discovered(Fate.REFUSED, kind="over-budget", reason=over.reason)
         bucket = link.bucket if link.is_placed else 0
+        page = page_of_link(link, parent, now)
         if seen_id is None:
-            page_id = self._known.add(link.fingerprint, link.is_in_memory)
+            page_id = self._batch.add_page(link.fingerprint, page, link.is_in_memory)
             if self._scores is not None:
                 place = self._scores.discovered(page_id, parent, link.host, link.priority, link.weight)
                 self._scores.closed(page_id)
@@ -194,7 +342,7 @@ class Discovery:
                     bucket = bucket or place
         else:
             page_id = seen_id
-            self._known.admit(link.fingerprint, page_id, link.is_in_memory)
-        self._deferred.put(page_id, page_of_link(link, parent, now), host, over, now, link.depth, bucket)
+            self._is_seen_no_more(link, page_id)
+        self._deferred.put(page_id, page, host, over, now, link.depth, bucket)
         self._table.forget_if_idle(host, now)
         return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=over.reason)

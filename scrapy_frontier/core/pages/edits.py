@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from ..store.queue_rows import QueuePlace
     from .deferred import Deferral
-    from .known import Known
+    from .discovery import Known
     from .leases import Leases
     from .links import PageId
     from .queue import Queue
@@ -100,7 +100,7 @@ class Edits:
             reason="",
             is_deferred=False,
         )
-        self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more
             self._batch.commit()
@@ -111,7 +111,7 @@ class Edits:
         page = self._known.page(page_id)
         if page is None or page.payload.startswith(IN_MEMORY) or page_id in self._leased():
             return False
-        self._batch.add(keys.page_key(page_id), page_rows.encode_page(page._replace(payload=payload)))
+        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(payload=payload))
         return True
 
     def _leased(self) -> set[PageId]:
@@ -150,9 +150,8 @@ class Edits:
         self._write(now)
         stored = self._store.get(keys.host_key(name))
         if stored is not None and self._table.row_of(name) == HostRow():  # never visited: not worth keeping
-            self._batch.delete(keys.host_key(name))
+            self._batch.rows[keys.host_key(name)] = None
             self._batch.counts.hosts -= 1
-            self._batch.is_open = True
             self._batch.commit()
         yield count + len(without_index)
 
@@ -201,14 +200,14 @@ class Edits:
         page_id, page, place, fingerprint = doomed
         batch = self._batch
         host = self._host_of(page) if place is None else self._table.get(place.host)
-        batch.delete(keys.page_key(page_id))
-        batch.delete(keys.aside_key(page_id))
+        batch.rows[keys.page_key(page_id)] = None
+        batch.rows[keys.aside_key(page_id)] = None
         if page_id < keys.FIRST_VISIT:
             self._forget_links(page_id)
         if fingerprint is not None:
-            batch.delete(keys.INDEX + fingerprint)
+            batch.rows[keys.INDEX + fingerprint] = None
         if place is not None:
-            batch.delete(place.key)
+            batch.rows[place.key] = None
             host.forget(place.sort_key)
             batch.count_queued(host, -1)
         elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
@@ -233,10 +232,10 @@ class Edits:
         """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
         is_packed = self._store.get(keys.segment_key(page_id)) is not None
         if is_packed:  # an empty row counts before it, and goes when it is packed anew
-            self._batch.put(keys.link_key(page_id), b"")
+            self._batch.rows[keys.link_key(page_id)] = b""
         else:
-            self._batch.delete(keys.link_key(page_id))
-        self._batch.delete(keys.content_key(page_id))
+            self._batch.rows[keys.link_key(page_id)] = None
+        self._batch.rows[keys.content_key(page_id)] = None
         if self._scores is not None:
             self._scores.closed(page_id)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..parse.urls import host_of
 from ..reasons import GIVEN_UP
 from ..store import keys, page_rows, queue_rows
 from ..store.link_rows import REDIRECT, Edge
 from ..store.page_rows import Page
 from ..store.states import State
-from .lifecycle import UNCOUNTED, Event, after
+from .leases import NO_LEASE, Released
+from .lifecycle import TABLE, UNCOUNTED, Event, after
 from .links import NEUTRAL
 from .visits import read
 
@@ -17,9 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..hosts.budgets import Budgets
+    from ..hosts.clocks import Clocks
     from ..hosts.host import Host
+    from ..hosts.hosts import Hosts
+    from ..hosts.table import HostTable
     from ..store.batch import Batch
-    from .leases import Lease, Outcome
+    from .discovery import Known
+    from .leases import Lease, Leases, Outcome
     from .link_graph import LinkGraph
     from .queue import Queue
     from .rescoring import Rescoring
@@ -27,12 +33,20 @@ if TYPE_CHECKING:
 
 
 class Endings:
-    """Writes what becomes of pages, which are given up after *max_attempts* leases."""
+    """Ends leases, and writes what becomes of their pages, which are given up after *max_attempts* of them.
+
+    ``finished`` counts the pages that came to an end in this run.
+    """
 
     def __init__(
         self,
         batch: Batch,
+        known: Known,
+        hosts: Hosts,
+        table: HostTable,
         budgets: Budgets,
+        clocks: Clocks,
+        leases: Leases,
         queue: Queue,
         waiting: Waiting,
         graph: LinkGraph,
@@ -40,12 +54,58 @@ class Endings:
         max_attempts: int,
     ) -> None:
         self._batch = batch
+        self._known = known
+        self._hosts = hosts
+        self._table = table
         self._budgets = budgets
+        self._clocks = clocks
+        self._leases = leases
         self._queue = queue
         self._waiting = waiting
         self._graph = graph
         self._scores = scores
         self._max_attempts = max_attempts
+        self.finished = 0
+
+    def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
+        """See `Frontier.release`."""
+        batch, by_name = self._batch, self._hosts.by_name
+        if batch.failure is not None:
+            raise batch.failure
+        page = self.after(lease.page, outcome, now)
+        queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
+        ended = self._leases.end(lease.id)
+        if ended is None:
+            return self._late(lease)
+        host = by_name.get(lease.host) or self._table.get(lease.host)
+        if ended.is_on_wire:
+            self._clocks.left(host, lease.leased_at, ended.was_sent, now)
+        host.is_unqueued(lease.sort_key)
+        links = 0
+        if page.state is State.QUEUED:
+            batch.unqueue(host, lease.sort_key)
+            if outcome.host:
+                page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
+            self._queue_again(lease, page, queue or host, now + outcome.delay, now)
+        else:
+            batch.end(host, lease.sort_key, lease.page_id, page)
+            links = self._write_links(lease, page.state, outcome)
+            self.finished += 1
+        if host.tally is not None or self._budgets.units:
+            self._budgets.freed(host)
+        if not host.queued:
+            self._table.forget_if_idle(host, now)
+        batch.counts.attempts += outcome.event not in UNCOUNTED
+        batch.commit()
+        if self._scores is not None and self._scores.moved:
+            self._queue.place_moved(now)
+        return Released(page.state, links=links)
+
+    def _late(self, lease: Lease) -> Released:
+        if lease.id == NO_LEASE:
+            return Released(State.QUEUED)
+        page = self._known.page(lease.page_id)
+        return Released(None if page is None else page.state, is_late=True)
 
     def after(self, page: Page, outcome: Outcome, now: float) -> Page:
         """What *outcome* makes of a leased *page*. Raises `IllegalTransition`."""
@@ -58,7 +118,7 @@ class Endings:
             visits = read(visits, outcome.fetched, int(now))
         return Page(
             page.url,
-            after(State.LEASED, event),
+            TABLE.get((State.LEASED, event)) or after(State.LEASED, event),
             attempts,
             page.priority if outcome.priority is None else outcome.priority,
             page.discovered,
@@ -72,7 +132,7 @@ class Endings:
             visits=visits,
         )
 
-    def queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
+    def _queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
         """Queue the *page* of a lease once more, in the queue of *host*, not before *due*."""
         page_id = lease.page_id
         sort_key = lease.sort_key
@@ -81,7 +141,7 @@ class Endings:
         if min(page.priority, queue_rows.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             place = NEUTRAL if self._scores is None else self._scores.standing(page_id)
             sort_key = queue_rows.sort_key(page.priority, place, self._batch.turn, page_id)
-        self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
+        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         if due <= now:
             self._queue.put_back(host, sort_key, now)
             return
@@ -90,15 +150,7 @@ class Endings:
         self._waiting.put(host, sort_key, due)
         self._budgets.note(host)
 
-    def write(self, page_id: int, page: Page, host: Host) -> None:
-        """*page* has come to an end."""
-        if page_id >= keys.FIRST_VISIT:  # a further visit of a known page leaves no trace
-            self._batch.delete(keys.page_key(page_id))
-        else:
-            self._batch.put(keys.page_key(page_id), page_rows.encode_page(page))
-            self._batch.count_ended(host, page.state, status=page.status)
-
-    def write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
+    def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
         """The links of a page that ended are known, or it has none; its score goes to their targets. How many
         there were on a page that was read."""
         page_id, scores = lease.node, self._scores

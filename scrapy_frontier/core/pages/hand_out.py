@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from .deferred import Deferral
-    from .known import Known
+    from .discovery import Known
+    from .endings import Endings
     from .leases import Leases
     from .queue import Queue
     from .waiting import Waiting
@@ -48,6 +49,7 @@ class HandOut:
         queue: Queue,
         waiting: Waiting,
         deferred: Deferral,
+        endings: Endings,
         haste: Haste | None,
     ) -> None:
         self._store = store
@@ -61,8 +63,10 @@ class HandOut:
         self._queue = queue
         self._waiting = waiting
         self._deferred = deferred
+        self._endings = endings
         self._haste = haste
-        self.alone_since: float | None = None  # only hosts that are shut are left; see `ends_at`
+        # Only hosts that are shut are left, since then and so many finished pages; see `ends_at`.
+        self._alone: tuple[int, float] | None = None
         self._is_spilling = False
         self._has_opened = False  # since the last lease pages can be had that could not before
         self._is_over = False  # nobody waits for backoffs
@@ -199,9 +203,9 @@ class HandOut:
             first = first_to_open(hosts, now)
         if first is None or (first := min(first, self._waiting.first)) <= now or first == FOREVER:
             return None
-        if self.alone_since is None:
-            self.alone_since = now
-        end = self.alone_since + patience
+        if self._alone is None or self._alone[0] != self._endings.finished:
+            self._alone = self._endings.finished, now
+        end = self._alone[1] + patience
         if first <= end or self._haste is None:
             return end if first <= end else now
         self._has_opened |= self._clocks.open(last_call.abandon(hosts, now), now)

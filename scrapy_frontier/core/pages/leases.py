@@ -127,6 +127,14 @@ class Released(NamedTuple):
     visit: VisitEnd | None = None
 
 
+class Ended(NamedTuple):
+    """Whether the request of a lease that ended still took up a place of its host, and whether it was sent
+    (None: nobody told)."""
+
+    is_on_wire: bool
+    was_sent: bool | None
+
+
 class Leases:
     """The leases that are out, in order of their deadlines: all last equally long."""
 
@@ -171,8 +179,12 @@ class Leases:
             return None
         return self.by_id[lease_id], self._on_wire.pop(lease_id)
 
-    def end(self, lease_id: int) -> Lease | None:
-        return self.by_id.pop(lease_id, None)
+    def end(self, lease_id: int) -> Ended | None:
+        """The lease is no more; None if it was not before."""
+        if self.by_id.pop(lease_id, None) is None:
+            return None
+        is_on_wire = lease_id in self._on_wire
+        return Ended(is_on_wire, self._on_wire.pop(lease_id) if is_on_wire else None)
 
     def next_deadline(self) -> float | None:
         return next((lease.deadline for lease in self.by_id.values()), None)

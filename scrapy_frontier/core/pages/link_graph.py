@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..store import keys
-from ..store.link_rows import collapse, encode_collapsed
+from ..store.link_rows import encode_links
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,8 +34,8 @@ class LinkGraph:
 
     def put(self, page_id: int, links: Iterable[Edge]) -> list[Edge]:
         """Put the links of a page into the open batch, in place of those it had; each target once."""
-        edges = collapse(links)
-        self._batch.put(keys.link_key(page_id), encode_collapsed(page_id, edges))
+        edges, row = encode_links(page_id, links)
+        self._batch.rows[keys.LINK_ROW + page_id.to_bytes(keys.ID_BYTES, "big")] = row
         self.rows += 1
         if self._written is not None:
             self._written.add(page_id)
@@ -62,13 +62,12 @@ class LinkGraph:
         """
         batch = self._batch
         if packed.value:
-            batch.put(packed.key, packed.value)
+            batch.rows[packed.key] = packed.value
         else:
-            batch.delete(packed.key)
+            batch.rows[packed.key] = None
         for first in range(0, max(len(packed.rows), 1), AT_A_TIME):
             for key, _ in packed.rows[first : first + AT_A_TIME]:
                 if keys.key_id(key) not in (self._written or ()):
-                    batch.delete(key)
-            batch.is_open = True
+                    batch.rows[key] = None
             batch.commit()
             yield first

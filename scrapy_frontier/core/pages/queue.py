@@ -65,7 +65,7 @@ class Queue:
     def set_aside(self, host: Host, sort_key: bytes) -> None:
         """The page with that row cannot be read: keep its bytes where they block nothing; it fails."""
         page_id = queue_rows.sort_key_id(sort_key)
-        self._batch.put(keys.aside_key(page_id), self._store.get(keys.page_key(page_id)) or b"")
+        self._batch.rows[keys.aside_key(page_id)] = self._store.get(keys.page_key(page_id)) or b""
         self.remove(host, sort_key)
         if page_id < keys.FIRST_VISIT:
             self._batch.count_ended(host, State.FAILED)
@@ -75,12 +75,11 @@ class Queue:
 
     def place_moved(self, now: float) -> None:
         """Give hosts whose queue rows were moved, and written, the heads and the place they deserve."""
-        if self._scores is None or not self._scores.moved:
-            return
+        assert self._scores is not None
         moved = list(self._scores.moved)
         self._scores.moved.clear()
         for host in moved:
-            if host.more:
+            if host.more and (not host.heads or host.heads[0] > host.cursor):
                 self._table.fill(host)
         by_name = self._hosts.by_name
         moved = [host for host in moved if by_name.get(host.name) is host]  # and not asleep

@@ -19,14 +19,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ranking.scorer import bucket, buckets, scores_of
+from ..ranking.scorer import bucket, buckets, places_of, scores_of
 from ..store import keys, queue_rows
 from ..store.link_rows import NOFOLLOW
 from ..store.meta_rows import last_ranking
+from ..store.queue_rows import MAX_PRIORITY
 from ..store.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ..hosts.host import Host
     from ..hosts.hosts import Hosts
@@ -42,7 +43,8 @@ _NOWHERE = 0  # no queue row, or none that was met yet after a restart
 _ELSEWHERE = 1  # a row that only the disk knows: with a turn of another page, or waiting for a backoff
 _LEAST = 2  # the least bucket of a row
 AVERAGE = bucket(1.0)
-_OWN_TURN = 11  # bytes of a sort key whose turn is the page's own id
+_OWN = struct.Struct(">IHBI")  # a sort key whose turn is the page's own id: priority, bucket, id
+_OWN_TURN = _OWN.size
 BLOCK = 4096  # pages in a piece of a column
 _FIRST_RANKING = 30  # pages known or read
 CONTENT = struct.Struct(">f")
@@ -87,10 +89,21 @@ class Rescoring:
         self, page_id: int, parent: int | None, host: str, priority: int, link_score: float
     ) -> int:
         """The bucket of a page about to be queued in its own turn."""
-        place = _bucket(self.scorer.discovered(page_id, parent, host, link_score))
-        self._set(page_id, place)
-        self._priorities[page_id] = queue_rows.priority_code(priority)
-        self._hosts_of[page_id] = self._number(host)
+        score = self.scorer.discovered(page_id, parent, host, link_score)
+        place = max(bucket(score), _LEAST) if score > 0 else _LEAST
+        number = self._numbers.get(host)
+        if number is None:
+            number = self._number(host)
+        if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+            priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
+        if page_id == len(self._buckets):
+            self._buckets.append(place)
+            self._priorities.append(MAX_PRIORITY - priority)
+            self._hosts_of.append(number)
+        else:
+            self._set(page_id, place)
+            self._priorities[page_id] = MAX_PRIORITY - priority
+            self._hosts_of[page_id] = number
         return place
 
     def opened(self, page_id: int, kept: int = 0) -> int:
@@ -124,19 +137,23 @@ class Rescoring:
         self._set(page_id, _NOWHERE)
         self.scorer.closed(page_id)
 
-    def parsed(self, page_id: int, edges: Iterable[Edge]) -> None:
+    def parsed(self, page_id: int, edges: Sequence[Edge]) -> None:
         """The links of a page are known: pay its targets, and move those whose score that changes enough."""
         self._set(page_id, _NOWHERE)
-        targets, weights = _paid(edges)
+        # A link with nofollow carries nothing, nor one that weighs nothing.
+        paid = [edge for edge in edges if not edge.flags & NOFOLLOW and edge.weight]
+        targets = [edge.target for edge in paid]
+        weights: list[float] | None = [edge.weight for edge in paid]
+        if weights is not None and weights.count(1.0) == len(weights):
+            weights = None
         if self._loading is not None:
             self._late.append((page_id, targets, weights))
-        else:
-            self.changed(self.scorer.parsed(page_id, targets, weights))
+        elif changes := self.scorer.parsed(page_id, targets, weights):
+            self.changed(changes)
 
     def judged(self, page_id: int, content_score: float) -> None:
         """Keep the callback's opinion of a page; it counts from the next ranking or parsed page on."""
-        self._batch.put(keys.content_key(page_id), CONTENT.pack(content_score))
-        self._batch.is_open = True
+        self._batch.rows[keys.content_key(page_id)] = CONTENT.pack(content_score)
         self._judged.add(page_id)
         self.scorer.judged(page_id, content_score)
 
@@ -162,35 +179,45 @@ class Rescoring:
 
     # -- moving rows -----------------------------------------------------------------------------------
 
-    def changed(self, changes: Iterable[Change]) -> None:
+    def changed(self, changes: Sequence[Change]) -> None:
         """Put the rows of pages whose score changed where they belong, in the open batch.
 
-        About 4 us for each. What is leased keeps its row.
+        About 2 us for each. What is leased keeps its row.
         """
-        for page_id, score in changes:
-            old, new = self._buckets[page_id], _bucket(score)
+        places, priorities, hosts_of = self._buckets, self._priorities, self._hosts_of
+        moved: dict[int, list[tuple[bytes, bytes]]] = {}
+        for (page_id, _), new in zip(changes, places_of(changes), strict=True):
+            old = places[page_id]
+            if new < _LEAST:
+                new = _LEAST
             if old < _LEAST or old == new:
                 continue
-            priority, turn = self._priorities[page_id].to_bytes(4, "big"), keys.id_bytes(page_id)
-            before, after = (priority + (0xFFFF - place).to_bytes(2, "big") + turn for place in (old, new))
-            self._move(page_id, self._names[self._hosts_of[page_id]], before, after)
+            priority, high, low = priorities[page_id], page_id >> 32, page_id & 0xFFFFFFFF
+            before = _OWN.pack(priority, 0xFFFF - old, high, low)
+            after = _OWN.pack(priority, 0xFFFF - new, high, low)
+            moved.setdefault(hosts_of[page_id], []).append((before, after))
+        for number, pairs in moved.items():
+            self._move(self._names[number], pairs)
 
-    def _move(self, page_id: int, name: str, before: bytes, after: bytes) -> bool:
-        host = self._hosts.by_name.get(name)
-        if host is not None:
-            if before in host.leased:
-                return False
-            if host.rekey(before, after):
-                self.moved.add(host)
+    def _move(self, name: str, pairs: list[tuple[bytes, bytes]]) -> int:
+        """Move rows of one host from one sort key to another; how many were not leased."""
+        host, rows = self._hosts.by_name.get(name), self._batch.rows
+        if host is None:
+            prefix = queue_rows.queue_prefix(name)
+            for before, after in pairs:
+                self._hosts.rekey_asleep(name, before, after)
         else:
-            self._hosts.rekey_asleep(name, before, after)
-        prefix = queue_rows.queue_prefix(name)
-        self._batch.delete(prefix + before)
-        self._batch.put(prefix + after, b"")
-        self._batch.is_open = True
-        if len(after) == _OWN_TURN and page_id < keys.FIRST_VISIT:
-            self._buckets[page_id] = _sort_key_bucket(after)
-        return True
+            prefix = host.prefix
+            if host.leased:
+                pairs = [pair for pair in pairs if pair[0] not in host.leased]
+            if host.rekey(pairs):
+                self.moved.add(host)
+        for before, after in pairs:
+            rows[prefix + before] = None
+            rows[prefix + after] = b""
+            if len(after) == _OWN_TURN:
+                self._buckets[int.from_bytes(after[6:], "big")] = _sort_key_bucket(after)
+        return len(pairs)
 
     # -- all rows at once ------------------------------------------------------------------------------
 
@@ -235,22 +262,24 @@ class Rescoring:
     def _walk_queue(self, after: bytes, limit: int) -> bytes | None:
         rows = self._store.keys_of(keys.QUEUE, after, limit)
         split = [row.partition(b"\0") for row in rows]
-        for index, page_id, sort_key in self._misplaced([sort_key for _, _, sort_key in split]):
+        moved: dict[bytes, list[tuple[bytes, bytes]]] = {}
+        for index, sort_key in self._misplaced([sort_key for _, _, sort_key in split]):
             name, _, before = split[index]
-            self.rows_moved += self._move(page_id, name.decode(), before, sort_key)
+            moved.setdefault(name, []).append((before, sort_key))
+        for name, pairs in moved.items():
+            self.rows_moved += self._move(name.decode(), pairs)
         return rows[-1] if len(rows) == limit else None
 
     def _walk_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._store.scan(keys.WAITING, after, limit))
         kept = [queue_rows.unpack_sort_key(value) for _, value in rows]
-        for index, _, sort_key in self._misplaced([sort_key for sort_key, _ in kept]):
-            self._batch.put(rows[index][0], queue_rows.pack_sort_key(sort_key, kept[index][1]))
-            self._batch.is_open = True
+        for index, sort_key in self._misplaced([sort_key for sort_key, _ in kept]):
+            self._batch.rows[rows[index][0]] = queue_rows.pack_sort_key(sort_key, kept[index][1])
             self.rows_moved += 1
         return rows[-1][0][1:] if len(rows) == limit else None
 
-    def _misplaced(self, sort_keys: list[bytes]) -> list[tuple[int, int, bytes]]:
-        """Index, page and right sort key of those of *sort_keys* that are too far from where they should
+    def _misplaced(self, sort_keys: list[bytes]) -> list[tuple[int, bytes]]:
+        """Index and right sort key of those of *sort_keys* that are too far from where they should
         be."""
         ids = np.array([queue_rows.sort_key_id(sort_key) for sort_key in sort_keys], np.int64)
         known = np.flatnonzero(ids < len(self._buckets))
@@ -264,14 +293,8 @@ class Rescoring:
         far = np.flatnonzero(abs(np.maximum(places[known], _LEAST) - wanted) > WORTH_MOVING)
         moved = known[far]
         return [
-            (
-                index,
-                page_id,
-                sort_keys[index][:4] + (0xFFFF - place).to_bytes(2, "big") + sort_keys[index][6:],
-            )
-            for index, page_id, place in zip(
-                moved.tolist(), ids[moved].tolist(), wanted[far].tolist(), strict=True
-            )
+            (index, sort_keys[index][:4] + (0xFFFF - place).to_bytes(2, "big") + sort_keys[index][6:])
+            for index, place in zip(moved.tolist(), wanted[far].tolist(), strict=True)
         ]
 
     # -- what comes back, and what is kept -------------------------------------------------------------
@@ -339,12 +362,11 @@ class Rescoring:
             stop = min(first + BLOCK, pages)
             for name in self.scorer.columns:
                 codes = self.scorer.column(name, first, stop)
-                self._batch.put(keys.column_key(name, first), codes.astype(">u2").tobytes())
+                self._batch.rows[keys.column_key(name, first)] = codes.astype(">u2").tobytes()
             if self._judged:
                 for page_id in [each for each in self._judged if first <= each < stop]:
                     self._judged.remove(page_id)
-                    self._batch.delete(keys.content_key(page_id))
-            self._batch.is_open = True
+                    self._batch.rows[keys.content_key(page_id)] = None
             first = stop
         return first.to_bytes(keys.ID_BYTES, "big")
 
@@ -368,8 +390,7 @@ class Rescoring:
         """Note in the open batch what the last ranking was."""
         self.last_ranking = about
         self._ranked_at = about.get("at")
-        self._batch.put(keys.RANKING, json.dumps(about).encode())
-        self._batch.is_open = True
+        self._batch.rows[keys.RANKING] = json.dumps(about).encode()
 
 
 class _Steps:
@@ -396,10 +417,3 @@ def _bucket(score: float) -> int:
 
 def _sort_key_bucket(sort_key: bytes) -> int:
     return max(0xFFFF - (sort_key[4] << 8 | sort_key[5]), _LEAST)
-
-
-def _paid(edges: Iterable[Edge]) -> tuple[list[int], list[float] | None]:
-    """Targets and weights of links that carry any: not those with nofollow; no weights where all are 1."""
-    paid = [edge for edge in edges if not edge.flags & NOFOLLOW and edge.weight]
-    weights = [edge.weight for edge in paid]
-    return [edge.target for edge in paid], weights if any(weight != 1 for weight in weights) else None

@@ -25,6 +25,12 @@ class TrapLimits:
     repeats: int = 3  # the same run of segments in a row; Heritrix and Nutch refuse the third
 
 
+def slashes_of_a_trap(limits: TrapLimits | None) -> int:
+    """With fewer slashes no URL is a trap for what its path looks like."""
+    numbers = [] if limits is None else [limits.repeats, limits.depth + 1 if limits.depth else limits.repeats]
+    return 2 + min(numbers, default=0)
+
+
 def trap(url: str, limits: TrapLimits) -> str | None:
     """Return why *url* looks like a trap: ``length``, ``depth`` or ``repeated-segments``; None when it does
     not, which takes a microsecond.

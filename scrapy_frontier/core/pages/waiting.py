@@ -38,7 +38,7 @@ class Waiting:
     def put(self, host: Host, sort_key: bytes, due: float) -> None:
         """Have a page that is in no queue wait until *due*."""
         page_id = queue_rows.sort_key_id(sort_key)
-        self._batch.put(queue_rows.waiting_key(due, page_id), queue_rows.pack_sort_key(sort_key, host.name))
+        self._batch.rows[queue_rows.waiting_key(due, page_id)] = queue_rows.pack_sort_key(sort_key, host.name)
         self._batch.count_queued(host, 1)
         if self.next is None or due < self.next:
             self.next = due
@@ -59,7 +59,7 @@ class Waiting:
             else:
                 self._cursor = key[1:]
             host = self._table.get(name)
-            self._batch.delete(key)
+            self._batch.rows[key] = None
             self._batch.count_queued(host, -1)
             self._queue.put_back(host, sort_key, now)
         self._batch.commit()

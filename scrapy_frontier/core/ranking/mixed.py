@@ -80,10 +80,14 @@ class Mixed(PageRank):
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
     ) -> float:
-        super().discovered(node, parent, host, link_score)
+        if node >= self.known:
+            if node < len(self._score):
+                self.known = node + 1
+            else:
+                self._grow_to(node + 1)
         self._site[node] = zlib.crc32(host.encode()) & 0xFFFF
         if parent is None:
-            self._cash[node] = self._rank[node] = 1.0
+            self._score[node] = self._told[node] = self._cash[node] = self._rank[node] = 1.0
         else:
             if parent < self.known:
                 above = int(self._chosen[parent]) + 1 | int(self._lineage[parent]) << 2
@@ -101,9 +105,11 @@ class Mixed(PageRank):
         self._round[node] = self._rounds
         self._parsed_since += 1
         targets = np.asarray(outlinks, np.int64)
-        share = self._share(1.0, len(targets), weights)
+        links = len(targets)
+        share = self.damping / max(links, 1) if weights is None else self._share(1.0, links, weights)
         self._cash[targets] += share * self._cash[node]
-        gain = np.broadcast_to(share * float(self._rank[node]) * self._opinion(node), targets.shape)
+        opinion = 1.0 if self._content is None else self._opinion(node)
+        gain = np.broadcast_to(share * float(self._rank[node]) * opinion, targets.shape)
         is_shut = self._shut[targets]
         unread = ~(is_shut & self._parsed[targets])
         waiting = targets[unread]

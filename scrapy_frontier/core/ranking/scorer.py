@@ -47,6 +47,15 @@ def bucket(score: float) -> int:
     return min(max(round((math.log2(score) - _SMALLEST) * _STEPS), 0), 0xFFFF)
 
 
+def places_of(changes: Sequence[Change]) -> list[int]:
+    """`bucket` of each new score; faster than `buckets` for those of one page."""
+    log2 = math.log2
+    return [
+        min(max(round((log2(score) - _SMALLEST) * _STEPS), 0), 0xFFFF) if score > 0 else 0
+        for _, score in changes
+    ]
+
+
 def buckets(scores: Floats) -> Codes:
     """`bucket` of many scores."""
     with np.errstate(divide="ignore"):

@@ -9,15 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import FrontierError, FrontierUnreadable, UnreadableRecord
-from . import host_rows, keys, meta_rows
+from . import host_rows, keys, meta_rows, page_rows
 from .meta_rows import Counts
+from .page_rows import PAGE_HEAD
+from .queue_rows import MAX_PRIORITY, SORT_KEY_HEAD
 from .states import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .bloom import Seen
     from .host_rows import KeptHost
     from .leveldb import Store
+    from .page_rows import Page
 
     Row = tuple[bytes, bytes | None]  # key and value; None: the key is deleted
     OnCommit = Callable[[list[Row]], None]
@@ -29,28 +33,26 @@ _QUEUED = int(State.QUEUED)  # an `IntEnum` takes longer as an index
 class Batch:
     """Collects rows until `commit` writes them as one atomic batch.
 
-    ``fresh`` maps fingerprints of new pages that are in the open batch to their ids, ``~id`` for one that is
-    only seen; ``left`` names hosts that were forgotten while their newest row is there. *on_commit* is told
-    of each batch that was written: its rows, in order.
+    ``rows`` are those of the open batch, a value by key, None for a key that is deleted: whoever decides on
+    a row puts it there. ``fresh`` maps fingerprints of new pages that are in the open batch to their ids,
+    ``~id`` for one that is only seen; the filter *seen* takes them in when they are written. ``left`` names
+    hosts that were forgotten while their newest row is there. *on_commit* is told of each batch that was
+    written: its rows, in order.
     """
 
-    def __init__(self, store: Store, on_commit: OnCommit | None = None) -> None:
+    def __init__(self, store: Store, seen: Seen, on_commit: OnCommit | None = None) -> None:
         self._store = store
         self._batch = store.batch()
+        self._seen = seen
         self._on_commit = on_commit
-        self._rows: list[Row] = []
-        self.put: Callable[[bytes, bytes], None] = self._batch.put
-        self.delete: Callable[[bytes], None] = self._batch.delete
-        if on_commit is not None:
-            self.put, self.delete = self._put, self._delete
+        self.rows: dict[bytes, bytes | None] = {}
         self._touched: set[KeptHost] = set()
         self.failure: FrontierError | None = None
-        self.is_open = False
         self.withheld = 0  # queued pages of blocked hosts in memory
         self.fresh: dict[bytes, int] = {}
         self.left: set[str] = set()
         if store.get(keys.FORMAT) != str(keys.FORMAT_VERSION).encode():  # from the first batch on it is ours
-            self.add(keys.FORMAT, str(keys.FORMAT_VERSION).encode())
+            self.rows[keys.FORMAT] = str(keys.FORMAT_VERSION).encode()
         stored = store.get(keys.COUNTS)
         self.is_first_run = stored is None
         if stored is None and store.keys_of(keys.PAGE, b"", 1):  # counting from 0 would write over them
@@ -71,18 +73,14 @@ class Batch:
         if self.failure is not None:
             raise self.failure
 
-    def _put(self, key: bytes, value: bytes) -> None:
-        self._batch.put(key, value)
-        self._rows.append((key, value))
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a row as it is once the open batch is written; None where there is none."""
+        return self.rows[key] if key in self.rows else self._store.get(key)
 
-    def _delete(self, key: bytes) -> None:
-        self._batch.delete(key)
-        self._rows.append((key, None))
-
-    def add(self, key: bytes, value: bytes) -> None:
-        """Have the next batch hold a row that no count depends on."""
-        self.put(key, value)
-        self.is_open = True
+    @property
+    def is_open(self) -> bool:
+        """Whether anything waits to be written."""
+        return bool(self.rows or self._touched)
 
     @property
     def turn(self) -> int:
@@ -94,23 +92,78 @@ class Batch:
         self.counts.next_visit += 1
         return keys.FIRST_VISIT + self.counts.next_visit - 1
 
-    def queue(self, host: KeptHost, sort_key: bytes) -> None:
-        self.put(host.prefix + sort_key, b"")
+    def queue_new(
+        self,
+        host: KeptHost,
+        fingerprint: bytes,
+        url: str,
+        priority: int,
+        now: float,
+        parent: int | None,
+        payload: bytes,
+        bucket: int,
+    ) -> bytes:
+        """The page that gets the next id: its row, its index row, and its row in the queue of *host*, whose
+        sort key is returned; as `page_rows.encode_page` and `queue_rows.sort_key` make them."""
+        rows, counts = self.rows, self.counts
+        page_id = counts.next_page
+        counts.next_page = page_id + 1
+        name = page_id.to_bytes(keys.ID_BYTES, "big")
+        if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
+            priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
+        raw, parent = url.encode("utf-8", "surrogatepass"), 0 if parent is None else parent + 1
+        head = PAGE_HEAD.pack(_QUEUED, 0, priority, int(now), parent, len(raw))
+        rows[keys.PAGE + name] = head + raw + payload
+        rows[keys.INDEX + fingerprint] = name
+        self.fresh[fingerprint] = page_id
+        sort_key = SORT_KEY_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + name
+        rows[host.prefix + sort_key] = b""
         host.queued += 1
-        self.counts.states[_QUEUED] += 1
+        counts.states[_QUEUED] += 1
         if host.is_blocked:
             self.withheld += 1
         self._touched.add(host)
-        self.is_open = True
+        return sort_key
+
+    def add_page(self, fingerprint: bytes, page: Page, is_marked: bool = False, is_seen: bool = False) -> int:
+        """A new page that is in no queue, and its index row, *is_marked* as `meta_rows.may_be_only_seen`
+        says; until the next batch one that is only seen is ``~id`` in ``fresh``."""
+        page_id = self.counts.next_page
+        self.counts.next_page = page_id + 1
+        self.index(fingerprint, page_id, is_marked)
+        if is_seen:
+            self.fresh[fingerprint] = ~page_id
+            self.counts.states[State.SEEN] += 1
+        self.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        return page_id
+
+    def index(self, fingerprint: bytes, page_id: int, is_marked: bool) -> None:
+        """Have *fingerprint* lead to a page."""
+        self.fresh[fingerprint] = page_id
+        self.rows[keys.INDEX + fingerprint] = keys.index_value(page_id, is_marked)
+
+    def queue(self, host: KeptHost, sort_key: bytes) -> None:
+        self.rows[host.prefix + sort_key] = b""
+        self.count_queued(host, 1)
 
     def unqueue(self, host: KeptHost, sort_key: bytes) -> None:
-        self.delete(host.prefix + sort_key)
+        self.rows[host.prefix + sort_key] = None
+        self.count_queued(host, -1)
+
+    def end(self, host: KeptHost, sort_key: bytes, page_id: int, page: Page) -> None:
+        """A queued page has come to an end, as its new row says; a further visit leaves no trace."""
+        rows = self.rows
+        rows[host.prefix + sort_key] = None
         host.queued -= 1
         self.counts.states[_QUEUED] -= 1
         if host.is_blocked:
             self.withheld -= 1
         self._touched.add(host)
-        self.is_open = True
+        if page_id >= keys.FIRST_VISIT:
+            rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = None
+        else:
+            rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = page_rows.encode_page(page)
+            self.count_ended(host, page.state, status=page.status)
 
     def count_queued(self, host: KeptHost, change: int) -> None:
         host.queued += change
@@ -134,7 +187,6 @@ class Batch:
         """
         self.counts.states[state] += change
         if state is State.SEEN:
-            self.is_open = True
             return
         if state in (State.FAILED, State.GONE):
             host.failed += change
@@ -145,7 +197,6 @@ class Batch:
                 if status:
                     host.answered += change
         self._touched.add(host)
-        self.is_open = True
 
     def count_deferred(self, host: KeptHost, change: int) -> None:
         self.counts.states[State.SEEN] += change
@@ -159,7 +210,6 @@ class Batch:
     def touch(self, host: KeptHost) -> None:
         """Have the next batch hold the row of *host*."""
         self._touched.add(host)
-        self.is_open = True
 
     def write_host(self, host: KeptHost) -> None:
         """Put the row of a host that is about to be forgotten into the open batch."""
@@ -167,7 +217,7 @@ class Batch:
             self._touched.remove(host)
             self._count_host(host)
             self.left.add(host.name)
-            self.put(keys.host_key(host.name), host_rows.encode_host(host))
+            self.rows[keys.host_key(host.name)] = host_rows.encode_host(host)
 
     def _count_host(self, host: KeptHost) -> None:
         if not host.is_kept:  # it gets its first row
@@ -181,27 +231,34 @@ class Batch:
         """
         if self.failure is not None:
             raise self.failure
-        if not self.is_open:
+        rows, batch = self.rows, self._batch
+        if not rows and not self._touched:
             return
-        put = self.put
         for host in self._touched:
             if not host.is_kept:
                 self._count_host(host)
-            put(keys.HOST + host.prefix[1:-1], host_rows.encode_host(host))
-        put(keys.COUNTS, meta_rows.encode_counts(self.counts))
+            rows[keys.HOST + host.prefix[1:-1]] = host_rows.encode_host(host)
+        rows[keys.COUNTS] = meta_rows.encode_counts(self.counts)
+        put, delete = batch.put, batch.delete
+        for key, value in rows.items():
+            if value is None:
+                delete(key)
+            else:
+                put(key, value)
         try:
-            self._store.write(self._batch)
+            self._store.write(batch)
         except FrontierError as error:
             self.failure = error
             raise
-        self._batch.clear()
-        self._touched.clear()
-        self.fresh.clear()
-        self.left.clear()
-        self.is_open = False
+        if self.fresh:
+            self._seen.update(self.fresh)
+            self.fresh.clear()
         if self._on_commit is not None:
-            rows, self._rows = self._rows, []
-            self._on_commit(rows)
+            self._on_commit(list(rows.items()))
+        batch.clear()
+        rows.clear()
+        self._touched.clear()
+        self.left.clear()
 
     def begin_run(self) -> bool:
         """Take the clean mark off; whether it was there, or the frontier is new."""
@@ -209,15 +266,13 @@ class Batch:
             return True
         was_clean = self._store.get(keys.CLEAN) is not None
         if was_clean:
-            self.delete(keys.CLEAN)
-            self.is_open = True
+            self.rows[keys.CLEAN] = None
             self.commit()
         return was_clean
 
     def end_run(self) -> None:
         """Commit, mark the end as clean, and leave LevelDB no log to replay."""
         if self.failure is None:
-            self.put(keys.CLEAN, b"")
-            self.is_open = True
+            self.rows[keys.CLEAN] = b""
             self.commit()
             self._store.flush()

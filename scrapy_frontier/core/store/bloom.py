@@ -5,6 +5,11 @@ Most that are looked up are new, and LevelDB takes 8 us (cold 15) to say so.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _BITS = 1 << 26  # 8 MB, touched as it fills; wrong about 0.1 % of the new ones at 1,000,000, 2 % at 5,000,000
 _MASK = _BITS - 1
 
@@ -22,10 +27,15 @@ class Seen:
         self.is_complete = False
 
     def add(self, key: bytes) -> None:
-        bits, number = self._bits, hash(key)
-        one, two = number & _MASK, number >> 26 & _MASK
-        bits[one >> 3] |= 1 << (one & 7)
-        bits[two >> 3] |= 1 << (two & 7)
+        self.update((key,))
+
+    def update(self, keys: Iterable[bytes]) -> None:
+        """Take in *keys*."""
+        bits = self._bits
+        for number in map(hash, keys):
+            one, two = number & _MASK, number >> 26 & _MASK
+            bits[one >> 3] |= 1 << (one & 7)
+            bits[two >> 3] |= 1 << (two & 7)
 
     def is_new(self, key: bytes) -> bool:
         """True: *key* was never added; false: it may have been."""

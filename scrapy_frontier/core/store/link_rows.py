@@ -66,11 +66,12 @@ def encode_row(source: int, edges: Iterable[Edge]) -> bytes:
 
     About 0.5 us a link. Raises `ValueError` for flags it does not know and targets outside 0..2**63 - 1.
     """
-    return encode_collapsed(source, collapse(edges))
+    return encode_links(source, edges)[1]
 
 
-def encode_collapsed(source: int, edges: Iterable[Edge]) -> bytes:
-    """`encode_row` for edges that are `collapse`d already."""
+def encode_links(source: int, links: Iterable[Edge]) -> tuple[list[Edge], bytes]:
+    """*links* `collapse`d, and the row of *source* that holds them."""
+    edges = collapse(links)
     sections: dict[int, list[Edge]] = {}
     for edge in edges:
         if edge.flags & ~FLAGS or not 0 <= edge.target < 1 << 63:
@@ -80,20 +81,20 @@ def encode_collapsed(source: int, edges: Iterable[Edge]) -> bytes:
     out = bytearray()
     for flags, members in sorted(sections.items()):
         out.append(flags)
-        out += varint.encode(len(members))
         first = members[0].target - source
-        out += varint.encode((first << 1) ^ (first >> 63))
+        numbers = [len(members), (first << 1) ^ (first >> 63)]
         last = members[0].target
         for edge in members[1:]:
-            gap = edge.target - last - 1
-            if gap < 0x80:
-                out.append(gap)
-            else:
-                out += varint.encode(gap)
+            numbers.append(edge.target - last - 1)
             last = edge.target
+        for number in numbers:  # as `varint.encode`, which a call for each would make slow
+            while number > 0x7F:
+                out.append(number & 0x7F | 0x80)
+                number >>= 7
+            out.append(number)
         if flags & WEIGHTED:
             out += bytes(weight_code(edge.weight) for edge in members)
-    return bytes(out)
+    return edges, bytes(out)
 
 
 def decode_row(source: int, data: bytes) -> list[Edge]:

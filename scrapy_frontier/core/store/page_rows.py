@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _STATES = tuple(State)
 
-_PAGE = struct.Struct(">BBiIQI")  # state and flags, attempts, priority, discovered, parent + 1, URL length
+# State and flags, attempts, priority, discovered, parent + 1, length of the URL.
+PAGE_HEAD = struct.Struct(">BBiIQI")
 _STATE_MASK = 0x07
 _HAS_HOST = 0x08  # the host is not the URL's hostname (``download_slot``) and stands behind the URL
 _HAS_ENDING = 0x10
@@ -73,7 +74,7 @@ def encode_page(page: Page) -> bytes:
         tail = varint.encode(len(host)) + host + tail
     priority = min(max(page.priority, -_MAX_PRIORITY), _MAX_PRIORITY)
     parent = 0 if page.parent is None else page.parent + 1
-    head = _PAGE.pack(flags, min(page.attempts, 255), priority, page.discovered, parent, len(url))
+    head = PAGE_HEAD.pack(flags, min(page.attempts, 255), priority, page.discovered, parent, len(url))
     return head + url + tail
 
 
@@ -83,23 +84,14 @@ def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
     return b"".join(map(varint.encode, (status, changed, target, len(raw)))) + raw
 
 
-def encode_new_page(url: str, priority: int, discovered: int, parent: int | None, payload: bytes) -> bytes:
-    """`encode_page` for a page just queued on its URL's own host; the usual case, in half the time."""
-    raw = url.encode("utf-8", "surrogatepass")
-    if not -_MAX_PRIORITY <= priority <= _MAX_PRIORITY:
-        priority = min(max(priority, -_MAX_PRIORITY), _MAX_PRIORITY)
-    head = _PAGE.pack(State.QUEUED, 0, priority, discovered, 0 if parent is None else parent + 1, len(raw))
-    return head + raw + payload
-
-
 def decode_page(data: bytes) -> Page:
     """Raises `UnreadableRecord` on bytes that are no page row."""
     try:
-        flags, attempts, priority, discovered, parent, length = _PAGE.unpack_from(data)
-        offset = _PAGE.size + length
+        flags, attempts, priority, discovered, parent, length = PAGE_HEAD.unpack_from(data)
+        offset = PAGE_HEAD.size + length
         if offset > len(data):
             raise ValueError("the URL ends early")
-        url = data[_PAGE.size : offset].decode("utf-8", "surrogatepass")
+        url = data[PAGE_HEAD.size : offset].decode("utf-8", "surrogatepass")
         host, reason, status, changed, target = "", "", 0, 0, 0
         if flags & _HAS_HOST:
             size, offset = varint.decode(data, offset)

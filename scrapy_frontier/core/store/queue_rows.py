@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .leveldb import Store
 
 MAX_PRIORITY = (1 << 31) - 1
-_SORT_KEY_HEAD = struct.Struct(">IH")
-SCORE_BYTES = _SORT_KEY_HEAD.size  # priority and score, at the head of a sort key
+SORT_KEY_HEAD = struct.Struct(">IH")
+SCORE_BYTES = SORT_KEY_HEAD.size  # priority and score, at the head of a sort key
 
 
 def queue_prefix(host: str) -> bytes:
@@ -33,7 +33,7 @@ def sort_key(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
     """
     if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
         priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
-    head = _SORT_KEY_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + turn.to_bytes(keys.ID_BYTES, "big")
+    head = SORT_KEY_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + turn.to_bytes(keys.ID_BYTES, "big")
     return head if turn == page_id else head + page_id.to_bytes(keys.ID_BYTES, "big")
 
 
