@@ -37,7 +37,9 @@ COMMANDS: dict[str, Spec] = {
     "stats": Spec("counts", "pages by state, hosts, attempts, size on disk"),
     "hosts": Spec("counts", "hosts, most queued pages first", options=("limit",), streams=True),
     "queue": Spec("show", "what comes next, in order", options=("limit", "host"), streams=True),
-    "find": Spec("show", "pages whose URL matches", "REGEXP", 1, 1, ("limit",), streams=True),
+    "find": Spec(
+        "show", "pages whose URL matches", "[REGEXP]", 0, 1, ("limit", "changed-since"), streams=True
+    ),
     "page": Spec("page", "all that is known of a page", "URL", 1, 1),
     "why": Spec("page", "why a page is where it is, in a sentence", "URL", 1, 1),
     "links": Spec("graph", "links of a page and to it", "URL", 1, 1, ("in", "out", "limit"), streams=True),
@@ -77,6 +79,7 @@ OPTIONS: dict[str, dict[str, object]] = {
         "default": None,
         "help": "fetch it though it is known and has not changed, and call the callback",
     },
+    "changed-since": {"metavar": "SPAN", "help": "only pages new or changed since, as 24h or 7d"},
     "by": {
         "choices": ["pagerank", "authority", "hub", "cash", "score"],
         "help": "by which score; else score, the crawl's own",
@@ -157,7 +160,7 @@ def refuse_nonsense(name: str, arguments: list[str], opts: argparse.Namespace) -
             f"there is no command {name!r}{_likely(name, COMMANDS)}; there are: {', '.join(COMMANDS)}"
         )
     for option in OPTIONS:
-        if getattr(opts, option) is not None and option not in spec.options:
+        if getattr(opts, option.replace("-", "_")) is not None and option not in spec.options:
             raise UsageError(f"{name} takes no --{option}")
     if len(arguments) < spec.least or (spec.most is not None and len(arguments) > spec.most):
         raise UsageError(f"write: scrapy frontier {usage(name)}")

@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ..core.admin import explain, facts
+from ..core.admin import explain, facts, record
 from ..core.admin.values import without_session
 from ..core.errors import UnreadableRecord
 from ..core.times import moment
@@ -75,7 +75,12 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
     yield "HTTP", page.status or None
     yield "reason", page.reason or None
     yield "discovered", moment(page.discovered)
-    yield "changed", moment(page.changed) if page.changed else None
+    yield "ended", moment(page.changed) if page.changed else None
+    if (visits := page.visits) is not None:
+        yield "visited", f"{visits.visits:,} times since {moment(visits.first)}, last {moment(visits.last)}"
+        yield "changes", record.how_often(visits)
+        yield "asked with", record.what_works(visits)
+        yield "content", f"{visits.content_type or 'of no known type'}, {visits.length:,} bytes"
     place = answer.get("queue")
     if isinstance(place, dict) and place["bucket"] is not None:
         yield "score bucket", f"{place['bucket']} of 65535"

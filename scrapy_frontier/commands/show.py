@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .call import Call
 
 LINES = 20
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 _QUEUE_COLUMNS = [Column("WHEN", 9), Column("PRIORITY", 8, True), Column("URL", 0)]
 _FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
@@ -40,6 +41,17 @@ def pattern_of(text: str | None) -> re.Pattern[str] | None:
         return None if text is None else re.compile(text)
     except re.error as error:
         raise UsageError(f"{text!r} is no regular expression: {error}") from None
+
+
+def since_of(call: Call) -> float | None:
+    """``--changed-since`` as POSIX seconds: a number and s, m, h, d or w before now."""
+    text = call.options.changed_since
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
+    if found is None:
+        raise UsageError(f"--changed-since takes a length of time, as 90m, 24h or 7d: not {text!r}")
+    return call.project.now - float(found[1]) * _UNITS[found[2]]
 
 
 def size(count: float) -> str:
@@ -76,11 +88,14 @@ def _queue_row(turn: Turn, now: float) -> tuple[object, ...]:
 
 def find(call: Call) -> int:
     """Exit code 1 where nothing was found, like grep."""
-    pattern = pattern_of(call.arguments[0])
+    since = since_of(call)
+    if not call.arguments and since is None:
+        raise UsageError("write a REGEXP, or --changed-since SPAN")
+    pattern = pattern_of(call.arguments[0] if call.arguments else None)
     limit = limit_of(call, 0)
     with call.project.open() as store:
         pages = progress(facts.pages(store), "pages searched", facts.known(store))
-        found = islice(facts.matching(pages, pattern), limit)
+        found = islice(facts.matching(pages, pattern, changed_since=since), limit)
         if call.output.as_json:
             count = 0
             for count, (page_id, page) in enumerate(found, 1):  # noqa: B007 - the last one is their number

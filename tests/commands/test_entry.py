@@ -115,7 +115,7 @@ def test_the_help_of_a_command_is_about_that(
     assert said.code == 0
     assert said.out == frontier("help", name).out
     assert said.out.startswith(f"Usage: scrapy frontier {usage(name)}\n\n  {COMMANDS[name].does}\n")
-    told = set(re.findall(r"^  --(\w+)", said.out, re.MULTILINE))
+    told = set(re.findall(r"^  --([\w-]+)", said.out, re.MULTILINE))
     assert told == {"spider", "dir", "json", *COMMANDS[name].options}
     assert max(map(len, said.out.splitlines())) <= 80
 

@@ -16,9 +16,10 @@ from ..store.keys import aside_key
 from ..store.meta_rows import IN_MEMORY
 from ..store.queue_rows import QueuePlace, find_place
 from ..store.site_rows import Verdict
-from ..store.states import State
+from ..store.states import FINISHED, State
 from ..times import moment, span
 from .facts import find_host, host_of_page, redirects_of, robots_copy
+from .record import QUEUED_AGAIN, how_often, when_due
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,8 @@ def gather(
     """The facts on a page; for a queued one this walks the queue of its host as far as `FAR`. *agent* is who
     obeys robots.txt, empty for nobody."""
     name = host_of_page(page)
-    place = find_place(store, page_id, name, FAR) if page.state is State.QUEUED else None
+    is_queued = page.state is State.QUEUED or (page.visits is not None and page.visits.due == QUEUED_AGAIN)
+    place = find_place(store, page_id, name, FAR) if is_queued else None
     host = find_host(store, name, delay_of)
     redirects = redirects_of(store, page)
     robots = robots_copy(store, page.url) if agent else None
@@ -60,8 +62,9 @@ def gather(
 
 
 def why(facts: Facts) -> str:
-    """One sentence: why the page is where it is, and what it waits for."""
-    return _SENTENCES[facts.page.state](facts)
+    """One sentence: why the page is where it is, and what it waits for; and one more if it comes back."""
+    sentence, due = _SENTENCES[facts.page.state](facts), when_due(facts.page.visits, facts.now)
+    return f"{sentence} {due}" if due and facts.page.state in FINISHED else sentence
 
 
 def why_listed(sitemap: str) -> str:
@@ -201,7 +204,11 @@ def _done(facts: Facts) -> str:
     notes = f"; {before}" if before else ""
     if other is not None:
         notes += f"; it has the {reasons.SAME(url=other)}, so its links were not followed"
-    return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{notes}."
+    visits = page.visits
+    if visits is None or visits.visits < 2:
+        return f"It was fetched on {_when(page)}{status}, at {_which_attempt(page)}{notes}."
+    last = f"visited {visits.visits:,} times, last on {moment(visits.last)}{status}"
+    return f"It was {last}, and {how_often(visits)}{notes}."
 
 
 def _redirected(facts: Facts) -> str:

@@ -21,6 +21,7 @@ from . import facts
 from .check_notes import salvage
 from .export_graph import graph_records
 from .export_sites import site_records
+from .record import exported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,6 +91,8 @@ def _page_record(page_id: int, page: Page) -> Record:
         value = getattr(page, name)
         if value != getattr(defaults, name):
             record[name] = value
+    if page.visits is not None:
+        record["visits"] = exported(page.visits)
     if page.payload:
         record.update(_request(page.payload))
     return record

@@ -22,6 +22,7 @@ from ..store.keys import ORDERS, robots_key
 from ..store.meta_rows import last_ranking, read_counts
 from ..store.site_rows import decode_copy
 from ..store.states import State
+from . import record
 
 if TYPE_CHECKING:
     import re
@@ -260,12 +261,16 @@ def matching(
     pattern: re.Pattern[str] | None = None,
     host: str | None = None,
     states: frozenset[State] | None = None,
+    changed_since: float | None = None,
 ) -> Iterator[tuple[int, Page]]:
-    """Those *pages* whose URL *pattern* is found in, of *host*, in one of *states*; None stands for all."""
+    """Those *pages* whose URL *pattern* is found in, of *host*, in one of *states*, new or changed
+    *changed_since* then; None stands for all."""
     for page_id, page in pages:
         if states is not None and page.state not in states:
             continue
         if host is not None and host_of_page(page) != host:
+            continue
+        if changed_since is not None and record.changed_at(page) < changed_since:
             continue
         if pattern is None or pattern.search(page.url):
             yield page_id, page
@@ -312,4 +317,5 @@ def describe(page_id: int, page: Page) -> dict[str, object]:
         "target": page.target,
         "reason": page.reason or None,
         "is_further_visit": page_id >= keys.FIRST_VISIT,
+        **record.named(page.visits),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import struct
 from base64 import b64decode
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +27,7 @@ from .check_notes import HostTally
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
 from .export_sites import SITE_KINDS, site_row
+from .record import imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -91,7 +93,7 @@ class Importer:
                     break
                 else:
                     self._take(record)
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
                 raise BadExport(
                     f"record {number + 1} makes no sense ({error!r}): {str(record)[:80]}"
                 ) from error
@@ -297,5 +299,6 @@ def _page_of(record: Record) -> Page:
     is_deferred = record.get("is_deferred") is True
     texts = {name: _text(record, name) for name in ("host", "reason") if name in record}
     state = State[_text(record, "state").upper()]
-    page = Page(_text(record, "url"), state, payload=payload, is_deferred=is_deferred)
+    visits = imported(record["visits"]) if "visits" in record else None  # type: ignore[arg-type]
+    page = Page(_text(record, "url"), state, payload=payload, is_deferred=is_deferred, visits=visits)
     return page._replace(**given, **texts)  # type: ignore[arg-type]

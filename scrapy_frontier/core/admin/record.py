@@ -1,0 +1,128 @@
+"""What the visits of a page showed, as named values and in words; and its record in an export, and back."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from typing import TYPE_CHECKING, Any
+
+from ..hosts.change_rates import History, likeliest_rate, unpack_history
+from ..pages.trust import is_lied_to, may_send
+from ..store.states import State
+from ..store.visit_rows import NO_HISTORY, Bad, Validators, Visits
+from ..times import moment, span
+
+if TYPE_CHECKING:
+    from ..store.page_rows import Page
+
+QUEUED_AGAIN = 1  # `Visits.due` of a page that was due, and stands in a queue
+_PLAIN = ("first", "last", "changed", "due", "visits", "changes", "content_type", "length", "trust")
+_A_RECORD = tuple(getattr(Visits(0, 0), name) for name in _PLAIN)
+_BYTES = ("history", "digest")
+_TRUST = 0x0F  # the bits of it that do not depend on how many visits ended with a 304
+
+
+def named(visits: Visits | None) -> dict[str, object]:
+    """The record as `dump`, `find` and `page` give it; what is not known is None."""
+    kept = Visits(0, 0, visits=0) if visits is None else visits
+    etag, last_modified = (each.decode("latin-1") or None for each in kept.validators)
+    return {
+        "first_visit": kept.first or None,
+        "last_visit": kept.last or None,
+        "last_change": kept.changed or None,
+        "visits": kept.visits,
+        "changes": kept.changes,
+        "due": kept.due if kept.due > QUEUED_AGAIN else None,
+        "content_type": kept.content_type or None,
+        "length": kept.length or None,
+        "etag": etag,
+        "last_modified": last_modified,
+    }
+
+
+def changed_at(page: Page) -> int:
+    """When a page was new, or other than before (POSIX seconds); 0 for one that came to no end yet."""
+    if page.state is State.DONE and page.visits is not None:
+        return page.visits.changed or page.visits.first
+    return page.changed if page.state is not State.SEEN else 0
+
+
+def interval(visits: Visits) -> float | None:
+    """The mean seconds from change to change, as the visits of this page alone say; None where they saw
+    none."""
+    if not visits.changes or visits.visits < 2:
+        return None
+    history, seen = unpack_history(visits.history), visits.visits - 1
+    if visits.history == NO_HISTORY or not history.changes:
+        whole = max(visits.last - visits.first, 1)
+        busy = whole * min(visits.changes / seen, 1.0)
+        history = History(seen, visits.changes, whole - busy, busy)
+    return 1.0 / max(likeliest_rate(history), 1e-12)
+
+
+# -- in words ------------------------------------------------------------------------------------------------
+
+
+def how_often(visits: Visits) -> str:
+    """``changes about every 9 days, seen 4 of 31 visits``."""
+    found = interval(visits)
+    if found is None:
+        return "no change seen yet" if visits.visits < 2 else f"no change seen in {visits.visits:,} visits"
+    return f"changes about every {span(found)}, seen {visits.changes:,} of {visits.visits:,} visits"
+
+
+def what_works(visits: Visits) -> str:
+    """Which validators are sent, and why others are not."""
+    kept = visits.validators
+    if not any(kept):
+        return "none was given"
+    if is_lied_to(visits.trust):
+        return 'none is sent, because the server said "not modified" of a page that had changed'
+    sent = may_send(visits.trust & _TRUST, 0, *kept)
+    names = [name for name, value in zip(("ETag", "Last-Modified"), sent, strict=True) if value]
+    noise = "its ETag changes although the page does not" if kept.etag and not sent[0] else ""
+    return "; ".join(filter(None, [", ".join(names) or "none is sent", noise]))
+
+
+def when_due(visits: Visits | None, now: float) -> str:
+    """A sentence on when a page comes back; empty where it does not."""
+    if visits is None or not visits.due:
+        return ""
+    if visits.due <= QUEUED_AGAIN:
+        return "It is due, and queued again."
+    if visits.due <= now:
+        return f"It is due since {moment(visits.due)}: the next crawl that comes back fetches it."
+    return f"It comes back on {moment(visits.due)} (in {span(visits.due - now)})."
+
+
+# -- in an export --------------------------------------------------------------------------------------------
+
+
+def exported(visits: Visits) -> dict[str, object]:
+    """What is not as in the record of a page that was visited once, at one time."""
+    plain = Visits(visits.first, visits.last)
+    record: dict[str, object] = {"first": visits.first, "last": visits.last}
+    for name in _PLAIN[2:]:
+        if getattr(visits, name) != getattr(plain, name):
+            record[name] = getattr(visits, name)
+    for name in _BYTES:
+        if getattr(visits, name) != getattr(plain, name):
+            record[name] = getattr(visits, name).hex()
+    if visits.bad != plain.bad:
+        record["bad"] = list(visits.bad)
+    if any(visits.validators):
+        record["validators"] = [b64encode(each).decode() for each in visits.validators]
+    return record
+
+
+def imported(record: dict[str, Any]) -> Visits:
+    """Raises what nonsense in a record raises: `KeyError`, `TypeError`, `ValueError` and the like."""
+    given: dict[str, Any] = {name: record[name] for name in _PLAIN if name in record}
+    given |= {name: bytes.fromhex(record[name]) for name in _BYTES if name in record}
+    if "bad" in record:
+        given["bad"] = Bad(*map(int, record["bad"]))
+    if "validators" in record:
+        given["validators"] = Validators(*(b64decode(each, validate=True) for each in record["validators"]))
+    kinds = zip(_PLAIN, _A_RECORD, strict=True)
+    if any(type(given.get(name, plain)) is not type(plain) for name, plain in kinds):
+        raise TypeError("a record of visits holds what is no number or no text")
+    return Visits(**given)

@@ -1,0 +1,146 @@
+"""What commands tell of the visits of a page."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from scrapy.exceptions import UsageError
+from stores import NOW, Frontiers, change, fetch, link, pages, start
+
+from scrapy_frontier.core.admin.record import how_often, interval, what_works
+from scrapy_frontier.core.hosts.change_rates import History, pack_history
+from scrapy_frontier.core.pages.trust import after_unmodified
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.page_rows import encode_page
+from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.visit_rows import Bad, Validators, Visits
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY = 86400
+LAST = int(NOW) - 3600
+NEWS = Visits(
+    LAST - 30 * DAY,
+    LAST,
+    changed=LAST - 2 * DAY,
+    due=LAST + 5 * DAY,
+    visits=31,
+    changes=4,
+    history=pack_history(History(30.0, 4.0, 26.0 * DAY, 4.0 * DAY)),
+    digest=b"abcde",
+    content_type="text/html",
+    length=12_345,
+    bad=Bad(1, 4, LAST - 120),
+    validators=Validators(b'W/"a"', b"Tue, 14 Nov 2023 00:00:00 GMT"),
+    trust=after_unmodified(0),
+)
+
+
+@pytest.fixture
+def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    """A page that came back many times, one new and one gone for an hour, and one that waits."""
+    found = start(tmp_path)
+    found.discover(
+        [link(f"http://a.example/{name}") for name in ("news", "new", "gone", "waits")], NOW - 9000
+    )
+    for _ in range(3):
+        fetch(found, now=LAST)
+    found.close()
+    kept = {page.url.rpartition("/")[2]: (page_id, page) for page_id, page in pages(tmp_path).items()}
+    for name, changed in (
+        ("news", {"visits": NEWS, "discovered": NEWS.first, "changed": LAST}),
+        ("new", {"visits": Visits(LAST, LAST)}),
+        ("gone", {"state": State.GONE, "status": 404, "visits": NEWS._replace(due=0)}),
+    ):
+        page_id, page = kept[name]
+        change(tmp_path, {keys.page_key(page_id): encode_page(page._replace(**changed))})  # type: ignore[arg-type]
+    return Frontiers(tmp_path, capsys)
+
+
+def test_page_tells_how_often_it_changes_and_what_it_is_asked_with(frontier: Frontiers) -> None:
+    told = frontier("page", "http://a.example/news")
+    lines = [" ".join(line.split()) for line in told.out.splitlines()]
+    assert "changes changes about every 7 days, seen 4 of 31 visits" in lines
+    assert "asked with ETag, Last-Modified" in lines
+    assert "content text/html, 12,345 bytes" in lines
+    answer = frontier("page", "http://a.example/news", "--json").json
+    assert (answer["visits"], answer["changes"], answer["etag"]) == (31, 4, 'W/"a"')
+    assert answer["last_modified"] == "Tue, 14 Nov 2023 00:00:00 GMT"
+    assert answer["due"] == NEWS.due
+    assert frontier("page", "http://a.example/waits", "--json").json["last_visit"] is None
+
+
+def test_why_says_when_a_page_comes_back(frontier: Frontiers) -> None:
+    told = frontier("why", "http://a.example/news", "--json").json["why"]
+    assert "visited 31 times" in told
+    assert "changes about every 7 days, seen 4 of 31 visits" in told
+    assert "It comes back on " in told
+    assert "comes back" not in frontier("why", "http://a.example/gone").out
+
+
+def test_find_tells_what_is_new_changed_or_gone_since(frontier: Frontiers) -> None:
+    def found(*words: str) -> set[str]:
+        return {line["url"].rpartition("/")[2] for line in frontier("find", *words, "--json").lines}
+
+    assert found("--changed-since", "24h") == {"new", "gone"}
+    assert found("--changed-since", "3d") == {"new", "gone", "news"}
+    assert found("--changed-since", "30m") == set()
+    assert found("new$", "--changed-since", "24h") == {"new"}
+    with pytest.raises(UsageError, match="as 90m, 24h or 7d"):
+        frontier("find", "--changed-since", "yesterday")
+    with pytest.raises(UsageError, match="REGEXP"):
+        frontier("find")
+
+
+def test_dump_and_export_give_the_record(frontier: Frontiers, tmp_path: Path) -> None:
+    news = next(line for line in frontier("dump").lines if line["url"].endswith("/news"))
+    assert (news["first_visit"], news["last_change"]) == (NEWS.first, NEWS.changed)
+    file = tmp_path / "x.gz"
+    assert frontier("export", file).code == 0
+    copy = Frontiers(tmp_path / "copy", frontier._capsys)
+    assert copy("import", file).code == 0
+    assert pages(copy.directory) == pages(frontier.directory)
+
+
+def test_a_rate_is_told_of_pages_without_a_history() -> None:
+    week = Visits(0, 30 * DAY, changed=29 * DAY, visits=31, changes=4)
+    assert interval(week) == pytest.approx(7.5 * DAY, rel=0.2)
+    always = interval(week._replace(changes=30))
+    assert always is not None
+    assert always < DAY
+    assert interval(week._replace(changes=0)) is None
+    assert how_often(week._replace(changes=0)) == "no change seen in 31 visits"
+
+
+@pytest.mark.parametrize(
+    ("trust", "validators", "told"),
+    [
+        (0, Validators(b'"a"', b""), "ETag"),
+        (0, Validators(b"", b"then"), "Last-Modified"),
+        (0, Validators(), "none was given"),
+        (3, Validators(b'"a"', b"then"), "Last-Modified; its ETag changes although the page does not"),
+        (3, Validators(b'"a"', b""), "none is sent; its ETag changes although the page does not"),
+        (8, Validators(b'"a"', b""), "none is sent, because the server said"),
+    ],
+)
+def test_which_validators_work(trust: int, validators: Validators, told: str) -> None:
+    assert what_works(Visits(0, 1, validators=validators, trust=trust)).startswith(told)
+
+
+def test_a_record_that_is_none_is_not_imported(frontier: Frontiers, tmp_path: Path) -> None:
+    file = tmp_path / "x.gz"
+    frontier("export", file)
+    with gzip.open(file, "rt") as lines:
+        records = [json.loads(line) for line in lines]
+    for wrong in ({"first": "then", "last": 3}, {"first": 1}, {"first": 1, "last": 1 << 40}, 7):
+        page = next(record for record in records if "visits" in record)
+        page["visits"] = wrong
+        with gzip.open(file, "wt") as lines:
+            lines.writelines(json.dumps(record) + "\n" for record in records)
+        said = Frontiers(tmp_path / "copy", frontier._capsys)("import", file)
+        assert said.code == 1
+        assert "makes no sense" in said.err
