@@ -535,7 +535,7 @@ VALUES: dict[str, Any] = {
     "address": "10.0.0.1",
     "error": "ValueError: led to nothing",
 }
-ONLY_POSTPONED = {"robots-hours", "robots-unknown", "rests", "rests-after", "to-wait", "address"}
+ONLY_POSTPONED = {"robots-hours", "robots-unknown", "rests", "rests-after", "to-wait", "address", "not-asked"}
 ONLY_SEEN = {"scope", "pattern", "nofollow-page", "nofollow-link", "depth", "budget", "behind"}
 
 
