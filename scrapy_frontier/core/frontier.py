@@ -30,12 +30,14 @@ from .pages.discovery import Discovery, Known
 from .pages.edits import Edits
 from .pages.endings import Endings
 from .pages.hand_out import HandOut
+from .pages.homecoming import Homecoming
 from .pages.leases import Lease, Leases, Outcome, Released
 from .pages.lifecycle import Event
 from .pages.link_graph import LinkGraph
 from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId
 from .pages.queue import Queue
 from .pages.rankings import Computed, Rankings, RankRun
+from .pages.returning import Returning
 from .pages.waiting import Waiting
 from .parse.urls import clean_host
 from .reasons import EXPIRED
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from .hosts.troubles import Rest, Trouble
     from .pages.edits import FingerprintOf
     from .pages.rescoring import Rescoring
+    from .pages.revisit_rule import RevisitRule
     from .pages.traps import TrapLimits
     from .ranking.scorer import Scorer
     from .store.batch import OnCommit
@@ -94,8 +97,8 @@ class Frontier:
     *scorer* equals of one priority are first in, first out. Links that are *traps* leave no trace; what is
     over one of the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts
     share a budget, their turns, and the *rates*. With *haste* nobody comes back to the store: see
-    `last_call`. *on_commit* is told of each batch that was written: its rows, a key and a value each, None
-    for a key that is deleted.
+    `last_call`. *revisits* says when finished pages are visited again; without it none is. *on_commit* is
+    told of each batch that was written: its rows, a key and a value each, None for a key that is deleted.
     """
 
     def __init__(
@@ -116,6 +119,7 @@ class Frontier:
         limits: Limits = NO_LIMITS,
         domain_of: Callable[[str], str] = itself,
         haste: Haste | None = None,
+        revisits: RevisitRule | None = None,
         on_commit: OnCommit | None = None,
     ) -> None:
         chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
@@ -158,10 +162,15 @@ class Frontier:
         self._discovery = Discovery(
             batch, self._known, hosts, table, budgets, queue, self._deferred, scores, traps
         )
+        self._returning = returning = Returning(store, batch, hosts, table, scores, revisits, now)
         self._edits = Edits(
-            store, batch, self._known, hosts, table, self._leases, queue, self._deferred, scores
+            *(store, batch, self._known, hosts, table, self._leases, queue, self._deferred, scores),
+            returning,
         )
         self.discover = self._discovery.discover  # type: ignore[method-assign]
+        homecoming = Homecoming(
+            batch, table, queue, self._waiting, self._graph, scores, returning, max_attempts
+        )
         self._endings = Endings(
             batch,
             self._known,
@@ -174,6 +183,8 @@ class Frontier:
             self._waiting,
             self._graph,
             scores,
+            returning,
+            homecoming,
             max_attempts,
         )
         self.release = self._endings.release  # type: ignore[method-assign]
@@ -181,7 +192,7 @@ class Frontier:
         self._haste = haste
         self._hand_out = out = HandOut(
             *(store, batch, self._known, hosts, budgets, table, self._clocks, self._leases, queue),
-            *(self._waiting, self._deferred, self._endings, haste),
+            *(self._waiting, self._deferred, self._endings, returning, haste),
         )
         self.sending = out.sending  # type: ignore[method-assign]
         self.site_delay = self._clocks.obey  # type: ignore[method-assign]
@@ -219,7 +230,7 @@ class Frontier:
     @property
     def is_refilling(self) -> bool:
         """Whether deferred pages may be about to come back into their queues."""
-        return bool(self._budgets.due) or not self.is_loaded
+        return bool(self._budgets.due) or not self.is_loaded or self._returning.is_filling
 
     def used_by(self, spider: str) -> str | None:
         """Note the name of the spider that uses the frontier from now on; that of another that did before."""
@@ -245,6 +256,15 @@ class Frontier:
     def page(self, page_id: PageId) -> Page | None:
         """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
         return self._known.page(page_id)
+
+    def urls(self, page_ids: Iterable[PageId]) -> list[str]:
+        """The URLs of pages, in order, those that are known; a lookup each."""
+        found = (self.page(page_id) for page_id in page_ids)
+        return [page.url for page in found if page is not None]
+
+    def awaits(self, now: float) -> bool:
+        """Whether the crawl is to stay open for a page that falls due."""
+        return self._returning.awaits(now)
 
     def load(self, now: float, limit: int = 100) -> bool:
         """Bring up to *limit* more hosts of earlier runs into memory; true once all that they left is there.

@@ -198,14 +198,14 @@ def test_golden_bytes_of_hosts() -> None:
 
 
 def test_golden_bytes_of_counts() -> None:
-    counts = Counts(7, 8, 9, [0, 1, 2, 3, 4, 5, 6, 255], 12, 1)
-    golden = "".join(f"{number:016x}" for number in (7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 255, 12, 1))
+    counts = Counts(7, 8, 9, [0, 1, 2, 3, 4, 5, 6, 255], 12, 1, 5)
+    golden = "".join(f"{number:016x}" for number in (7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 255, 12, 1, 5))
     assert meta_rows.encode_counts(counts).hex() == golden
     found = meta_rows.decode_counts(bytes.fromhex(golden))
     assert (found.next_page, found.next_visit, found.attempts) == (7, 8, 9)
-    assert (found.states, found.hosts, found.returning) == (counts.states, 12, 1)
+    assert (found.states, found.hosts, found.returning, found.due) == (counts.states, 12, 1, 5)
     assert found.queued == 1
-    before = meta_rows.decode_counts(bytes.fromhex(golden)[:-8])
+    before = meta_rows.decode_counts(bytes.fromhex(golden)[:-16])
     assert (before.states, before.hosts, before.returning) == (counts.states, 12, 0), "as it was before"
 
 

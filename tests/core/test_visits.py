@@ -150,7 +150,7 @@ def test_a_store_of_the_format_before_goes_on_and_is_ours_from_the_first_row_on(
     frontier.close()
     with plyvel.DB(str(tmp_path / "leveldb")) as db:
         db.put(keys.FORMAT, b"1")
-        db.put(keys.COUNTS, db.get(keys.COUNTS)[:-8])
+        db.put(keys.COUNTS, db.get(keys.COUNTS)[:-16])
         host = keys.host_key("a.example")
         db.put(host, db.get(host)[:-4])
 

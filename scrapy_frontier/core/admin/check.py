@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..store import keys
+from .check_due import DueCheck
 from .check_index import IndexCheck
 from .check_notes import Finding
 from .check_pages import PageCheck
@@ -42,16 +43,19 @@ class Check:
         work = self._work
         if work.store.is_restored:
             yield Finding("lost format", "the frontier", "format or key scheme", is_mended=True)
+        due = DueCheck(work)
         pages, index, rows = PageCheck(work), IndexCheck(work, self._fingerprint_of), RowCheck(work)
         for check in (
             pages.pages,
             pages.queue,
             pages.waiting,
             pages.deferred,
+            due.due,
             pages.damaged,
             index.index,
             index.not_indexed,
             pages.not_placed,
+            due.not_due,
             rows.small_rows,
             rows.hosts,
             rows.counts,

@@ -30,6 +30,8 @@ KINDS = {
     "queue row of a page that is not queued": "the row is removed",
     "second queue row of a page": "the row is removed",
     "queue row in another host's queue": "the page moves to the queue of its own host",
+    "due row that leads nowhere": "the row is removed",
+    "page without its due row": "it gets one",
     "deferred row that leads nowhere": "the row is removed",
     "deferred page without a row": "it gets one, and waits for its host's budget",
     "unreadable queue row": "the row is removed; its page gets another",
@@ -78,7 +80,7 @@ def salvage(stored: bytes, host: str, now: float) -> Page:
 
 def differences(counted: tuple[int, ...], expected: tuple[int, ...]) -> str:
     """What a host row says of its pages where that is not so."""
-    names = ("queued", "done", "failed", "deferred", "excluded", "answered")
+    names = ("queued", "done", "failed", "deferred", "excluded", "answered", "returning")
     return "; ".join(
         f"{name} {was}, in truth {is_now}"
         for name, was, is_now in zip(names, counted, expected, strict=True)
@@ -87,12 +89,13 @@ def differences(counted: tuple[int, ...], expected: tuple[int, ...]) -> str:
 
 
 KNOWN = 1  # has a page row
-QUEUED = 2  # its row says so
+QUEUED = 2  # its row says so, or that it was due and stands in a queue
 PLACED = 4  # a queue row or waiting row leads to it
 INDEXED = 8  # an index row leads to it
 UNREADABLE = 16  # its row does not decode
 MISPLACED = 32  # a queue row of another host leads to it
 DEFERRED = 64  # its row says it waits for room in a budget
+DUE = 128  # its row says when it comes back
 
 _PIECE = 4096
 
@@ -135,14 +138,17 @@ class Ledger:
                     yield number * _PIECE + offset
 
 
+HOST_COUNTS = 7
 _COLUMNS = {State.QUEUED: 0, State.FAILED: 2, State.GONE: 2}  # all others are done
 
 
 class HostTally:
-    """Pages counted anew: per state, and per host as [queued, done, failed, deferred, excluded, answered]."""
+    """Pages counted anew: per state, per host as [queued, done, failed, deferred, excluded, answered,
+    returning], and those that come back."""
 
     def __init__(self) -> None:
         self.states = [0] * len(State)
+        self.due = self.returning = 0
         self.hosts: dict[str, list[int]] = {}
 
     def count(self, host: str, state: State, change: int = 1, status: int = 0) -> None:
@@ -150,7 +156,7 @@ class HostTally:
         self.states[state] += change
         if state is State.SEEN:
             return
-        of_host = self.hosts.setdefault(host, [0] * 6)
+        of_host = self._of(host)
         of_host[_COLUMNS.get(state, 1)] += change
         if state is State.EXCLUDED:
             of_host[4] += change
@@ -159,4 +165,13 @@ class HostTally:
 
     def count_deferred(self, host: str, change: int = 1) -> None:
         """Besides, for a page that waits for a budget."""
-        self.hosts.setdefault(host, [0] * 6)[3] += change
+        self._of(host)[3] += change
+
+    def count_returning(self, host: str) -> None:
+        """Besides, for a finished page that was due and is queued."""
+        self.count(host, State.QUEUED)
+        self._of(host)[6] += 1
+        self.returning += 1
+
+    def _of(self, host: str) -> list[int]:
+        return self.hosts.setdefault(host, [0] * HOST_COUNTS)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..errors import UnreadableRecord
 from ..pages.links import NEUTRAL
 from ..store import keys, page_rows, queue_rows
+from ..store.due_rows import return_key
 from ..store.queue_rows import split_queue_key, split_waiting_row
 from ..store.states import State
 from . import facts
@@ -135,6 +136,8 @@ class PageCheck:
                 continue
             host = facts.host_of_page(page)
             sort_key = queue_rows.sort_key(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
+            if page.state is not State.QUEUED and page.visits is not None:
+                sort_key = return_key(NEUTRAL, NEUTRAL, page.visits.last, page_id)
             self._work.put(queue_rows.queue_prefix(host) + sort_key, b"")
             if not self._work.ledger[page_id] & MISPLACED:
                 yield self._work.found("queued page without a row", subject(page_id, page))

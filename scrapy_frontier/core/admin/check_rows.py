@@ -17,7 +17,7 @@ from ..store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS
 from ..store.meta_rows import Counts
 from ..store.site_rows import decode_copy, decode_listing
 from ..store.states import State
-from .check_notes import differences
+from .check_notes import HOST_COUNTS, differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .check_notes import Finding
     from .check_work import Work
 
-    _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded, answered
+    _Counted = tuple[int, ...]  # queued, done, failed, deferred, excluded, answered, returning
 
 
 class RowCheck:
@@ -103,25 +103,27 @@ class RowCheck:
             expected = self._expected(name)
             if any(expected):
                 self._host_rows += 1
-                yield self._work.found("missing host row", name, differences((0,) * 6, expected))
+                yield self._work.found("missing host row", name, differences((0,) * HOST_COUNTS, expected))
                 was_visited = expected[1] or expected[2]
                 self._write_host(name, expected, HostRow(visited=self._work.now if was_visited else 0.0))
 
     def _expected(self, name: str) -> _Counted:
-        return tuple(self._work.tally.hosts.pop(name, (0,) * 6))
+        return tuple(self._work.tally.hosts.pop(name, (0,) * HOST_COUNTS))
 
     def _is_explained(self, counted: _Counted, expected: _Counted) -> bool:
         """Whether a host has more failed pages because the crawl has set some aside: theirs is not known."""
         more = counted[2] - expected[2]
-        same = all(counted[each] == expected[each] for each in (0, 1, 3, 4, 5))
+        same = all(counted[each] == expected[each] for each in (0, 1, 3, 4, 5, 6))
         if same and 0 < more <= self._work.set_aside:
             self._work.set_aside -= more
             return True
         return False
 
     def _write_host(self, name: str, expected: _Counted, row: HostRow) -> None:
-        queued, done, failed, deferred, excluded, answered = expected
-        row = HostRow(queued, done, failed, row.visited, deferred, excluded, row.response_time, answered)
+        queued, done, failed, deferred, excluded, answered, returning = expected
+        row = HostRow(
+            *(queued, done, failed, row.visited, deferred, excluded, row.response_time, answered, returning)
+        )
         self._work.put(keys.host_key(name), host_rows.encode_host(row))
 
     def counts(self) -> Iterator[Finding]:
@@ -139,12 +141,22 @@ class RowCheck:
             wrong.append(f"next page {counts.next_page}, but page {next_page - 1} is there")
         if counts.next_visit < next_visit:
             wrong.append(f"next visit {counts.next_visit}, but visit {next_visit - 1} is there")
+        tally = self._work.tally
+        wrong += [
+            f"{name} {was}, in truth {is_now}"
+            for name, was, is_now in (
+                ("due", counts.due, tally.due),
+                ("returning", counts.returning, tally.returning),
+            )
+            if was != is_now
+        ]
         if counts.hosts != self._host_rows:
             wrong.append(f"hosts {counts.hosts}, in truth {self._host_rows}")
         if not wrong:
             return
         counts.states[:] = self._work.tally.states
         counts.hosts = self._host_rows
+        counts.due, counts.returning = tally.due, tally.returning
         counts.next_page = max(counts.next_page, next_page)
         counts.next_visit = max(counts.next_visit, next_visit)
         counts.attempts = counts.attempts or self._work.attempts
@@ -159,4 +171,4 @@ def _decode_body(value: bytes) -> None:
 
 
 def _counted(row: HostRow) -> _Counted:
-    return row.queued, row.done, row.failed, row.deferred, row.excluded, row.answered
+    return row.queued, row.done, row.failed, row.deferred, row.excluded, row.answered, row.returning

@@ -37,6 +37,7 @@ ROWS = {
     b"f": "index",
     b"q": "queue",
     b"w": "waiting",
+    b"n": "due",
     b"d": "deferred",
     b"h": "host",
     b"g": "links",
@@ -54,6 +55,7 @@ ROWS = {
 FOLLOW = {
     b"f": "page without an index row",
     b"q": "queued page without a row",
+    b"n": "page without its due row",
     b"d": "deferred page without a row",
 }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import UnreadableRecord
 from ..parse.urls import host_of
 from ..store import keys, page_rows, queue_rows
+from ..store.due_rows import RETURNS
 from ..store.states import State
 from .links import NEUTRAL
 
@@ -161,7 +162,7 @@ class Deferral:
         over = self._budgets.spent(host)
         sort_key = host.heads[0]
         page_id = queue_rows.sort_key_id(sort_key)
-        if over is None or page_id >= keys.FIRST_VISIT:
+        if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(RETURNS):
             return False
         del host.heads[0]
         try:

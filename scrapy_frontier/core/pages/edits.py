@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from .links import PageId
     from .queue import Queue
     from .rescoring import Rescoring
+    from .returning import Returning
 
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
 
 _AT_A_TIME = 1000  # pages in one batch
-_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered")
+_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "returning")
 
 
 class _Doomed(NamedTuple):
@@ -63,6 +64,7 @@ class Edits:
         queue: Queue,
         deferred: Deferral,
         scores: Rescoring | None,
+        returning: Returning,
     ) -> None:
         self._store = store
         self._batch = batch
@@ -73,6 +75,7 @@ class Edits:
         self._queue = queue
         self._deferred = deferred
         self._scores = scores
+        self._returning = returning
         self._touched: set[Host] = set()
         self._steps = 0
 
@@ -87,6 +90,7 @@ class Edits:
         host = self._host_of(page)
         was_seen = page.state is State.SEEN and not page.is_deferred
         self._uncount_page(host, page_id, page)
+        self._returning.remove(page_id, page, host)
         priority = page.priority if priority is None else priority
         payload = page.payload if payload is None else payload
         page = page._replace(
@@ -99,6 +103,7 @@ class Edits:
             target=None,
             reason="",
             is_deferred=False,
+            visits=None if page.visits is None else page.visits._replace(due=0),
         )
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
@@ -210,8 +215,12 @@ class Edits:
             batch.rows[place.key] = None
             host.forget(place.sort_key)
             batch.count_queued(host, -1)
+            if page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:  # one that comes back
+                batch.count_returning(host, -1)
+                self._uncount_page(host, page_id, page)
         elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
             self._uncount_page(host, page_id, page)
+            self._returning.remove(page_id, page)
         self._clamp(host)
         self._touched.add(host)
         self._steps += 1

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from ..hosts.table import HostTable
     from ..store.batch import Batch
     from .discovery import Known
+    from .homecoming import Homecoming
     from .leases import Lease, Leases, Outcome
     from .link_graph import LinkGraph
     from .queue import Queue
     from .rescoring import Rescoring
+    from .returning import Returning
     from .waiting import Waiting
 
 
@@ -51,6 +53,8 @@ class Endings:
         waiting: Waiting,
         graph: LinkGraph,
         scores: Rescoring | None,
+        returning: Returning,
+        homecoming: Homecoming,
         max_attempts: int,
     ) -> None:
         self._batch = batch
@@ -64,6 +68,8 @@ class Endings:
         self._waiting = waiting
         self._graph = graph
         self._scores = scores
+        self._returning = returning
+        self._homecoming = homecoming
         self._max_attempts = max_attempts
         self.finished = 0
 
@@ -72,6 +78,8 @@ class Endings:
         batch, by_name = self._batch, self._hosts.by_name
         if batch.failure is not None:
             raise batch.failure
+        if lease.page.state is not State.QUEUED:
+            return self._end_return(lease, outcome, now)
         page = self.after(lease.page, outcome, now)
         queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
         ended = self._leases.end(lease.id)
@@ -88,18 +96,35 @@ class Endings:
                 page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
             self._queue_again(lease, page, queue or host, now + outcome.delay, now)
         else:
+            if self._returning.plans is not None and lease.page_id < keys.FIRST_VISIT:
+                page = self._returning.first_ended(lease, page, now)
             batch.end(host, lease.sort_key, lease.page_id, page)
             links = self._write_links(lease, page.state, outcome)
             self.finished += 1
+        self._settle(host, outcome, now)
+        return Released(page.state, links=links)
+
+    def _settle(self, host: Host, outcome: Outcome, now: float) -> None:
         if host.tally is not None or self._budgets.units:
             self._budgets.freed(host)
         if not host.queued:
             self._table.forget_if_idle(host, now)
-        batch.counts.attempts += outcome.event not in UNCOUNTED
-        batch.commit()
+        self._batch.counts.attempts += outcome.event not in UNCOUNTED
+        self._batch.commit()
         if self._scores is not None and self._scores.moved:
             self._queue.place_moved(now)
-        return Released(page.state, links=links)
+
+    def _end_return(self, lease: Lease, outcome: Outcome, now: float) -> Released:
+        """The same for a page that came back."""
+        ended = self._leases.end(lease.id)
+        if ended is None:
+            return self._late(lease)
+        if ended.is_on_wire:
+            self._clocks.left(self._table.get(lease.host), lease.leased_at, ended.was_sent, now)
+        released = self._homecoming.release(lease, outcome, now)
+        self.finished += released.state is not State.QUEUED
+        self._settle(self._table.get(lease.host), outcome, now)
+        return released
 
     def _late(self, lease: Lease) -> Released:
         if lease.id == NO_LEASE:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .endings import Endings
     from .leases import Leases
     from .queue import Queue
+    from .returning import Returning
     from .waiting import Waiting
 
 
@@ -50,6 +51,7 @@ class HandOut:
         waiting: Waiting,
         deferred: Deferral,
         endings: Endings,
+        returning: Returning,
         haste: Haste | None,
     ) -> None:
         self._store = store
@@ -64,6 +66,7 @@ class HandOut:
         self._waiting = waiting
         self._deferred = deferred
         self._endings = endings
+        self._returning = returning
         self._haste = haste
         # Only hosts that are shut are left, since then and so many finished pages; see `ends_at`.
         self._alone: tuple[int, float] | None = None
@@ -80,6 +83,8 @@ class HandOut:
             batch.commit()
         if self._is_over or (waiting.next is not None and waiting.next <= now):
             waiting.wake(now, self._is_over)
+        if self._returning.next is not None:
+            self._returning.wake(now)
         self._is_over = self._has_opened = False
         if budgets.is_counting:  # until then nobody knows what a domain has left
             return None
@@ -109,10 +114,11 @@ class HandOut:
             page_id, page = queued_page(self._store, sort_key)
         except UnreadableRecord:
             self._queue.set_aside(host, sort_key)
-            self._table.fill(host)
-            self._hosts.put(host, now)
-            self._budgets.freed(host)
-            self._table.forget_if_idle(host, now)
+            self._pass_over(host, now)
+            return None
+        if page.state is not State.QUEUED and self._returning.rule is None:
+            self._returning.put_off(host, sort_key, page, now)
+            self._pass_over(host, now)
             return None
         given_up = None
         if host.given_up or host.abandoned is not None:
@@ -129,6 +135,12 @@ class HandOut:
         if given_up is not None:
             self.skip_visit(lease, now)
         return lease
+
+    def _pass_over(self, host: Host, now: float) -> None:
+        self._table.fill(host)
+        self._hosts.put(host, now)
+        self._budgets.freed(host)
+        self._table.forget_if_idle(host, now)
 
     # -- its turn --------------------------------------------------------------------------------------
 
@@ -187,14 +199,26 @@ class HandOut:
 
     def wake_at(self) -> float | None:
         """See `Frontier.wake_at`."""
-        if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
+        returning = self._returning
+        if (
+            self._budgets.due
+            or self._is_spilling
+            or self._has_opened
+            or self._is_over
+            or returning.is_filling
+        ):
             return 0.0
-        times = (self._hosts.next_ready(), self._waiting.next, self._leases.next_deadline())
+        times = (
+            self._hosts.next_ready(),
+            self._waiting.next,
+            self._leases.next_deadline(),
+            returning.wake_at,
+        )
         return min((when for when in times if when is not None), default=None)
 
     def ends_at(self, now: float, patience: float) -> float | None:
         """See `Frontier.ends_at`."""
-        if self._hosts.asleep:
+        if self._hosts.asleep or self._returning.awaits(now):
             return None
         hosts = self._hosts.by_name.values()
         first = first_to_open(hosts, now)
@@ -203,6 +227,8 @@ class HandOut:
             first = first_to_open(hosts, now)
         if first is None or (first := min(first, self._waiting.first)) <= now or first == FOREVER:
             return None
+        if self._returning.is_alone:
+            return now
         if self._alone is None or self._alone[0] != self._endings.finished:
             self._alone = self._endings.finished, now
         end = self._alone[1] + patience

@@ -21,6 +21,7 @@ import numpy as np
 
 from ..ranking.scorer import bucket, buckets, places_of, scores_of
 from ..store import keys, queue_rows
+from ..store.due_rows import RETURNS
 from ..store.link_rows import NOFOLLOW
 from ..store.meta_rows import last_ranking
 from ..store.queue_rows import MAX_PRIORITY
@@ -124,8 +125,15 @@ class Rescoring:
     def queued(self, host: str, sort_key: bytes) -> None:
         """A row with *sort_key* was put into the queue of *host*."""
         page_id = queue_rows.sort_key_id(sort_key)
-        if page_id < keys.FIRST_VISIT:
+        if page_id < keys.FIRST_VISIT and not sort_key.startswith(RETURNS):
             self._put(page_id, self._number(host), sort_key)
+
+    def score_of(self, page_id: int) -> float | None:
+        """What the scorer thinks of a page now; None where it remembers nothing, or not yet."""
+        if self._loading is not None or page_id >= len(self._buckets):
+            return None
+        found = self.scorer.current_scores(np.array((page_id,)))
+        return None if found is None else float(found[0])
 
     def waits(self, page_id: int) -> None:
         """A page waits for the end of a backoff."""
@@ -283,6 +291,9 @@ class Rescoring:
         be."""
         ids = np.array([queue_rows.sort_key_id(sort_key) for sort_key in sort_keys], np.int64)
         known = np.flatnonzero(ids < len(self._buckets))
+        returns = [index for index, each in enumerate(sort_keys) if each.startswith(RETURNS)]
+        if returns:  # their places are not scores
+            known = np.setdiff1d(known, returns)
         told = self.scorer.current_scores(ids[known]) if len(known) else None
         if told is None:
             return []
@@ -334,7 +345,7 @@ class Rescoring:
         nodes, places = [], []
         for sort_key, name in sort_keys:
             page_id = queue_rows.sort_key_id(sort_key)
-            if page_id >= self._pages_at_start:
+            if page_id >= self._pages_at_start or sort_key.startswith(RETURNS):
                 continue
             self._put(page_id, self._number(name), sort_key)
             if waits:

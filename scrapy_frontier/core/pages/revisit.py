@@ -141,13 +141,13 @@ def ending(
         return _lost(State.GONE, longest, Doubt(1, met, now), state)
     becomes = State.GONE if met is Met.MISSING else State.REDIRECTED
     if state is becomes:
-        return _lost(becomes, _rest(met, span, bad, longest), bad, state)
+        return _lost(becomes, rest(met, span, longest, bad), bad, state)
     if _becomes(bad.met) is not becomes:
         bad = Doubt(bad.visits, met, now)
     if now - bad.since < _AGREED_AFTER:
         return Ending(None, max(_later(span, bad, longest), bad.since + _AGREED_AFTER - now), bad)
     bad = Doubt(0, met, now)
-    return _lost(becomes, _rest(met, span, bad, longest), bad, state)
+    return _lost(becomes, rest(met, span, longest, bad), bad, state)
 
 
 _SETTLED = {
@@ -170,10 +170,13 @@ def _becomes(met: Met) -> State | None:
     return State.REDIRECTED if met in (Met.MOVED, Met.ELSEWHERE) else None
 
 
-def _rest(met: Met, span: float, doubt: Doubt, longest: float) -> float:
-    """Until a page that is lost is looked for again: rarely, for hardly any is gone for ever."""
+def rest(met: Met, span: float, longest: float, doubt: Doubt = NO_DOUBT) -> float:
+    """Seconds until a page comes back that was read, or is lost: that one is looked for rarely, for hardly
+    any is gone for ever."""
     if met is Met.MISSING:
         return _doubled(span, doubt.visits, longest)
+    if met is Met.GONE:
+        return longest
     return min(4.0 * span if met is Met.MOVED else span, longest)
 
 

@@ -12,6 +12,7 @@ content     ``c`` page id (5)                           --
 page        ``p`` page id (5)                           order of discovery
 queue       ``q`` host ``\\0`` sort key                 per host: best first, then oldest
 waiting     ``w`` microseconds (8) page id (5)          soonest first
+due         ``n`` second (4) page id (5)                soonest first
 host        ``h`` host                                  --
 aside       ``x`` page id (5)                           --
 orders      ``o`` host                                  --
@@ -35,11 +36,13 @@ COUNTS = b"mcounts"
 SPIDER = b"mspider"
 CLEAN = b"mclean"
 RANKING = b"mranking"
+REVISIT = b"mrevisit"
 
 INDEX = b"f"
 PAGE = b"p"
 QUEUE = b"q"
 WAITING = b"w"
+DUE = b"n"
 HOST = b"h"
 ASIDE = b"x"
 DEFERRED = b"d"

@@ -26,28 +26,32 @@ def may_be_only_seen(page: Page) -> bool:
     return is_only_seen or page.payload.startswith(IN_MEMORY)
 
 
-_COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQQ")
-_COUNTS_BEFORE = struct.Struct(f">QQQ{len(_STATES)}QQ")  # the number it lacks is 0
+_COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQQQ")
+_COUNTS_BEFORE = struct.Struct(f">QQQ{len(_STATES)}QQ")  # the numbers it lacks are 0
 
 
 class Totals(NamedTuple):
     """What a frontier holds, of all runs together: pages by the name of their state, every page that was ever
-    given an id, attempts, and hosts with a row."""
+    given an id, attempts, and hosts with a row. Finished pages that are ``due``, at whatever time, and those
+    that were and are queued: ``returning``."""
 
     states: dict[str, int]
     known: int
     attempts: int
     hosts: int
+    due: int = 0
+    returning: int = 0
 
 
 class Counts:
     """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
 
     Further visits of a page (``dont_filter``) count while they are queued, and no longer. Of the queued ones
-    so many are ``returning``: finished pages, which count as that too, until their visit ends.
+    so many are ``returning``: finished pages, which count as that too, until their visit ends. ``due`` counts
+    those that come back later.
     """
 
-    __slots__ = ("attempts", "hosts", "next_page", "next_visit", "returning", "states")
+    __slots__ = ("attempts", "due", "hosts", "next_page", "next_visit", "returning", "states")
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class Counts:
         states: list[int],
         hosts: int = 0,
         returning: int = 0,
+        due: int = 0,
     ) -> None:
         self.next_page = next_page
         self.next_visit = next_visit
@@ -64,6 +69,7 @@ class Counts:
         self.states = states
         self.hosts = hosts
         self.returning = returning
+        self.due = due
 
     @classmethod
     def none(cls) -> Counts:
@@ -72,7 +78,7 @@ class Counts:
     def totals(self) -> Totals:
         states = {state.name.lower(): self.states[state] for state in State if state is not State.LEASED}
         states["queued"] -= self.returning
-        return Totals(states, self.next_page, self.attempts, self.hosts)
+        return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.returning)
 
     @property
     def queued(self) -> int:
@@ -87,6 +93,7 @@ def encode_counts(counts: Counts) -> bytes:
         *counts.states,
         counts.hosts,
         counts.returning,
+        counts.due,
     )
 
 

@@ -1,0 +1,219 @@
+"""How the further visit of a page ends: its record, its links, and when it comes back."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..store import keys, page_rows
+from ..store.link_rows import REDIRECT, Edge, difference
+from ..store.states import State
+from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Visits
+from .leases import Released
+from .lifecycle import UNCOUNTED, Event
+from .returning import NO_END_OF_A_HUB, bad_of, doubt_of, lost
+from .revisit import Losses, Met, after_visit, ending
+from .revisit_rule import NEVER
+from .visits import VisitEnd, not_modified, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..hosts.host import Host
+    from ..hosts.table import HostTable
+    from ..store.batch import Batch
+    from ..store.page_rows import Page
+    from .leases import Lease, Outcome
+    from .link_graph import LinkGraph
+    from .queue import Queue
+    from .rescoring import Rescoring
+    from .returning import Returning
+    from .revisit import Ending
+    from .revisit_rule import Plan
+    from .waiting import Waiting
+
+_MOST_LOSSES = 10_000  # hosts
+
+
+class _Back(NamedTuple):
+    """What a further visit came to: the page's record from now on, whether the visit ``is_over``, and if it
+    was one, what it ``met`` and what becomes of the page by that."""
+
+    page: Page
+    is_over: bool
+    met: Met | None = None
+    ending: Ending | None = None
+    plan: Plan = NEVER
+
+
+class Homecoming:
+    """Ends the visits of pages that came back; one more that has no answer is given up after *max_attempts*
+    leases."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        table: HostTable,
+        queue: Queue,
+        waiting: Waiting,
+        graph: LinkGraph,
+        scores: Rescoring | None,
+        returning: Returning,
+        max_attempts: int,
+    ) -> None:
+        self._batch = batch
+        self._table = table
+        self._queue = queue
+        self._waiting = waiting
+        self._graph = graph
+        self._scores = scores
+        self._returning = returning
+        self._max_attempts = max_attempts
+        self._losses: dict[str, Losses] = {}  # of this run
+
+    def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
+        """Put the end of a visit into the open batch, whose queue row goes. The page stays what it is where
+        the visit does not end it."""
+        back = self._judge(lease, outcome, now)
+        queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
+        host = self._table.get(lease.host)
+        self._queue.remove(host, lease.sort_key)
+        if not back.is_over:
+            self._queue_again(lease, back.page, host, queue or host, now + outcome.delay, now)
+            return Released(State.QUEUED)
+        links = self._write_links(lease, outcome, back)
+        page = self._write(lease, back, host, now)
+        if back.met is None:
+            return Released(page.state)
+        return Released(page.state, links=len(lease.edges), visit=_visit_end(lease.page, page, back, *links))
+
+    # -- what becomes of it ----------------------------------------------------------------------------
+
+    def _judge(self, lease: Lease, outcome: Outcome, now: float) -> _Back:
+        page, event, returning = lease.page, outcome.event, self._returning
+        attempts = min(page.attempts + (event not in UNCOUNTED), 255)
+        visits = page.visits or Visits(page.changed, page.changed)
+        page = page._replace(attempts=attempts, visits=visits)
+        if returning.plans is None or event is Event.LOST:
+            return _Back(page._replace(visits=visits._replace(due=0)), True)
+        is_retried = event in (Event.RETRIED, Event.EXPIRED) and attempts < self._max_attempts
+        if is_retried or event is Event.RETURNED:
+            payload = page.payload if outcome.payload is None else outcome.payload
+            return _Back(page._replace(payload=payload), False)
+        met = outcome.met if outcome.met is not None else _met(outcome)
+        plan = returning.plans.of(lease.page_id, page)
+        longest = returning.longest(plan)
+        can_end = not self._loses(lease.host, met, now)
+        if plan.is_hub and met in NO_END_OF_A_HUB:
+            met = Met.ERROR
+        span = plan.span if plan.span < inf else longest
+        end = ending(met, page.state, span, longest, doubt_of(visits.bad), now, can_end)
+        return _Back(_after(page, visits, met, end, outcome, int(now)), True, met, end, plan)
+
+    def _loses(self, host: str, met: Met, now: float) -> bool:
+        """Whether most of what is visited again on *host* would be lost: then it is to blame."""
+        losses = after_visit(self._losses.get(host, Losses()), met, now)
+        if len(self._losses) >= _MOST_LOSSES:
+            self._losses.clear()
+        self._losses[host] = losses
+        return losses.are_many
+
+    def _queue_again(self, lease: Lease, page: Page, host: Host, queue: Host, due: float, now: float) -> None:
+        if queue is not host:
+            page = page._replace(host=queue.name)
+            self._batch.count_returning(host, -1)
+            self._batch.count_returning(queue, 1)
+        self._batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
+        if due <= now:
+            self._queue.put_back(queue, lease.sort_key, now)
+        else:
+            self._waiting.put(queue, lease.sort_key, due)
+
+    def _write(self, lease: Lease, back: _Back, host: Host, now: float) -> Page:
+        page, before, batch = back.page, lease.page, self._batch
+        if back.ending is not None:
+            after = back.ending.after if back.ending.after < inf else back.plan.span
+            page = self._returning.come_back(lease, page, back.plan, after, now)
+        if page.state is not before.state:
+            batch.count_ended(host, before.state, -1, before.status)
+            batch.count_ended(host, page.state, status=page.status)
+        batch.count_returning(host, -1)
+        batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
+        return page
+
+    # -- its links -------------------------------------------------------------------------------------
+
+    def _write_links(
+        self, lease: Lease, outcome: Outcome, back: _Back
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Targets that the page links now, and links no more."""
+        page_id, end, scores = lease.page_id, back.ending, self._scores
+        if scores is not None and outcome.content_score is not None and back.met is not None:
+            scores.judged(page_id, outcome.content_score)
+        if end is None or end.keeps_links or end.state is None:
+            return (), ()
+        links: Sequence[Edge] = lease.edges
+        if end.state is not State.DONE:
+            is_edge = end.state is State.REDIRECTED and outcome.target is not None
+            is_edge = is_edge and (outcome.target or 0) < keys.FIRST_VISIT
+            links = (Edge(outcome.target or 0, REDIRECT | outcome.flags),) if is_edge else ()
+        elif not outcome.has_links:
+            return (), ()
+        try:
+            before = self._graph.links_of(page_id)
+        except ValueError:  # `check` sees to it
+            before = []
+        after = self._graph.put(page_id, links)
+        if scores is not None:
+            scores.parsed(page_id, after)
+        found = difference(before, after)
+        return tuple(found.added), tuple(found.removed)
+
+
+def _met(outcome: Outcome) -> Met:
+    event = outcome.event
+    if event is Event.FETCHED:
+        return Met.READ
+    if event in (Event.GONE, Event.REDIRECTED):
+        return lost(event is Event.GONE, outcome.status)
+    return Met.FORBIDDEN if event is Event.EXCLUDED else Met.ERROR
+
+
+def _after(page: Page, visits: Visits, met: Met, end: Ending, outcome: Outcome, now: int) -> Page:
+    """The record of a page whose further visit met that, and ends so."""
+    if met is Met.UNCHANGED and outcome.status == 304:
+        visits = not_modified(visits, outcome.fetched, now)
+    elif end.state is State.DONE:
+        if outcome.fetched is not None:
+            visits = read(visits, outcome.fetched, now)
+        else:
+            visits = visits._replace(last=now, visits=visits.visits + 1, bad=NOT_BAD)
+    else:
+        visits = visits._replace(bad=bad_of(end.doubt))
+        if end.state is not None and (end.state is State.EXCLUDED or not end.keeps_validators):
+            visits = visits._replace(validators=NO_VALIDATORS, digest=b"")
+    page = page._replace(visits=visits)
+    if end.state is None or (met is Met.UNCHANGED and page.state is State.DONE):
+        return page
+    status = 200 if met is Met.UNCHANGED else outcome.status
+    return page._replace(
+        state=end.state, status=status, changed=now, target=outcome.target, reason=outcome.reason
+    )
+
+
+def _visit_end(
+    before: Page, page: Page, back: _Back, added: tuple[int, ...], removed: tuple[int, ...]
+) -> VisitEnd:
+    """What those who keep an index of the pages are told."""
+    old, new = before.visits, page.visits
+    last, digest = (0, b"") if old is None else (old.last, old.digest)
+    now = b"" if new is None else new.digest
+    fate = None
+    if back.ending is not None and back.ending.is_lost:
+        fate = "gone"
+    elif back.met is Met.UNCHANGED:
+        fate = "unchanged"
+    elif back.met in (Met.READ, Met.ALIAS):
+        is_same = bool(digest) and digest == now and not added and not removed
+        fate = "unchanged" if is_same else "changed"
+    return VisitEnd(fate, last, digest, now, added, removed)

@@ -1,0 +1,271 @@
+"""Pages that come back: when each is due, who of them is queued, and what their visits change.
+
+Owns the due rows. A page that comes back stays what it is, done, redirected or gone, until its visit ends: a
+due row stands beside it, and once it is due a queue row, behind all that is new. Due rows are read in order
+of time and no page without one is looked at.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from ..errors import UnreadableRecord
+from ..parse.urls import host_of
+from ..store import due_rows, keys, page_rows, queue_rows
+from ..store.due_rows import QUEUED_AGAIN, Due
+from ..store.states import FINISHED, State
+from ..store.visit_rows import NOT_BAD, Bad, Visits
+from .revisit import Doubt, Met, age_value, due_at, ending, rest
+from .revisit_rule import Plans
+
+if TYPE_CHECKING:
+    from ..hosts.host import Host
+    from ..hosts.hosts import Hosts
+    from ..hosts.table import HostTable
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
+    from .leases import Lease
+    from .rescoring import Rescoring
+    from .revisit_rule import Plan, RevisitRule
+
+_AT_A_TIME = 64  # due pages that one lease queues, 30 us each
+_AHEAD = 8.0  # hubs that may come before all others at once
+_DAY = 86400.0
+_MINUTE = 60.0
+
+
+class Returning:
+    """The due rows of *store*, by *rule*; None: nothing comes back, and what was due stays so.
+
+    ``next`` is when the first page is due; None: none is. What is due is judged as of *opened_at*, unless the
+    crawl waits for what falls due.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        batch: Batch,
+        hosts: Hosts,
+        table: HostTable,
+        scores: Rescoring | None,
+        rule: RevisitRule | None,
+        opened_at: float,
+    ) -> None:
+        self._store = store
+        self._batch = batch
+        self._hosts = hosts
+        self._table = table
+        self._scores = scores
+        self.rule = rule
+        self._opened_at = opened_at
+        self._looked_at = opened_at
+        self._cursor = b""
+        self._ahead = _AHEAD
+        self.next: float | None = None
+        self.plans = None if rule is None else Plans(rule, self._read)
+        if rule is not None:
+            first = next(store.scan(keys.DUE, limit=1), None)
+            self.next = float(due_rows.due_time(first[0])) if first else None
+
+    def _read(self, page_id: int) -> Page | None:
+        stored = self._batch.get(keys.page_key(page_id))
+        try:
+            return None if stored is None else page_rows.decode_page(stored)
+        except UnreadableRecord:
+            return None
+
+    # -- what is due -----------------------------------------------------------------------------------
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether there are due pages that are not queued yet."""
+        return self.next is not None and self.next <= self._until(self._looked_at)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether all that is queued are pages that come back: no crawl is kept open for these."""
+        return self._batch.counts.states[State.QUEUED] == self._batch.counts.returning
+
+    def _until(self, now: float) -> float:
+        return now if self.rule is not None and self.rule.waits else self._opened_at
+
+    def awaits(self, now: float) -> bool:
+        """Whether the crawl is to wait for what falls due next."""
+        return (
+            self.rule is not None
+            and self.rule.waits
+            and self.next is not None
+            and self.next <= now + self.rule.horizon
+        )
+
+    @property
+    def wake_at(self) -> float | None:
+        """When to look again for what is due: the clock once a minute, for a computer may have slept."""
+        if self.next is None or self.rule is None or not self.rule.waits:
+            return None
+        return min(self.next, self._looked_at + _MINUTE)
+
+    def wake(self, now: float) -> None:
+        """Queue pages that are due, a handful at a time; commits. O(1) while none is."""
+        self._looked_at = now
+        if self.next is None or self.next > self._until(now):
+            return
+        until, self.next = self._until(now), None
+        rows = list(self._store.scan(keys.DUE, after=self._cursor, limit=_AT_A_TIME + 1))
+        for index, (key, value) in enumerate(rows):
+            due = due_rows.decode_due(key, value)
+            if due.when > until or index == _AT_A_TIME:
+                self.next = float(due.when)
+                break
+            self._cursor = key[1:]
+            self._queue(due, key, now)
+        self._batch.commit()
+
+    def _queue(self, due: Due, key: bytes, now: float) -> None:
+        page, batch = self._read(due.page_id), self._batch
+        is_due = page is not None and page.visits is not None and page.visits.due == due.when
+        host = None
+        if page is not None and is_due and page.state in FINISHED:
+            host = self._table.get(page.host or host_of(page.url))  # may commit: before rows are staged
+        batch.rows[key] = None
+        batch.counts.due -= 1
+        if page is None or host is None:
+            return
+        assert page.visits is not None
+        self._put(due, page, host, now)
+
+    def _put(self, due: Due, page: Page, host: Host, now: float) -> None:
+        """Have a finished page stand in the queue of its host, its attempts forgotten."""
+        batch, visits, page_id = self._batch, page.visits, due.page_id
+        assert visits is not None
+        page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
+        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        weight = due.weight or due_rows.code(1.0)
+        sort_key = due_rows.return_key(self._place(due, visits, now), weight, visits.last, page_id)
+        batch.queue(host, sort_key)
+        batch.count_returning(host, 1)
+        host.add(sort_key)
+        self._hosts.put(host, now)
+
+    def _place(self, due: Due, visits: Visits, now: float) -> int:
+        """Where a page stands among those that are due: hubs first, but no more of them than their share."""
+        assert self.rule is not None
+        if not due.is_hub:
+            share = self.rule.hub_share
+            self._ahead = min(self._ahead + (share / (1.0 - share) if share < 1.0 else inf), _AHEAD)
+        elif self._ahead >= 1.0:
+            self._ahead -= 1.0
+            return due_rows.TOP
+        weight = due_rows.number_of(due.weight) or 1.0
+        return min(due_rows.code(age_value(weight, visits.last, now) / _DAY), due_rows.TOP - 1)
+
+    # -- a visit ends ----------------------------------------------------------------------------------
+
+    def first_ended(self, lease: Lease, page: Page, now: float) -> Page:
+        """The record of a page that came to an end for the first time, or again after it was queued anew:
+        with the time when it is due, in the open batch."""
+        if self.plans is None or page.state not in _COMES_BACK:
+            return page
+        plan = self.plans.of(lease.page_id, page)
+        visits = page.visits or Visits(int(now), int(now))
+        met = _met_at_the_end(page)
+        if met is Met.ERROR or (plan.is_hub and met in NO_END_OF_A_HUB):
+            doubt = doubt_of(visits.bad)
+            end = ending(Met.ERROR, page.state, plan.span, self.longest(plan), doubt, now)
+            after, visits = end.after, visits._replace(bad=bad_of(end.doubt))
+        else:
+            after = rest(met, plan.span, self.longest(plan))
+        return self.come_back(lease, page._replace(visits=visits), plan, after, now)
+
+    def longest(self, plan: Plan) -> float:
+        assert self.rule is not None
+        return max(self.rule.bounds.longest, plan.span)
+
+    def come_back(self, lease: Lease, page: Page, plan: Plan, after: float, now: float) -> Page:
+        visits = page.visits
+        assert visits is not None
+        assert self.rule is not None
+        if after == inf or plan.span == inf:
+            return page._replace(visits=visits._replace(due=0))
+        when = max(min(int(due_at(now, after, self.rule.waits)), 0xFFFFFFFF), QUEUED_AGAIN + 1)
+        self.put(Due(when, lease.page_id, plan.is_hub, self._weight(lease)))
+        return page._replace(visits=visits._replace(due=when))
+
+    def put(self, due: Due) -> None:
+        """Have a page come back, in the open batch; its record has to say so too."""
+        self._batch.rows[due_rows.due_key(due.when, due.page_id)] = due_rows.encode_due(due)
+        self._batch.counts.due += 1
+        if self.next is None or due.when < self.next:
+            self.next = float(due.when)
+        if due_rows.due_key(due.when, due.page_id)[1:] <= self._cursor:
+            self._cursor = b""
+
+    def remove(self, page_id: int, page: Page, host: Host | None = None) -> None:
+        """A page that is queued anew, or forgotten, does not come back by itself; nor does it stand in the
+        queue of *host* any more, where that is given: O(its queue) if it does."""
+        due, batch = 0 if page.visits is None else page.visits.due, self._batch
+        if due > QUEUED_AGAIN:
+            batch.rows[due_rows.due_key(due, page_id)] = None
+            batch.counts.due -= 1
+        elif due and host is not None:
+            place = queue_rows.find_place(self._store, page_id, host.name)
+            if place is not None:
+                batch.rows[place.key] = None
+                host.forget(place.sort_key)
+                batch.count_queued(host, -1)
+                batch.count_returning(host, -1)
+
+    def put_off(self, host: Host, sort_key: bytes, page: Page, now: float) -> None:
+        """Take a page out of the queue of *host* in a crawl that comes back to none: it is due as soon as one
+        wants it."""
+        batch, page_id = self._batch, queue_rows.sort_key_id(sort_key)
+        visits = page.visits or Visits(page.changed, page.changed)
+        when = max(min(int(now), 0xFFFFFFFF), QUEUED_AGAIN + 1)
+        batch.unqueue(host, sort_key)
+        host.is_unqueued(sort_key)
+        batch.count_returning(host, -1)
+        batch.rows[due_rows.due_key(when, page_id)] = due_rows.encode_due(
+            Due(when, page_id, weight=due_rows.weight_in(sort_key))
+        )
+        batch.counts.due += 1
+        page = page._replace(visits=visits._replace(due=when))
+        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+
+    def _weight(self, lease: Lease) -> int:
+        if self._scores is not None:
+            score = self._scores.score_of(lease.page_id)
+            if score is not None:
+                return due_rows.code(score)
+        return due_rows.weight_in(lease.sort_key)
+
+
+_COMES_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)
+_BY_STATE = {State.DONE: Met.READ, State.FAILED: Met.ERROR}
+
+
+NO_END_OF_A_HUB = (Met.MISSING, Met.GONE, Met.CALLBACK_FAILED)
+
+
+def _met_at_the_end(page: Page) -> Met:
+    met = _BY_STATE.get(page.state)
+    return met if met is not None else lost(page.state is State.GONE, page.status)
+
+
+def lost(is_gone: bool, status: int) -> Met:
+    if is_gone:
+        return Met.GONE if status == 410 else Met.MISSING
+    return Met.MOVED if status in (301, 308) else Met.ELSEWHERE
+
+
+def doubt_of(bad: Bad) -> Doubt:
+    try:
+        met = Met(bad.met)
+    except ValueError:
+        met = Met.READ
+    return Doubt(bad.visits, met, float(bad.since))
+
+
+def bad_of(doubt: Doubt) -> Bad:
+    return Bad(doubt.visits, int(doubt.met), int(doubt.since)) if doubt.visits or doubt.met else NOT_BAD

@@ -1,0 +1,143 @@
+"""What the settings and a request ask of coming back: how often, whether as a hub, whether at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..store.meta_rows import IN_MEMORY
+from .crawl_value import Bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..store.page_rows import Page
+
+INTERVAL, ADAPTIVE = "interval", "adaptive"
+SHELF_LIFE = 7 * 86400.0
+HUB_SPAN = 86400.0
+SEEDS = "seeds"
+SHELF_LIFE_KEY, REFRESH_KEY = "frontier_shelf_life", "frontier_refresh"
+_SPAN_KEYS = (SHELF_LIFE_KEY.encode(), REFRESH_KEY.encode())
+_UNUSUAL = (*_SPAN_KEYS, b'"method"', b'"body"')  # in a payload
+_MOST_REDIRECTS = 5  # that a hub is followed through
+
+
+class Plan(NamedTuple):
+    """A page comes back every ``span`` seconds, or is a hub; infinite: never."""
+
+    span: float
+    is_hub: bool = False
+
+
+NEVER = Plan(inf)
+
+
+class RevisitRule(NamedTuple):
+    """How a crawl comes back to its pages; spans are in seconds.
+
+    ``shelf_lives`` and ``hubs`` are pairs of a URL, or of a regular expression searched in URLs, and a span,
+    of which the first that fits counts; ``hubs`` may name `SEEDS`. The crawl waits up to ``horizon`` for what
+    falls due. While new pages wait too, a ``share`` of the visits goes to those that come back, and of these
+    at most ``hub_share`` to hubs.
+    """
+
+    policy: str = INTERVAL
+    shelf_life: float = SHELF_LIFE
+    shelf_lives: tuple[tuple[str, float], ...] = ()
+    bounds: Bounds = Bounds()
+    horizon: float = 0.0
+    share: float = 0.5
+    hubs: tuple[tuple[str, float], ...] = ()
+    hub_share: float = 0.5
+
+    @property
+    def waits(self) -> bool:
+        """Whether what falls due meanwhile is visited; else what is due is judged at the start."""
+        return self.horizon > 0.0
+
+    @property
+    def name(self) -> bytes:
+        """Of two rules that make different due rows the names differ."""
+        told = (self.policy, self.shelf_life, self.shelf_lives, self.bounds, self.waits, self.hubs)
+        return hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest().encode()
+
+
+class Plans:
+    """When pages come back by *rule*; *page_of* finds a page by its id."""
+
+    def __init__(self, rule: RevisitRule, page_of: Callable[[int], Page | None]) -> None:
+        self._rule = rule
+        self._page_of = page_of
+        self._shelf_lives = [(_matcher(pattern), span) for pattern, span in rule.shelf_lives]
+        self._hubs = [(_matcher(pattern), span) for pattern, span in rule.hubs if pattern != SEEDS]
+        self._seeds = dict(rule.hubs).get(SEEDS)
+
+    def of(self, page_id: int, page: Page) -> Plan:
+        """2 us for most pages."""
+        wishes: dict[str, Any] = {}
+        payload = page.payload
+        if payload:
+            if payload.startswith(IN_MEMORY):
+                return NEVER
+            if any(word in payload for word in _UNUSUAL):
+                wishes = _read(payload)
+        refresh, shelf_life = _seconds(wishes, REFRESH_KEY), _seconds(wishes, SHELF_LIFE_KEY)
+        if refresh is None and shelf_life is None and not _is_plain(wishes):
+            return NEVER
+        refresh = self._hub_span(page_id, page) if refresh is None else refresh
+        if refresh is not None:
+            return Plan(refresh, True)
+        if shelf_life is None:
+            shelf_life = self._rule.shelf_life
+            for matches, span in self._shelf_lives:
+                if matches(page.url):
+                    shelf_life = span
+                    break
+        return Plan(shelf_life)
+
+    def _hub_span(self, page_id: int, page: Page) -> float | None:
+        """The span of a hub, or of the page that one leads to."""
+        if not self._hubs and self._seeds is None:
+            return None
+        for _ in range(_MOST_REDIRECTS):
+            for matches, span in self._hubs:
+                if matches(page.url):
+                    return span
+            if page.parent is None:
+                return self._seeds
+            found = self._page_of(page.parent)
+            if found is None or found.target != page_id:
+                break
+            page_id, page = page.parent, found
+        return None
+
+
+def _matcher(pattern: str) -> Callable[[str], Any]:
+    if pattern.startswith(("http://", "https://")):
+        return pattern.__eq__
+    return re.compile(pattern).search
+
+
+def _read(payload: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(payload)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _seconds(wishes: dict[str, Any], key: str) -> float | None:
+    meta = wishes.get("meta")
+    value = meta.get(key) if isinstance(meta, dict) else None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        return None
+    return float(value)
+
+
+def _is_plain(wishes: dict[str, Any]) -> bool:
+    """Whether a request may be made again without being told to: it asks, and changes nothing."""
+    return wishes.get("method", "GET") in ("GET", "HEAD") and not wishes.get("body")

@@ -1,0 +1,85 @@
+"""Rows of pages that come back: when each is due; and how such a page stands in the queue of its host.
+
+A due row takes 15 bytes: prefix, second and page id; flags, weight and rate. They are read in order of time,
+so that finding what is due costs what that is, however many pages there are.
+"""
+
+from __future__ import annotations
+
+import struct
+from math import log2
+from typing import NamedTuple
+
+from . import keys
+
+# What comes back stands behind all that is new, whatever the priority of that: no priority has this code.
+RETURNS = b"\xff\xff\xff\xff"
+QUEUED_AGAIN = 1  # `Visits.due` of a page that was due, and stands in a queue
+_VALUE = struct.Struct(">BHH")
+_IS_HUB = 1
+_STEPS, _SMALLEST = 1024, -40  # as of score buckets: a doubling is 1024 steps, from 2**-40 to 2**24
+TOP = 0xFFFF
+_HOUR = 3600
+
+
+class Due(NamedTuple):
+    """A page that comes back at ``when`` (POSIX seconds): whether it is a hub; its weight and how often it
+    changes, as `code` makes them (0: not known)."""
+
+    when: int
+    page_id: int
+    is_hub: bool = False
+    weight: int = 0
+    rate: int = 0
+
+
+def code(number: float) -> int:
+    """A number in 16 bits, to within .04 %; 0 for what is not positive."""
+    if not number > 0:
+        return 0
+    return min(max(round((log2(number) - _SMALLEST) * _STEPS), 1), TOP)
+
+
+def number_of(coded: int) -> float:
+    return 2.0 ** (coded / _STEPS + _SMALLEST) if coded else 0.0
+
+
+def due_key(when: int, page_id: int) -> bytes:
+    return keys.DUE + when.to_bytes(4, "big") + keys.id_bytes(page_id)
+
+
+def due_time(key: bytes) -> int:
+    return int.from_bytes(key[1:5], "big")
+
+
+def encode_due(due: Due) -> bytes:
+    """The value of a due row."""
+    return _VALUE.pack(_IS_HUB * due.is_hub, due.weight, due.rate)
+
+
+def decode_due(key: bytes, value: bytes) -> Due:
+    """A due row; weight and rate are 0 where the value cannot be read."""
+    flags, weight, rate = _VALUE.unpack(value) if len(value) == _VALUE.size else (0, 0, 0)
+    return Due(due_time(key), int.from_bytes(key[5:], "big"), bool(flags & _IS_HUB), weight, rate)
+
+
+def is_due_key(key: bytes) -> bool:
+    return len(key) == 1 + 4 + keys.ID_BYTES
+
+
+def return_key(place: int, weight: int, visited: int, page_id: int) -> bytes:
+    """The sort key of a page that was due: those with the largest *place* first, then those *visited*
+    longest ago. The *weight* is carried along."""
+    turn = min(visited // _HOUR, 0xFFFFFF).to_bytes(3, "big") + weight.to_bytes(2, "big")
+    return RETURNS + (TOP - place).to_bytes(2, "big") + turn + keys.id_bytes(page_id)
+
+
+def is_return_key(sort_key: bytes) -> bool:
+    return sort_key.startswith(RETURNS)
+
+
+def weight_in(sort_key: bytes) -> int:
+    """The weight of a page that was handed out: carried along, or the score bucket of a page that was new."""
+    part = sort_key[9:11] if is_return_key(sort_key) else sort_key[4:6]
+    weight = int.from_bytes(part, "big")
+    return weight if is_return_key(sort_key) else TOP - weight

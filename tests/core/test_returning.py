@@ -1,0 +1,676 @@
+"""Coming back: what is due is visited, nothing else, and a page stays what it is until its visit ends."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from math import inf
+from pathlib import Path
+
+import plyvel
+import pytest
+
+from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, PageId, Released
+from scrapy_frontier.core.hosts.budgets import Limits
+from scrapy_frontier.core.pages.crawl_value import Bounds
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.pages.revisit import Met
+from scrapy_frontier.core.pages.revisit_rule import SEEDS, RevisitRule
+from scrapy_frontier.core.pages.visits import Fetched
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.due_rows import due_key
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.link_rows import Edge
+from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
+from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.visit_rows import Visits
+
+NOW = 1_700_000_000.0
+HOUR, DAY = 3600.0, 86400.0
+WEEKLY = RevisitRule(shelf_life=7 * DAY)
+READ = Outcome(Event.FETCHED, 200, fetched=Fetched(b'"1"', digest=b"dig-1", content_type="text/html"))
+UNMODIFIED = Outcome(Event.FETCHED, 304, met=Met.UNCHANGED, fetched=Fetched())
+MISSING = Outcome(Event.GONE, 404)
+
+
+def changed(digest: bytes) -> Outcome:
+    return READ._replace(fetched=Fetched(digest=digest))
+
+
+@contextmanager
+def opened(
+    directory: Path, now: float = NOW, rule: RevisitRule | None = WEEKLY, **options: object
+) -> Iterator[Frontier]:
+    frontier = Frontier(Store(directory), now, revisits=rule, **options)
+    try:
+        while not frontier.load(now):
+            pass
+        yield frontier
+    finally:
+        frontier.close()
+    store = Store(directory)
+    assert list(Check(store, None, now).run()) == []
+    store.close()
+
+
+def link(name: str, host: str = "a.example", **more: object) -> Link:
+    url = f"http://{host}/{name}"
+    return Link(url.encode().rjust(20), url, host, **more)
+
+
+def find(frontier: Frontier, *names: str, now: float = NOW, **more: object) -> list[PageId]:
+    answers = frontier.discover([link(name, **more) for name in names], now)
+    return [answer.page for answer in answers if answer.page is not None]
+
+
+def name_of(lease: Lease) -> str:
+    return lease.page.url.rpartition("/")[2]
+
+
+def visit(
+    frontier: Frontier, now: float, outcome: Outcome = READ, links: Iterable[Edge] | None = None
+) -> tuple[str, Released] | None:
+    """Hand out a page and end it so: its name and the answer."""
+    lease = next_lease(frontier, now)
+    if lease is None:
+        return None
+    if links is not None:
+        lease.edges.extend(links)
+        outcome = outcome._replace(has_links=True)
+    return name_of(lease), frontier.release(lease, outcome, now)
+
+
+def next_lease(frontier: Frontier, now: float) -> Lease | None:
+    lease = frontier.lease(now)
+    while lease is None and frontier.is_refilling:
+        lease = frontier.lease(now)
+    return lease
+
+
+def visit_all(frontier: Frontier, now: float, outcome: Outcome = READ) -> list[str]:
+    names = []
+    while (found := visit(frontier, now, outcome)) is not None:
+        names.append(found[0])
+    return names
+
+
+def record(frontier: Frontier, page_id: PageId) -> tuple[Page, Visits]:
+    page = frontier.page(page_id)
+    assert page is not None
+    assert page.visits is not None
+    return page, page.visits
+
+
+# -- when ------------------------------------------------------------------------------------------------
+
+
+def test_never_nothing_comes_back(tmp_path: Path) -> None:
+    with opened(tmp_path, rule=None) as frontier:
+        (page_id,) = find(frontier, "page")
+        assert visit_all(frontier, NOW) == ["page"]
+        assert record(frontier, page_id)[1].due == 0
+        assert frontier.totals().due == 0
+    with opened(tmp_path, NOW + 999 * DAY, rule=None) as frontier:
+        assert visit_all(frontier, NOW + 999 * DAY) == []
+
+
+def test_exactly_what_is_due_comes_back_and_nine_tenths_of_its_span_are_enough(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        find(frontier, "early")
+        assert visit_all(frontier, NOW) == ["early"]
+        find(frontier, "late")
+        assert visit_all(frontier, NOW + DAY) == ["late"]
+        assert frontier.totals().due == 2
+    for at, names in ((6.2, []), (6.4, ["early"]), (6.5, []), (7.4, ["late"]), (12.7, ["early"])):
+        with opened(tmp_path, NOW + at * DAY) as frontier:
+            assert visit_all(frontier, NOW + at * DAY, UNMODIFIED) == names, at
+            assert frontier.totals().due == 2
+
+
+def test_a_page_is_visited_once_a_run_however_long_that_lasts(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        find(frontier, "page")
+        visit_all(frontier, NOW)
+        assert visit_all(frontier, NOW + 30 * DAY) == []
+        assert not frontier.pending
+        assert not frontier.awaits(NOW + 30 * DAY)
+
+
+def test_with_a_horizon_the_crawl_waits_so_long_for_what_falls_due(tmp_path: Path) -> None:
+    with opened(tmp_path, rule=WEEKLY._replace(horizon=2 * DAY)) as frontier:
+        find(frontier, "page")
+        visit_all(frontier, NOW)
+        assert not frontier.awaits(NOW), "a week is too long"
+        assert frontier.awaits(NOW + 5.1 * DAY)
+        assert frontier.lease(NOW + 6.9 * DAY) is None, "the whole span has to pass"
+        assert frontier.wake_at() == NOW + 6.9 * DAY + 60, "the clock is looked at once a minute"
+        assert visit_all(frontier, NOW + 7 * DAY) == ["page"]
+        assert frontier.awaits(NOW + 12.1 * DAY)
+        assert visit_all(frontier, NOW + 14 * DAY) == ["page"]
+
+
+def test_a_crawl_is_not_kept_open_by_what_comes_back(tmp_path: Path) -> None:
+    """Where nothing but due pages of hosts that rest are left, they stay due: it is no loss to come later."""
+    with opened(tmp_path) as frontier:
+        find(frontier, "page")
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        frontier.hold("a.example", later, later + HOUR)
+        frontier.release(lease, Outcome(Event.RETURNED), later)
+        assert frontier.pending == 1
+        assert frontier.ends_at(later, 300.0) == later
+    with opened(tmp_path, later + 2 * HOUR) as frontier:
+        assert visit_all(frontier, later + 2 * HOUR) == ["page"]
+
+
+def test_shelf_lives_go_by_pattern_and_by_request(tmp_path: Path) -> None:
+    rule = WEEKLY._replace(shelf_lives=((r"/news", DAY), ("http://a.example/never", inf)))
+    own = b'{"meta":{"frontier_shelf_life":3600}}'
+    with opened(tmp_path, rule=rule) as frontier:
+        find(frontier, "news", "never", "page")
+        find(frontier, "own", payload=own)
+        assert len(visit_all(frontier, NOW)) == 4
+    for hours, names in ((0.8, []), (0.95, ["own"]), (22, ["news", "own"]), (160, ["news", "own", "page"])):
+        with opened(tmp_path, NOW + hours * HOUR, rule=rule) as frontier:
+            assert sorted(visit_all(frontier, NOW + hours * HOUR)) == names, hours
+
+
+@pytest.mark.parametrize(
+    ("payload", "comes_back"),
+    [
+        (b'{"method":"HEAD"}', True),
+        (b'{"method":"POST"}', False),
+        (b'{"body":"x"}', False),
+        (b'{"method":"POST","meta":{"frontier_shelf_life":604800}}', True),
+        (b'{"!":"memory","fingerprint":"00"}', False),
+    ],
+)
+def test_only_what_asks_and_changes_nothing_comes_back_by_itself(
+    tmp_path: Path, payload: bytes, comes_back: bool
+) -> None:
+    with opened(tmp_path) as frontier:
+        find(frontier, "page", payload=payload)
+        visit_all(frontier, NOW)
+    with opened(tmp_path, NOW + 8 * DAY) as frontier:
+        assert bool(visit_all(frontier, NOW + 8 * DAY)) is comes_back
+
+
+# -- what a page is meanwhile ----------------------------------------------------------------------------
+
+
+def test_a_page_stays_what_it_is_until_its_visit_ends(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        assert lease.is_return
+        assert (lease.page_id, lease.node, lease.page.attempts) == (page_id, page_id, 0)
+        assert record(frontier, page_id)[0].state is State.DONE
+        assert frontier.totals().states["done"] == 1
+        assert frontier.totals().states["queued"] == 0
+        assert (frontier.totals().due, frontier.totals().returning) == (0, 1)
+        released = frontier.release(lease, Outcome(Event.RETRIED, 503, delay=10), later)
+        assert released.state is State.QUEUED
+        page, _ = record(frontier, page_id)
+        assert (page.state, page.status, page.attempts) == (State.DONE, 200, 1)
+    with opened(tmp_path, later + 11) as frontier:
+        lease = next_lease(frontier, later + 11)
+        assert lease is not None
+        assert lease.is_return
+        assert lease.page.attempts == 1
+        frontier.release(lease, READ, later + 11)
+        page, visits = record(frontier, page_id)
+        assert (page.state, visits.visits, visits.last) == (State.DONE, 2, int(later + 11))
+        assert frontier.totals().states["done"] == 1
+        assert (frontier.totals().due, frontier.totals().returning) == (1, 0)
+
+
+def test_what_comes_back_counts_against_no_budget_and_is_never_deferred(tmp_path: Path) -> None:
+    limits = Limits(host_pages=2, host_pending=1)
+    with opened(tmp_path, limits=limits) as frontier:
+        find(frontier, "one")
+        visit_all(frontier, NOW)
+        find(frontier, "two")
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later, limits=limits) as frontier:
+        assert sorted(visit_all(frontier, later)) == ["one", "two"], "the budget is used up"
+        assert frontier.totals().states["done"] == 2
+    with opened(tmp_path, later + 8 * DAY, limits=Limits(host_pending=1)) as frontier:
+        lease = next_lease(frontier, later + 8 * DAY)
+        assert lease is not None
+        assert len(find(frontier, "three", now=later)) == 1
+        assert frontier.totals().states["queued"] == 1, "there was room, whatever comes back"
+        frontier.release(lease, READ, later + 8 * DAY)
+        visit_all(frontier, later + 8 * DAY)
+
+
+def test_new_pages_come_first_where_nothing_is_shared(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        find(frontier, "old", priority=100)
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later, WEEKLY._replace(share=0.0)) as frontier:
+        find(frontier, "new", priority=-100, now=later)
+        assert visit_all(frontier, later) == ["new", "old"]
+
+
+def test_the_oldest_come_first_and_the_important_before(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        for hours, name in enumerate(("first", "second", "third")):
+            find(frontier, name)
+            visit_all(frontier, NOW + hours * HOUR)
+        find(frontier, "important", bucket=0x8000 + 8 * 1024)
+        visit_all(frontier, NOW + 4 * HOUR)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        assert visit_all(frontier, later) == ["important", "first", "second", "third"]
+
+
+def test_switched_off_nothing_comes_back_and_switched_on_again_all_of_it(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        find(frontier, "one", "two")
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        assert frontier.totals().returning == 2
+        frontier.release(lease, Outcome(Event.RETURNED), later)
+    with opened(tmp_path, later, rule=None) as frontier:
+        assert visit_all(frontier, later) == []
+        assert not frontier.pending
+    with opened(tmp_path, later) as frontier:
+        assert sorted(visit_all(frontier, later)) == ["one", "two"]
+
+
+# -- how a visit ends ------------------------------------------------------------------------------------
+
+
+def came_back(
+    directory: Path, *outcomes: Outcome, every: float = 8 * DAY, rule: RevisitRule = WEEKLY
+) -> Page:
+    """The record of a page that was read, with a link, and met these at its further visits."""
+    with opened(directory, rule=rule) as frontier:
+        page_id, target = find(frontier, "page", "target")
+        assert visit(frontier, NOW, READ, [Edge(target)]) is not None
+        visit(frontier, NOW, Outcome(Event.EXCLUDED))
+    now = NOW
+    for outcome in outcomes:
+        now += every
+        with opened(directory, now, rule=rule) as frontier:
+            assert visit_all(frontier, now, outcome) == ["page"]
+            page = frontier.page(page_id)
+            assert page is not None
+    return page
+
+
+def links_of(directory: Path) -> list[int]:
+    with opened(directory, NOW) as frontier:
+        return [edge.target for edge in frontier._graph.links_of(0)]
+
+
+def test_not_modified_renews_times_and_keeps_the_rest(tmp_path: Path) -> None:
+    page = came_back(tmp_path, UNMODIFIED)
+    assert (page.state, page.status, page.changed) == (State.DONE, 200, int(NOW))
+    assert page.visits is not None
+    assert (page.visits.first, page.visits.last, page.visits.visits) == (int(NOW), int(NOW + 8 * DAY), 2)
+    assert (page.visits.validators.etag, page.visits.digest) == (b'"1"', b"dig-1")
+    assert page.visits.due == int(NOW + (8 + 6.3) * DAY)
+    assert links_of(tmp_path) == [1]
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [Outcome(Event.FAILED, 500), Outcome(Event.FAILED), Outcome(Event.RETRIED), Outcome(Event.EXPIRED)],
+)
+def test_an_error_changes_nothing_but_when_it_comes_back(tmp_path: Path, outcome: Outcome) -> None:
+    first = came_back(tmp_path / "1", READ)
+    with pytest.MonkeyPatch.context():
+        page = came_back_failing(tmp_path / "2", outcome)
+    assert page.visits is not None
+    assert first.visits is not None
+    kept = page.visits._replace(due=0, bad=first.visits.bad)
+    assert kept == first.visits._replace(due=0, last=int(NOW), visits=1)
+    assert (page.state, page.status) == (State.DONE, 200)
+    assert page.visits.due == int(NOW + (8 + 0.9 * 7 / 4) * DAY)
+    assert page.visits.bad.visits == 1
+    assert links_of(tmp_path / "2") == [1]
+
+
+def came_back_failing(directory: Path, outcome: Outcome) -> Page:
+    """`came_back` where one attempt is all there is."""
+    with opened(directory, max_attempts=1) as frontier:
+        page_id, target = find(frontier, "page", "target")
+        assert visit(frontier, NOW, READ, [Edge(target)]) is not None
+        visit(frontier, NOW, Outcome(Event.EXCLUDED))
+    with opened(directory, NOW + 8 * DAY, max_attempts=1) as frontier:
+        assert visit_all(frontier, NOW + 8 * DAY, outcome) == ["page"]
+        return record(frontier, page_id)[0]
+
+
+def test_errors_double_the_wait(tmp_path: Path) -> None:
+    page = came_back(tmp_path, Outcome(Event.FAILED, 500), Outcome(Event.FAILED, 500))
+    assert page.visits is not None
+    assert page.visits.bad.visits == 2
+    assert page.visits.due == int(NOW + (16 + 0.9 * 7 / 2) * DAY)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "spans"),
+    [
+        (MISSING, State.GONE, 1),
+        (Outcome(Event.REDIRECTED, 301), State.REDIRECTED, 4),
+        (Outcome(Event.REDIRECTED, 302), State.REDIRECTED, 1),
+    ],
+)
+def test_a_page_is_lost_once_a_second_visit_agrees(
+    tmp_path: Path, outcome: Outcome, state: State, spans: int
+) -> None:
+    once = came_back(tmp_path / "1", outcome)
+    assert once.state is State.DONE
+    assert once.visits is not None
+    assert once.visits.digest == b"dig-1"
+    assert links_of(tmp_path / "1") == [1]
+    twice = came_back(tmp_path / "2", outcome, outcome)
+    assert (twice.state, twice.status) == (state, outcome.status)
+    assert twice.visits is not None
+    assert (twice.visits.digest, twice.visits.validators.etag) == (b"", b"")
+    assert twice.visits.due == int(NOW + (16 + 0.9 * 7 * spans) * DAY)
+    assert links_of(tmp_path / "2") == []
+
+
+def test_what_is_said_to_be_gone_is_gone_at_once_and_comes_back_in_the_end(tmp_path: Path) -> None:
+    page = came_back(tmp_path, Outcome(Event.GONE, 410))
+    assert page.state is State.GONE
+    assert page.visits is not None
+    assert page.visits.due == int(NOW + 8 * DAY + 0.9 * Bounds().longest)
+    again = NOW + 60 * DAY
+    with opened(tmp_path, again) as frontier:
+        assert visit(frontier, again) is not None
+        assert record(frontier, 0)[0].state is State.DONE
+        assert frontier.totals().states["gone"] == 0
+
+
+def test_a_callback_that_raised_fails_the_page_and_keeps_its_links(tmp_path: Path) -> None:
+    page = came_back(tmp_path, Outcome(Event.FAILED, 200, "ValueError", met=Met.CALLBACK_FAILED))
+    assert page.state is State.FAILED
+    assert page.visits is not None
+    assert (page.visits.digest, page.visits.validators.etag) == (b"", b"")
+    assert page.visits.due == int(NOW + (8 + 0.9 * 7 / 4) * DAY)
+    assert links_of(tmp_path) == [1]
+
+
+def test_a_page_that_robots_txt_forbids_loses_its_links_and_is_judged_again_after_its_span(
+    tmp_path: Path,
+) -> None:
+    page = came_back(tmp_path, Outcome(Event.EXCLUDED, reason="robots.txt"))
+    assert page.state is State.EXCLUDED
+    assert page.visits is not None
+    assert page.visits.due == int(NOW + (8 + 6.3) * DAY)
+    assert links_of(tmp_path) == []
+    assert came_back(tmp_path / "2", Outcome(Event.EXCLUDED), READ).state is State.DONE
+
+
+def test_a_request_that_is_lost_leaves_the_page_as_it_is(tmp_path: Path) -> None:
+    page = came_back(tmp_path, Outcome(Event.LOST))
+    assert page.state is State.DONE
+    assert page.visits is not None
+    assert page.visits.due == 0
+
+
+def test_where_most_of_a_host_is_lost_at_once_none_of_it_is(tmp_path: Path) -> None:
+    names = [f"page{number}" for number in range(30)]
+    with opened(tmp_path) as frontier:
+        find(frontier, *names)
+        find(frontier, *names, host="b.example")
+        visit_all(frontier, NOW)
+    for days in (8, 16, 24):
+        now = NOW + days * DAY
+        with opened(tmp_path, now) as frontier:
+            while (lease := next_lease(frontier, now)) is not None:
+                frontier.release(lease, MISSING if lease.host == "a.example" else UNMODIFIED, now)
+            states = frontier.totals().states
+            assert states["done"] >= 60 - 9, "those until it was clear that the host is to blame"
+
+
+def test_links_that_came_and_went_are_told(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        _, one, two = find(frontier, "page", "one", "two")
+        assert visit(frontier, NOW, READ, [Edge(one), Edge(two)]) is not None
+        visit_all(frontier, NOW, Outcome(Event.EXCLUDED))
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        (three,) = find(frontier, "three", only_seen="because")
+        found = visit(frontier, later, changed(b"dig-2"), [Edge(two), Edge(three)])
+        assert found is not None
+        end = found[1].visit
+        assert end is not None
+        assert (end.fate, end.last_visit) == ("changed", int(NOW))
+        assert (end.before, end.digest) == (b"dig-1", b"dig-2")
+        assert (end.added, end.removed) == ((three,), (one,))
+        assert frontier.urls(end.added) == ["http://a.example/three"]
+        assert [edge.target for edge in frontier._graph.links_of(0)] == [two, three]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fate"),
+    [
+        (UNMODIFIED, "unchanged"),
+        (READ, "unchanged"),
+        (changed(b"dig-2"), "changed"),
+        (Outcome(Event.GONE, 410), "gone"),
+        (Outcome(Event.EXCLUDED), "gone"),
+        (READ._replace(met=Met.NOINDEX), "gone"),
+        (MISSING, None),
+        (Outcome(Event.FAILED, 500), None),
+    ],
+)
+def test_what_a_visit_came_to_is_told(tmp_path: Path, outcome: Outcome, fate: str | None) -> None:
+    with opened(tmp_path) as frontier:
+        find(frontier, "page")
+        found = visit(frontier, NOW)
+        assert found is not None
+        assert found[1].visit is None, "the first visit"
+    with opened(tmp_path, NOW + 8 * DAY) as frontier:
+        found = visit(frontier, NOW + 8 * DAY, outcome)
+        assert found is not None
+        assert found[1].visit is not None
+        assert found[1].visit.fate == fate
+
+
+# -- first visits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("outcome", "days"),
+    [
+        (READ, 7),
+        (Outcome(Event.FAILED, 500), 7 / 4),
+        (MISSING, 7),
+        (Outcome(Event.GONE, 410), 45),
+        (Outcome(Event.REDIRECTED, 301), 28),
+        (Outcome(Event.REDIRECTED, 302), 7),
+    ],
+)
+def test_what_a_first_visit_ended_with_comes_back_too(tmp_path: Path, outcome: Outcome, days: float) -> None:
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit(frontier, NOW, outcome)
+        assert record(frontier, page_id)[1].due == int(NOW + 0.9 * days * DAY)
+
+
+# -- hubs ------------------------------------------------------------------------------------------------
+
+
+def test_hubs_have_a_span_of_their_own_and_come_first(tmp_path: Path) -> None:
+    rule = WEEKLY._replace(hubs=((r"/hub", DAY),))
+    with opened(tmp_path, rule=rule) as frontier:
+        find(frontier, "page", "hub")
+        find(frontier, "wish", payload=b'{"meta":{"frontier_refresh":86400}}')
+        visit_all(frontier, NOW)
+    with opened(tmp_path, NOW + DAY, rule=rule) as frontier:
+        assert visit_all(frontier, NOW + DAY) == ["hub", "wish"]
+    with opened(tmp_path, NOW + 8 * DAY, rule=rule) as frontier:
+        assert visit_all(frontier, NOW + 8 * DAY) == ["hub", "wish", "page"]
+
+
+def test_a_hub_never_ends_gone_or_failed(tmp_path: Path) -> None:
+    rule = WEEKLY._replace(hubs=((r"/page", DAY),))
+    page = came_back(tmp_path, *[MISSING] * 4, rule=rule)
+    assert page.state is State.DONE
+
+
+def test_seeds_are_hubs_and_so_is_where_they_lead(tmp_path: Path) -> None:
+    rule = WEEKLY._replace(shelf_life=inf, hubs=((SEEDS, DAY),))
+    with opened(tmp_path, rule=rule) as frontier:
+        (seed,) = find(frontier, "seed")
+        lease = next_lease(frontier, NOW)
+        assert lease is not None
+        (answer,) = frontier.discover([link("home", parent=seed)], NOW)
+        frontier.release(lease, Outcome(Event.REDIRECTED, 301, target=answer.page), NOW)
+        lease = next_lease(frontier, NOW)
+        assert lease is not None
+        frontier.discover([link("article")], NOW, lease)
+        frontier.release(lease, READ, NOW)
+        assert visit_all(frontier, NOW) == ["article"]
+    with opened(tmp_path, NOW + DAY, rule=rule) as frontier:
+        assert visit_all(frontier, NOW + DAY) == ["home"], "the article never, the seed after four spans"
+
+
+# -- edits -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_a_page_that_is_queued_anew_comes_back_once(tmp_path: Path, is_queued: bool) -> None:
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        if is_queued:
+            lease = next_lease(frontier, later)
+            assert lease is not None
+            frontier.release(lease, Outcome(Event.RETURNED), later)
+        assert frontier.requeue(page_id, later)
+        assert visit_all(frontier, later) == ["page"]
+        assert record(frontier, page_id)[1].visits == 2
+        assert (frontier.totals().due, frontier.totals().returning) == (1, 0)
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+@pytest.mark.parametrize("whole_host", [False, True])
+def test_a_page_that_is_forgotten_does_not_come_back(
+    tmp_path: Path, is_queued: bool, whole_host: bool
+) -> None:
+    def fingerprint_of(page: Page) -> bytes:
+        return page.url.encode().rjust(20)
+
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later) as frontier:
+        if is_queued:
+            lease = next_lease(frontier, later)
+            assert lease is not None
+            frontier.release(lease, Outcome(Event.RETURNED), later)
+        if whole_host:
+            assert list(frontier.forget_host("a.example", fingerprint_of, later))[-1] == 1
+        else:
+            assert frontier.forget(page_id, fingerprint_of, later)
+        assert visit_all(frontier, later) == []
+        assert (frontier.totals().due, frontier.totals().returning) == (0, 0)
+
+
+# -- what it costs ---------------------------------------------------------------------------------------
+
+
+def test_what_is_not_due_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are counted: a thousand pages that are not due cost nothing, the due ones a page row each."""
+    with opened(tmp_path, NOW - 8 * DAY) as frontier:
+        find(frontier, *map(str, range(20)), now=NOW - 8 * DAY)
+        visit_all(frontier, NOW - 8 * DAY)
+        find(frontier, *map(str, range(20, 500)))
+        visit_all(frontier, NOW)
+    read: list[bytes] = []
+    with opened(tmp_path, NOW) as frontier:
+        get = Store.get
+        monkeypatch.setattr(Store, "get", lambda store, key: read.append(key) or get(store, key))
+        assert next_lease(frontier, NOW) is not None
+        monkeypatch.undo()
+        assert len([key for key in read if key[:1] == keys.PAGE]) == 20 + 1
+
+
+# -- damage -----------------------------------------------------------------------------------------------
+
+
+def damage(directory: Path, name: str) -> None:
+    """Two pages come back at some time; do this to their rows."""
+    with opened(directory) as frontier:
+        find(frontier, "one", "two")
+        visit_all(frontier, NOW)
+    with plyvel.DB(str(directory / "leveldb")) as db:
+        key, value = next(iter(db.iterator(prefix=keys.DUE)))
+        if name == "lost":
+            db.delete(key)
+        elif name == "doubled":
+            db.put(due_key(int(NOW), 0), value)
+        elif name == "nowhere":
+            db.put(due_key(int(NOW), 99), value)
+        elif name == "torn":
+            db.put(key[:-1], value)
+        elif name == "value":
+            db.put(key, b"?")
+        elif name == "counts":
+            counts = decode_counts(db.get(keys.COUNTS))
+            counts.due, counts.returning = 7, 9
+            db.put(keys.COUNTS, encode_counts(counts))
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("lost", ["page without its due row"]),
+        ("doubled", ["due row that leads nowhere"]),
+        ("nowhere", ["due row that leads nowhere"]),
+        ("torn", ["due row that leads nowhere"]),
+        ("value", []),
+        ("counts", ["wrong counts"]),
+    ],
+)
+def test_a_check_finds_and_mends_damaged_due_rows(tmp_path: Path, name: str, found: list[str]) -> None:
+    damage(tmp_path, name)
+    for is_mended in (False, True):
+        store = Store(tmp_path)
+        findings = list(Check(store, None, NOW, repair=is_mended).run())
+        assert [(each.kind, each.is_mended) for each in findings] == [(kind, is_mended) for kind in found]
+        store.close()
+    with opened(tmp_path, NOW + 8 * DAY) as frontier:
+        assert sorted(visit_all(frontier, NOW + 8 * DAY)) == ["one", "two"]
+
+
+def test_a_check_mends_the_lost_queue_row_of_a_page_that_came_back(tmp_path: Path) -> None:
+    later = NOW + 8 * DAY
+    with opened(tmp_path) as frontier:
+        find(frontier, "page")
+        visit_all(frontier, NOW)
+    with opened(tmp_path, later) as frontier:
+        lease = next_lease(frontier, later)
+        assert lease is not None
+    with plyvel.DB(str(tmp_path / "leveldb")) as db:
+        for key in list(db.iterator(prefix=keys.QUEUE, include_value=False)):
+            db.delete(key)
+    store = Store(tmp_path)
+    assert [each.kind for each in Check(store, None, later, repair=True).run()] == [
+        "queued page without a row"
+    ]
+    store.close()
+    with opened(tmp_path, later) as frontier:
+        assert visit_all(frontier, later) == ["page"]
