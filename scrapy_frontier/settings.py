@@ -20,6 +20,7 @@ from .core.hosts.host import Politeness
 from .core.hosts.last_call import Haste
 from .core.pages.traps import TrapLimits
 from .core.parse.redirects import ChainLimits
+from .setting_revisits import revisit_rule
 from .setting_values import FrontierSetting as FrontierSetting
 from .setting_values import choice, function, number, path, switch, words
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
+
+    from .core.pages.revisit_rule import RevisitRule
 
 
 PREFIX = "FRONTIER_"
@@ -42,7 +45,6 @@ SCORERS = {
     "lifo": "scrapy_frontier.Lifo",
 }
 LINKS = ("spider", "all", "none")
-REVISIT = ("never", "interval", "adaptive")
 DIGESTS = ("body", "text", "links")
 UNCHANGED = ("skip", "call")
 ROBOTS_TIMEOUT = (
@@ -86,7 +88,7 @@ class FrontierSettings:
     obeys_canonical: bool
     redirects: ChainLimits
     ajax: bool
-    revisit: str  # one of REVISIT
+    revisits: RevisitRule | None  # None: pages are visited once
     digest: str | Callable[[Any], Any]  # of DIGESTS, or a function of a response
     unchanged: str  # of UNCHANGED: whether the callback sees a page that came back as it was
 
@@ -140,7 +142,7 @@ class FrontierSettings:
                 switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
             ),
             ajax=switch(settings, "FRONTIER_AJAX", False),
-            revisit=choice(settings, "FRONTIER_REVISIT", REVISIT),
+            revisits=revisit_rule(settings),
             digest=_digest(settings),
             unchanged=choice(settings, "FRONTIER_UNCHANGED", UNCHANGED),
         )
@@ -158,7 +160,7 @@ class FrontierSettings:
     @property
     def comes_back(self) -> bool:
         """Whether pages are visited again by themselves."""
-        return self.revisit != "never"
+        return self.revisits is not None
 
     @property
     def obeys_nofollow(self) -> bool:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from scrapy_frontier import Scorer, addon
+from scrapy_frontier.core.pages.crawl_value import Bounds
+from scrapy_frontier.core.pages.revisit_rule import SHELF_LIFE
 from scrapy_frontier.core.parse.redirects import REFUSALS
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl import meta_keys, outlinks
@@ -101,7 +103,8 @@ def first_cells(text: str) -> set[str]:
 
 
 def test_every_setting_is_in_the_table() -> None:
-    settings = (ROOT / "scrapy_frontier/settings.py").read_text(encoding="utf-8")
+    files = [ROOT / "scrapy_frontier" / name for name in ("settings.py", "setting_revisits.py")]
+    settings = "".join(file.read_text(encoding="utf-8") for file in files)
     assert first_cells(page("settings")) == set(re.findall(r'"(FRONTIER_\w+)"', settings))
 
 
@@ -132,6 +135,9 @@ def test_the_defaults_are_those_of_the_code() -> None:
         "FRONTIER_RETRY_DELAY": f"{defaults.retry_delay:g}",
         "FRONTIER_LEASE_TIMEOUT": f"{defaults.lease_timeout:g}",
         "FRONTIER_SYNC_INTERVAL": f"{defaults.sync_interval:g}",
+        "FRONTIER_SHELF_LIFE": f"{SHELF_LIFE:.0f}",
+        "FRONTIER_REVISIT_HORIZON": "0",
+        "FRONTIER_REVISIT_BOUNDS": f"{Bounds().shortest:.0f}",
         "FRONTIER_HOST_PAGES": f"{defaults.limits.host_pages}",
         "FRONTIER_HOST_PENDING": f"{defaults.limits.host_pending}",
         "FRONTIER_DOMAIN_PAGES": f"{defaults.limits.domain_pages}",

@@ -10,6 +10,7 @@ import pytest
 from scrapy.settings import Settings
 
 from scrapy_frontier import settings as frontier_settings
+from scrapy_frontier.core.pages.revisit_rule import RevisitRule
 from scrapy_frontier.crawl import politeness_key
 from scrapy_frontier.crawl.politeness_key import Addresses, registered_domain, unit_function
 from scrapy_frontier.settings import FrontierSetting, FrontierSettings, unknown_names
@@ -32,6 +33,16 @@ def read(**settings: Any) -> FrontierSettings:
         ("FRONTIER_POLITENESS_KEY", 5, "'host', 'domain', 'ip' or a function"),
         ("FRONTIER_CLOCK", "nowhere.clock", "a function that returns seconds"),
         ("FRONTIER_REVISIT", "daily", "'never', 'interval', 'adaptive'"),
+        ("FRONTIER_SHELF_LIFE", "weekly", "set seconds, at least 1, or inf"),
+        ("FRONTIER_SHELF_LIFE", {"/news(": 5}, "no regular expression"),
+        ("FRONTIER_SHELF_LIFE", {"/news": 0}, "set seconds, at least 1, or inf"),
+        ("FRONTIER_REVISIT_HORIZON", -1, "set seconds, at least 0, or inf"),
+        ("FRONTIER_REVISIT_BOUNDS", (9, 5), "the least and the most seconds"),
+        ("FRONTIER_REVISIT_BOUNDS", "5", "the least and the most seconds"),
+        ("FRONTIER_REVISIT_BOUNDS", (5, float("inf")), "the least and the most seconds"),
+        ("FRONTIER_REVISIT_SHARE", 50, "a share, 0 to 1"),
+        ("FRONTIER_HUB_SHARE", "half", "a share, 0 to 1"),
+        ("FRONTIER_HUBS", 5, "URLs or patterns"),
         ("FRONTIER_DIGEST", "words", "'body', 'text', 'links' or a function"),
         ("FRONTIER_UNCHANGED", "tell", "'skip', 'call'"),
     ],
@@ -103,3 +114,33 @@ def test_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
         addresses.learn(f"h{number}.example", "192.0.2.1")
     assert addresses.get("h24.example")
     assert sum(addresses.get(f"h{number}.example") is not None for number in range(25)) <= 10
+
+
+def test_pages_are_visited_once_unless_one_says_more() -> None:
+    assert read(FRONTIER_SHELF_LIFE=5).revisits is None
+    rule = read(FRONTIER_REVISIT="interval").revisits
+    assert rule == RevisitRule()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "field", "found"),
+    [
+        ("FRONTIER_SHELF_LIFE", "3600", "shelf_life", 3600.0),
+        ("FRONTIER_SHELF_LIFE", "inf", "shelf_life", float("inf")),
+        ("FRONTIER_SHELF_LIFE", {"/a": 5, "": 7}, "shelf_lives", (("/a", 5.0),)),
+        ("FRONTIER_SHELF_LIFE", '{"/a": 5, "": 70}', "shelf_life", 70.0),
+        ("FRONTIER_SHELF_LIFE", 60, "bounds", (60.0, 3888000.0)),
+        ("FRONTIER_SHELF_LIFE", 10**8, "bounds", (3600.0, 1e8)),
+        ("FRONTIER_REVISIT_BOUNDS", "60, 600", "bounds", (60.0, 600.0)),
+        ("FRONTIER_REVISIT_BOUNDS", (60, 600), "bounds", (60.0, 600.0)),
+        ("FRONTIER_REVISIT_HORIZON", "inf", "horizon", float("inf")),
+        ("FRONTIER_REVISIT_SHARE", "0", "share", 0.0),
+        ("FRONTIER_HUBS", "seeds", "hubs", (("seeds", 86400.0),)),
+        ("FRONTIER_HUBS", ["/a", "http://b/"], "hubs", (("/a", 86400.0), ("http://b/", 86400.0))),
+        ("FRONTIER_HUBS", '{"seeds": 60}', "hubs", (("seeds", 60.0),)),
+    ],
+)
+def test_when_pages_come_back(name: str, value: Any, field: str, found: Any) -> None:
+    rule = read(FRONTIER_REVISIT="interval", **{name: value}).revisits
+    assert rule is not None
+    assert getattr(rule, field) == found

@@ -257,10 +257,9 @@ class Frontier:
         """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
         return self._known.page(page_id)
 
-    def urls(self, page_ids: Iterable[PageId]) -> list[str]:
-        """The URLs of pages, in order, those that are known; a lookup each."""
-        found = (self.page(page_id) for page_id in page_ids)
-        return [page.url for page in found if page is not None]
+    def next_due(self) -> float | None:
+        """When the first page comes back, or did (POSIX seconds); None: none does."""
+        return self._returning.next
 
     def awaits(self, now: float) -> bool:
         """Whether the crawl is to stay open for a page that falls due."""

@@ -157,6 +157,7 @@ class Crawl:
             limits=settings.limits,
             domain_of=registered_domain,
             haste=settings.haste if self.is_temporary else None,
+            revisits=settings.revisits,
         )
         undo.callback(frontier.close)
         undo.callback(Upkeep(store, 0.0 if self.is_temporary else settings.sync_interval).stop)

@@ -17,6 +17,8 @@ DIRECTIVES = "frontier_directives"  # meta: what the page that was fetched says 
 CHAIN = "frontier_chain"  # meta: the depth at which a chain of redirects began; links are one deeper
 FROM_PUBLIC = "frontier_from_public"  # meta: the host that a public page elsewhere led to
 NOT_BEFORE = "frontier_not_before"  # meta: POSIX seconds before which the request is not sent
+SHELF_LIFE = "frontier_shelf_life"  # meta: seconds after which the page comes back
+REFRESH = "frontier_refresh"  # meta: seconds after which the page comes back as a hub
 UNCHANGED = "frontier_unchanged"  # meta: FRONTIER_UNCHANGED for this request
 LAST_VISIT = "frontier_last_visit"  # meta: when the page was visited before (POSIX s)
 CHANGED = "frontier_changed"  # meta: whether it has changed since
@@ -32,6 +34,8 @@ NOT_INHERITED = frozenset(
             NOFOLLOW,
             DIRECTIVES,
             START,
+            SHELF_LIFE,
+            REFRESH,
             LAST_VISIT,
             CHANGED,
             "retry_times",

@@ -109,7 +109,7 @@ class FrontierScheduler(BaseScheduler):
         frontier, now, end_wait = crawl.frontier, crawl.clock(), crawl.settings.end_wait
         if frontier.is_refilling:
             return True
-        if not frontier.pending:
+        if not frontier.pending and not frontier.awaits(now):
             return self._ends_in_memory(crawl, now)
         end = frontier.ends_at(now, end_wait)
         self._tell_news(crawl)
@@ -223,8 +223,12 @@ class FrontierScheduler(BaseScheduler):
                 outcome = Outcome(Event.LOST, reason=reasons.LOST())
             except Unreadable as reason:
                 self._tally["frontier/unreadable"] += 1
-                logger.error("Set aside %s: %s", page.url, reason, extra={"spider": self.spider})
-                outcome = Outcome(Event.FAILED, reason=reasons.UNREADABLE(cause=reason))
+                if lease.is_return:
+                    self._say_lost(page.url, str(reason))
+                else:
+                    logger.error("Set aside %s: %s", page.url, reason, extra={"spider": self.spider})
+                event = Event.LOST if lease.is_return else Event.FAILED  # what came back stays as it is
+                outcome = Outcome(event, reason=reasons.UNREADABLE(cause=reason))
             now = crawl.clock()
             crawl.frontier.skip_visit(lease, now)
             crawl.frontier.release(lease, outcome, now)
@@ -276,13 +280,13 @@ class FrontierScheduler(BaseScheduler):
         crawl.objects.drop(lease.page_id)
         return None if request is None else self._hand_out(request, lease, crawl)
 
-    def _say_lost(self, url: str) -> None:
+    def _say_lost(self, url: str, reason: str = "") -> None:
         self._notes.say_once(
             "lost",
             logging.INFO,
             "%s is known, but not fetched: %s (said once)",
             url,
-            reasons.LOST(),
+            reason or reasons.LOST(),
         )
 
     def _tell_news(self, crawl: Crawl) -> None:

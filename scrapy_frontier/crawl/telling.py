@@ -111,11 +111,21 @@ class Telling:
 
     def say_which_seeds_are_known(self, count: int, first: str) -> None:
         """Who runs a crawl a second time must see why the feed has nothing in it."""
+        tally, due = self._notes.tally, self._frontier.next_due()
+        if due is not None and not (tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]):
+            pages = self._frontier.totals().due
+            self._notes.log(
+                logging.WARNING,
+                "Nothing is due: the first of %s is due %s. New seeds are fetched; `scrapy frontier requeue` "
+                "fetches again",
+                "1 page" if pages == 1 else f"{pages:,} pages",
+                moment(due),
+            )
+            return
         if not count:
             return
         seeds = "1 seed is" if count == 1 else f"{count} seeds are"
         known = f"{seeds} known from an earlier run ({first}{' ...' if count > 1 else ''})"
-        tally = self._notes.tally
         if tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]:
             self._notes.log(logging.INFO, "%s, and not fetched again", known)
             return

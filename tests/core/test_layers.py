@@ -42,8 +42,12 @@ ALLOWED = {
     "core/frontier": BELOW_FRONTIER,
     "core/admin": BELOW_FRONTIER,
     "setting_values": BASE,
+    "setting_revisits": {*BASE, "core/pages", "setting_values"},
     "signals": set(),
-    "settings": {*BASE, "core/parse", "core/hosts", "core/pages", "setting_values"},
+    "settings": {
+        *BASE,
+        *("core/parse", "core/hosts", "core/pages", "setting_values", "setting_revisits"),
+    },
     "crawl": {*BASE, "core/parse", "core/hosts", "core/pages", "core/frontier", "settings", "signals"},
     "downloadermiddlewares": BESIDE,
     "spidermiddlewares": BESIDE,

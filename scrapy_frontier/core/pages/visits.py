@@ -30,8 +30,7 @@ class VisitEnd(NamedTuple):
 
     ``fate``: "changed", "unchanged", "gone", or None where it showed nothing. ``last_visit`` is the one
     before (POSIX seconds), ``before`` and ``digest`` are the digests then and now, empty where there was
-    none. ``added`` and ``removed`` are ids of pages whose links the page has now, or has no more; see
-    `Frontier.urls`.
+    none. ``added`` and ``removed`` are ids of pages that the page links now, or links no more.
     """
 
     fate: str | None

@@ -1,0 +1,131 @@
+"""A crawl that is run again and again: what is due comes back, and what that newly links is fetched."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from changing import CLOCK, DAY, ChangingWeb, JumpingClock, daily, once
+from scrapy import Request, Spider
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from conftest import Crawl
+
+    Run = Callable[..., Crawl]
+
+EVERYTHING = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}, "FRONTIER_CLOCK": "changing.clock"}
+INTERVAL = {**EVERYTHING, "FRONTIER_REVISIT": "interval"}
+
+
+class Follower(Spider):
+    """Follows all links."""
+
+    name = "follower"
+
+    def __init__(self, url: str, wishes: dict[str, Any] | None = None) -> None:
+        self.url = url
+        self.wishes = wishes or {}
+
+    async def start(self) -> Any:
+        yield Request(self.url, dont_filter=True, meta=self.wishes)
+
+    def parse(self, response: Any) -> Any:
+        yield {"url": response.url}
+        yield from response.follow_all(css="a")
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChangingWeb]:
+    """A home page that links a new article every day, and a page that changes on the fourth day."""
+    file = tmp_path / "clock"
+    monkeypatch.setenv(CLOCK, str(file))
+    web = ChangingWeb(JumpingClock(file))
+    for number in range(40):
+        web.document(f"/article{number}")
+    web.document("/page", version=once(4))
+    web.document(
+        "/", version=daily, links=lambda day: ["/page", *(f"/article{each}" for each in range(day + 1))]
+    )
+    yield web
+    web.close()
+
+
+def asked(web: ChangingWeb, run: Run, settings: dict[str, Any], **arguments: Any) -> list[str]:
+    """What a run asks for, beside robots.txt, in any order."""
+    before = len(web.seen)
+    crawl = run(Follower, settings, url=web.url("/"), **arguments)
+    assert crawl.reason == "finished", crawl.log
+    return sorted(seen.path for seen in web.seen[before:] if seen.path != "/robots.txt")
+
+
+def test_never_nothing_is_fetched_twice(site: ChangingWeb, run: Run) -> None:
+    settings = {**EVERYTHING, "FRONTIER_REVISIT": "never"}
+    assert asked(site, run, settings) == ["/", "/article0", "/page"]
+    site.clock.jump(site.clock() + 100 * DAY)
+    assert asked(site, run, settings) == []
+
+
+def test_with_an_interval_what_is_due_is_fetched_and_what_that_newly_links(
+    site: ChangingWeb, run: Run
+) -> None:
+    """A week by default; nine tenths of it are enough."""
+    assert asked(site, run, INTERVAL) == ["/", "/article0", "/page"]
+    site.clock.jump(site.clock() + 6 * DAY)
+    assert asked(site, run, INTERVAL) == []
+    site.clock.jump(site.clock() + 0.5 * DAY)
+    new = [f"/article{number}" for number in range(1, 7)]
+    assert asked(site, run, INTERVAL) == sorted(["/", "/article0", "/page", *new])
+    assert site.statuses("/article0") == [200, 304]
+    assert site.statuses("/page") == [200, 200], "it has changed"
+    assert asked(site, run, INTERVAL) == [], "it was visited just now"
+
+
+def test_it_says_when_something_will_be_due(site: ChangingWeb, run: Run) -> None:
+    asked(site, run, INTERVAL)
+    crawl = run(Follower, INTERVAL, url=site.url("/"))
+    assert "Nothing is due: the first of 3 pages is due 2026-01-07" in crawl.log
+    assert "New seeds are fetched" in crawl.log
+
+
+def test_daily_only_what_is_new(site: ChangingWeb, run: Run) -> None:
+    """Articles never come back; the home page does every day."""
+    settings = {**INTERVAL, "FRONTIER_HUBS": "seeds", "FRONTIER_SHELF_LIFE": "inf", "FRONTIER_HUB_SHARE": 1}
+    assert asked(site, run, settings) == ["/", "/article0", "/page"]
+    for day in (1, 2, 3):
+        site.clock.jump(site.clock() + DAY)
+        assert asked(site, run, settings) == ["/", f"/article{day}"]
+
+
+def test_shelf_lives_by_pattern_and_bounds(site: ChangingWeb, run: Run) -> None:
+    settings = {
+        **INTERVAL,
+        "FRONTIER_SHELF_LIFE": {"/page": 600, "/article": "inf"},
+        "FRONTIER_REVISIT_BOUNDS": "60,6000000",
+    }
+    asked(site, run, settings)
+    site.clock.jump(site.clock() + 700)
+    assert asked(site, run, settings) == ["/page"]
+
+
+@pytest.mark.parametrize("key", ["frontier_shelf_life", "frontier_refresh"])
+def test_a_request_may_say_when_its_page_comes_back(site: ChangingWeb, run: Run, key: str) -> None:
+    asked(site, run, INTERVAL, wishes={key: 600})
+    site.clock.jump(site.clock() + 700)
+    assert asked(site, run, INTERVAL, wishes={key: 600}) == ["/"], "no link has inherited that"
+
+
+def test_with_a_horizon_the_crawl_stays_open_for_what_falls_due(site: ChangingWeb, start: Run) -> None:
+    """It looks at the clock again and again: this one jumps while the crawl waits."""
+    settings = {**INTERVAL, "FRONTIER_REVISIT_HORIZON": 8 * DAY, "FRONTIER_REVISIT_SHARE": 1}
+    crawl = start(Follower, settings, url=site.url("/"))
+    for times in (1, 2, 3):
+        crawl.wait_for(f"'{site.url('/article0')}'", times=1)
+        while len(site.of("/article0")) < times or len(site.of("/page")) < times:
+            crawl.go_on()
+        site.clock.jump(site.clock() + 7.1 * DAY)
+    crawl.kill()
+    assert json.dumps(site.statuses("/article0")[:3]) == "[200, 304, 304]"
