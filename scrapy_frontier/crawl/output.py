@@ -64,6 +64,7 @@ class CallbackOutput:
                 break
             await under_way.add(self._process_item(item, response))
         await under_way.end()
+        compat.let_go_of_tree(response)
 
     async def _process_item(self, item: Any, response: Response) -> None:
         await compat.engine_of(self._crawler).scraper.start_itemproc_async(item, response=response)

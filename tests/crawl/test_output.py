@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from scrapy import Request, Spider, signals
 from scrapy.exceptions import IgnoreRequest
+from scrapy.selector import Selector
+from scrapy.utils.trackref import live_refs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -236,3 +239,25 @@ def test_no_more_items_are_under_way_than_may_be(
     assert crawl.stats["under_way"] == 4
     assert 4 <= crawl.stats["item_scraped_count"] <= 20
     assert crawl.reason == "finished"
+
+
+class TreesSpider(FollowSpider):
+    """Counts the pages whose trees are in memory, without a garbage collector; and keeps one response."""
+
+    kept: Any = None
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        gc.disable()
+        yield from super().parse(response)
+        self.kept = self.kept or response
+        assert self.kept.css("a::attr(href)").get() is not None
+        assert self.crawler.stats is not None
+        self.crawler.stats.max_value("test/trees", len(live_refs[Selector]))
+
+
+def test_the_tree_of_a_page_goes_with_the_page(web: Web, run: Callable[..., Crawl]) -> None:
+    for number in range(60):
+        web.link(f"/{number}", *(web.url(f"/{each}") for each in range(60)))
+    crawl = run(TreesSpider, {"CONCURRENT_REQUESTS": 4}, url=web.url("/0"))
+    assert crawl.stats["frontier/pages/done"] == 60
+    assert crawl.stats["test/trees"] < 20
