@@ -89,7 +89,7 @@ class PageFollowing:
         self._yielded: list[Request] = []
         self._skipped: set[bytes] = set()  # pages the callback has asked for itself
         self._new: list[Link] = []
-        self._known = self._too_long = self._unrecorded = self._count = 0
+        self._known = self._recognized = self._too_long = self._unrecorded = self._count = 0
 
     def take(self, output: Any) -> None:
         """What the callback asks for itself is not asked for again."""
@@ -112,19 +112,40 @@ class PageFollowing:
             yield from self._recorder.end(response)
 
     def _read(self) -> Iterator[None]:
+        recognize, lease, found, has_ajax = (
+            self._intake.recognize,
+            self._lease,
+            self._found,
+            self._intake.has_ajax,
+        )
+        origin, canonical = found.origin, found.canonical
+        room = self._room()
         met: set[str] = set()
         spell = Spell()
         for way in self._ways:
             for url, anchor in way.reader.read(self._response, self._longest):
-                if self._intake.has_ajax:
+                if has_ajax:
                     url = escaped_fragment(url) or url
                 text = url[: url.index("#")] if "#" in url else url
-                if text not in met:
-                    met.add(text)
-                    self._take(url, text, way, anchor)
+                if text in met:
+                    continue
+                met.add(text)
+                is_usual = len(met) <= room and url.startswith(origin) and url != canonical
+                if is_usual and recognize(text, lease, INTERNAL):
+                    self._known += 1
+                    continue
+                self._take(url, text, way, anchor)
+                room = room or self._room()
                 if spell.is_over():
                     yield
                     spell.renew()
+        found.count += self._known
+        self._count += self._known
+
+    def _room(self) -> int:
+        """For so many links within the site it is enough that their pages are known."""
+        is_judged = self._refusing is not None or self._score is not None or self._depth.is_too_deep
+        return MOST - self._found.count if not is_judged and self._sites.own_passes else 0
 
     # -- a link ----------------------------------------------------------------------------------------
 
@@ -152,7 +173,7 @@ class PageFollowing:
             self._record_no_more()
         found.count += 1
         if self._intake.recognize(text, self._lease, flags, weight, only_seen=bool(only_seen)):
-            self._known += not only_seen
+            self._recognized += not only_seen
         else:
             self._add(url, way, anchor, flags, weight, only_seen)
 
@@ -199,7 +220,7 @@ class PageFollowing:
             self._intake.hand_over(links, self._lease)
 
     def _tell(self) -> None:
-        self._intake.count("dupefilter/filtered", self._known)
+        self._intake.count("dupefilter/filtered", self._known + self._recognized)
         if self._intake.records_links:
             self._intake.count("frontier/links/ignored", self._unrecorded)
         self._depth.tell(self._count)
@@ -242,6 +263,11 @@ class _Sites:
         self._own = own
         self._passed: dict[str, bool] = {}
         self._refused = 0
+
+    @property
+    def own_passes(self) -> bool:
+        """Whether links within the site are known to pass."""
+        return not self._heard or self._passed.get(self._own, False)
 
     def let_pass(self, url: str) -> bool:
         if not self._heard:

@@ -20,7 +20,7 @@ from ..core.parse.html_links import References
 from . import compat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from scrapy.http import HtmlResponse
 
@@ -40,6 +40,7 @@ class PageReader:
         if self._names is not None:
             self._allows = _Filter(extractor).allows
             self._canonicalizes = extractor.canonicalize
+            self._is_usual = self._names[1] == _USUAL
 
     def read(self, response: HtmlResponse, longest: int = 0) -> Iterator[tuple[str, Anchor]]:
         """URLs as requests have them, with their anchors, in the order of the page; most of those that the
@@ -55,24 +56,26 @@ class PageReader:
         absolute = References(get_base_url(response), _exact(response)).absolute
         met: set[str] = set()
         most = 8 * longest or sys.maxsize
-        for element in self._elements(response, tags):
-            for reference in _values(element, attributes):
-                if reference in met or len(reference) > most:
-                    continue
-                met.add(reference)
-                url = absolute(reference)
-                if url is not None and allows(url, element):
-                    yield (canonicalize_url(url) if self._canonicalizes else url), element
+        for root in self._roots(response):
+            for element in root.iter(*tags):
+                # of nearly all the one attribute that all have
+                for reference in (element.get("href"),) if self._is_usual else _values(element, attributes):
+                    if reference is None or reference in met or len(reference) > most:
+                        continue
+                    met.add(reference)
+                    url = absolute(reference)
+                    if url is not None and allows(url, element):
+                        yield (canonicalize_url(url) if self._canonicalizes else url), element
 
-    def _elements(self, response: HtmlResponse, tags: frozenset[str]) -> Iterator[Any]:
-        """The elements with these *tags* where links are looked for."""
+    def _roots(self, response: HtmlResponse) -> Iterator[Any]:
+        """The elements in which links are looked for."""
         if not self._extractor.restrict_xpaths:
-            yield from response.selector.root.iter(*tags)
+            yield response.selector.root
             return
         for path in self._extractor.restrict_xpaths:
             for part in response.xpath(path):
                 if isinstance(part.root, etree._Element):
-                    yield from part.root.iter(*tags)
+                    yield part.root
 
     def _asked(self, response: HtmlResponse) -> Iterator[tuple[str, Anchor]]:
         for link in self._extractor.extract_links(response):
@@ -81,11 +84,8 @@ class PageReader:
                 yield url, link.text
 
 
-def _values(element: Any, attributes: frozenset[str]) -> Iterable[str]:
+def _values(element: Any, attributes: frozenset[str]) -> list[str]:
     """What *element* has in the *attributes*."""
-    if attributes == _USUAL:
-        value = element.get("href")
-        return () if value is None else (value,)
     return [value for name, value in element.items() if name in attributes]
 
 

@@ -19,7 +19,8 @@ _PATH = rf"{_SEGMENT}(?:/{_SEGMENT})*/?"
 _FRAGMENT = r"#[A-Za-z0-9._~%!$&'()*+,/:;=?@-]+"
 _TAIL = rf"(?:\?[A-Za-z0-9._~%!$&()*+,/:;=?@-]+)?(?:{_FRAGMENT})?"
 _LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_ORIGIN = rf"https?://(?:{_LABEL}\.)*{_LABEL}(?::[1-9][0-9]{{0,3}})?"
+_PORT = r"(?:[1-5][0-9]{4}|[1-9][0-9]{0,3})"
+_ORIGIN = rf"https?://(?:{_LABEL}\.)*{_LABEL}(?::{_PORT})?"
 
 _is_plain_url = re.compile(rf"{_ORIGIN}(?:/(?:{_PATH})?{_TAIL})?").fullmatch
 _is_plain_base = re.compile(rf"{_ORIGIN}/(?:{_PATH})?").fullmatch
