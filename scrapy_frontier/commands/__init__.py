@@ -36,7 +36,7 @@ class Spec(NamedTuple):
 COMMANDS: dict[str, Spec] = {
     "stats": Spec("counts", "pages by state, hosts, attempts, size on disk"),
     "hosts": Spec("counts", "hosts, most queued pages first", options=("limit",), streams=True),
-    "queue": Spec("show", "what comes next, in order", options=("limit", "host"), streams=True),
+    "queue": Spec("show", "what comes next, in order", options=("limit", "host", "due"), streams=True),
     "find": Spec(
         "show", "pages whose URL matches", "[REGEXP]", 0, 1, ("limit", "changed-since"), streams=True
     ),
@@ -79,6 +79,7 @@ OPTIONS: dict[str, dict[str, object]] = {
         "default": None,
         "help": "fetch it though it is known and has not changed, and call the callback",
     },
+    "due": {"action": "store_true", "default": None, "help": "when finished pages come back, soonest first"},
     "changed-since": {"metavar": "SPAN", "help": "only pages new or changed since, as 24h or 7d"},
     "by": {
         "choices": ["pagerank", "authority", "hub", "cash", "score"],

@@ -25,6 +25,7 @@ LINES = 20
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 _QUEUE_COLUMNS = [Column("WHEN", 9), Column("PRIORITY", 8, True), Column("URL", 0)]
+_DUE_COLUMNS = [Column("WHEN", 10), Column("HUB", 3), Column("URL", 0)]
 _FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
 
 
@@ -69,6 +70,8 @@ def size(count: float) -> str:
 def queue(call: Call) -> int:
     limit, project = limit_of(call, LINES), call.project
     host = None if call.options.host is None else host_argument(call.options.host)
+    if call.options.due:
+        return _due(call, host, limit)
     with project.open() as store:
         delays = project.delays(store)
         turns = islice(upcoming.upcoming(store, project.now, delays, host, registered_domain), limit)
@@ -81,9 +84,29 @@ def queue(call: Call) -> int:
     return 0
 
 
+def _due(call: Call, host: str | None, limit: int | None) -> int:
+    now, out = call.project.now, call.output
+    with call.project.open() as store:
+        found = (
+            (due, page)
+            for due, page in facts.coming_back(store)
+            if host is None or facts.host_of_page(page) == host
+        )
+        if out.as_json:
+            for due, page in islice(found, limit):
+                out.document({"is_hub": due.is_hub, **facts.describe(due.page_id, page)})
+        else:
+            rows = ((_until(due.when, now), due.is_hub * "hub", page.url) for due, page in found)
+            out.table(_DUE_COLUMNS, islice(rows, limit))
+    return 0
+
+
+def _until(when: float, now: float) -> str:
+    return "now" if when <= now else f"in {span(when - now)}"
+
+
 def _queue_row(turn: Turn, now: float) -> tuple[object, ...]:
-    wait = turn.when - now
-    return "now" if wait <= 0 else f"in {span(wait)}", turn.page.priority, turn.page.url
+    return _until(turn.when, now), turn.page.priority, turn.page.url
 
 
 def find(call: Call) -> int:

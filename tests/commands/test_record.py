@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from scrapy.exceptions import UsageError
-from stores import NOW, Frontiers, change, fetch, link, pages, start
+from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, start
 
 from scrapy_frontier.core.admin.record import how_often, interval, what_works
+from scrapy_frontier.core.frontier import Outcome
 from scrapy_frontier.core.hosts.change_rates import History, pack_history
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.pages.revisit_rule import RevisitRule
 from scrapy_frontier.core.pages.trust import after_unmodified
+from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.due_rows import Due, due_key, encode_due
 from scrapy_frontier.core.store.page_rows import encode_page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import Bad, Validators, Visits
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DAY = 86400
+READ = Outcome(Event.FETCHED, 200, fetched=Fetched(b"", b"", b"abcde", "text/html"))
 LAST = int(NOW) - 3600
 NEWS = Visits(
     LAST - 30 * DAY,
@@ -58,6 +64,8 @@ def frontier(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
     ):
         page_id, page = kept[name]
         change(tmp_path, {keys.page_key(page_id): encode_page(page._replace(**changed))})  # type: ignore[arg-type]
+    page_id, _ = kept["news"]
+    change(tmp_path, {due_key(NEWS.due, page_id): encode_due(Due(NEWS.due, page_id))})
     return Frontiers(tmp_path, capsys)
 
 
@@ -144,3 +152,43 @@ def test_a_record_that_is_none_is_not_imported(frontier: Frontiers, tmp_path: Pa
         said = Frontiers(tmp_path / "copy", frontier._capsys)("import", file)
         assert said.code == 1
         assert "makes no sense" in said.err
+
+
+@pytest.fixture
+def returning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Frontiers:
+    """Pages that come back after a week: one is queued again, one due, and one only tomorrow."""
+    rule = RevisitRule(shelf_life=7 * DAY)
+    found = start(tmp_path, now=NOW - 20 * DAY, revisits=rule)
+    for name, ago in (("queued", 9), ("due", 8), ("tomorrow", 5.5)):
+        found.discover([link(f"http://a.example/{name}")], NOW - ago * DAY)
+        fetch(found, READ, now=NOW - ago * DAY)
+    found.close()
+    found = start(tmp_path, now=NOW - 2.6 * DAY, revisits=rule)
+    lease = found.lease(NOW - 2.6 * DAY)
+    assert lease is not None
+    assert lease.page.url.endswith("/queued")
+    found.put_back(lease, NOW - 2.6 * DAY)
+    found.close()
+    return Frontiers(tmp_path, capsys)
+
+
+def test_queue_tells_what_comes_back_and_when(returning: Frontiers) -> None:
+    told = returning("queue", "--due").out.splitlines()
+    assert [line.split()[0] for line in told] == ["WHEN", "now", "in"]
+    assert told[1].endswith("http://a.example/due")
+    assert told[2].endswith("http://a.example/tomorrow")
+    assert [line["url"][17:] for line in returning("queue", "--due", "--json").lines] == ["due", "tomorrow"]
+    assert returning("queue", "--due", "--host", "b.example", "--json").lines == []
+    assert [line["url"] for line in returning("queue", "--json").lines] == ["http://a.example/queued"]
+    assert "It is due, and queued again." in returning("why", "http://a.example/queued").out
+    assert "It is due since" in returning("why", "http://a.example/due").out
+    assert "It comes back on" in returning("why", "http://a.example/tomorrow").out
+    assert returning("page", "http://a.example/queued", "--json").json["queue"]["ahead"] == 0
+
+
+def test_what_comes_back_does_so_in_a_copy_too(returning: Frontiers, tmp_path: Path) -> None:
+    assert returning("export", tmp_path / "x.gz").code == 0
+    said = Frontiers(tmp_path / "copy", returning._capsys)("import", tmp_path / "x.gz")
+    assert said.code == 0, said.err
+    assert check(tmp_path / "copy") == []
+    assert rows(tmp_path / "copy") == rows(returning.directory)

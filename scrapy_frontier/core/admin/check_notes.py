@@ -14,12 +14,14 @@ from zlib import crc32
 from ..errors import UnreadableRecord
 from ..reasons import DAMAGED
 from ..store import page_rows
+from ..store.due_rows import QUEUED_AGAIN
+from ..store.host_rows import HostRow
 from ..store.page_rows import Page
 from ..store.states import FINISHED, State
 from . import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 # What can be wrong, and what repairing does about it; docs/repair.md shows this table.
 KINDS = {
@@ -142,6 +144,12 @@ HOST_COUNTS = 7
 _COLUMNS = {State.QUEUED: 0, State.FAILED: 2, State.GONE: 2}  # all others are done
 
 
+def host_row(counted: Sequence[int], visited: float, response_time: float) -> HostRow:
+    """A row with what a `HostTally` counted of its host."""
+    queued, done, failed, deferred, excluded, answered, returning = counted
+    return HostRow(*(queued, done, failed, visited, deferred, excluded, response_time, answered, returning))
+
+
 class HostTally:
     """Pages counted anew: per state, per host as [queued, done, failed, deferred, excluded, answered,
     returning], and those that come back."""
@@ -150,6 +158,17 @@ class HostTally:
         self.states = [0] * len(State)
         self.due = self.returning = 0
         self.hosts: dict[str, list[int]] = {}
+
+    def enter(self, host: str, page: Page) -> int:
+        """Count a page; when it comes back (`Visits.due`), 0 where it does not."""
+        self.count(host, page.state, status=page.status)
+        if page.is_deferred:
+            self.count_deferred(host)
+        due = page.visits.due if page.visits is not None and page.state in FINISHED else 0
+        if due == QUEUED_AGAIN:
+            self.count_returning(host)
+        self.due += due > QUEUED_AGAIN
+        return due
 
     def count(self, host: str, state: State, change: int = 1, status: int = 0) -> None:
         """The rule of `Batch.count_ended`, and of `count_queued`."""

@@ -17,7 +17,7 @@ from ..store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS
 from ..store.meta_rows import Counts
 from ..store.site_rows import decode_copy, decode_listing
 from ..store.states import State
-from .check_notes import HOST_COUNTS, differences
+from .check_notes import HOST_COUNTS, differences, host_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,10 +120,7 @@ class RowCheck:
         return False
 
     def _write_host(self, name: str, expected: _Counted, row: HostRow) -> None:
-        queued, done, failed, deferred, excluded, answered, returning = expected
-        row = HostRow(
-            *(queued, done, failed, row.visited, deferred, excluded, row.response_time, answered, returning)
-        )
+        row = host_row(expected, row.visited, row.response_time)
         self._work.put(keys.host_key(name), host_rows.encode_host(row))
 
     def counts(self) -> Iterator[Finding]:

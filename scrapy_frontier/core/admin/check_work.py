@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..store import keys
 from ..store.due_rows import QUEUED_AGAIN
-from ..store.states import FINISHED, State
+from ..store.states import State
 from . import facts
 from .check_notes import DEFERRED, DUE, KNOWN, QUEUED, Finding, HostTally, Ledger
 
@@ -69,17 +69,9 @@ class Work:
         host = facts.host_of_page(page)
         self.attempts += page.attempts
         flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
-        if page.visits is not None and page.visits.due and page.state in FINISHED:
-            if page.visits.due == QUEUED_AGAIN:
-                flags |= QUEUED
-                self.tally.count_returning(host)
-            else:
-                flags |= DUE
-                self.tally.due += 1
+        if due := self.tally.enter(host, page):
+            flags |= QUEUED if due == QUEUED_AGAIN else DUE
         self.ledger.enter(page_id, flags, host)
-        self.tally.count(host, page.state, status=page.status)
-        if page.is_deferred:
-            self.tally.count_deferred(host)
 
 
 def subject(page_id: int, page: Page) -> str:

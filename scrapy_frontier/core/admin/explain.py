@@ -12,6 +12,7 @@ from ..hosts.delays import OPERATOR
 from ..hosts.robots_cache import standing
 from ..pages.traps import trap
 from ..parse.urls import origin
+from ..store.due_rows import QUEUED_AGAIN
 from ..store.keys import aside_key
 from ..store.meta_rows import IN_MEMORY
 from ..store.queue_rows import QueuePlace, find_place
@@ -19,7 +20,7 @@ from ..store.site_rows import Verdict
 from ..store.states import FINISHED, State
 from ..times import moment, span
 from .facts import find_host, host_of_page, redirects_of, robots_copy
-from .record import QUEUED_AGAIN, how_often, when_due
+from .record import how_often, when_due
 
 if TYPE_CHECKING:
     from collections.abc import Callable

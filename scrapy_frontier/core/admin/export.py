@@ -12,7 +12,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
-from ..store import keys, meta_rows, page_rows, queue_rows
+from ..store import due_rows, keys, meta_rows, page_rows, queue_rows
 from ..store.host_rows import all_orders, read_cooldown
 from ..store.keys import COOLDOWN
 from ..store.page_rows import Page
@@ -113,14 +113,17 @@ def _queues(store: Store) -> Iterator[Record]:
     for key, _ in store.scan(keys.QUEUE):
         found = split_queue_key(key)
         if found is not None:
-            yield {
-                "queued": queue_rows.sort_key_id(found[1]),
-                "host": found[0],
-                **read_sort_key(found[1])._asdict(),
-            }
+            is_return = due_rows.is_return_key(found[1])
+            parts = {"sort_key": found[1].hex()} if is_return else read_sort_key(found[1])._asdict()
+            yield {"queued": queue_rows.sort_key_id(found[1]), "host": found[0], **parts}
     for place in waiting_places(store):
         head = {"waiting": queue_rows.sort_key_id(place.sort_key), "due": place.due, "host": place.host}
         yield {**head, **read_sort_key(place.sort_key)._asdict()}
+    for key, value in store.scan(keys.DUE):
+        if due_rows.is_due_key(key):
+            _, page_id, *rest = due = due_rows.decode_due(key, value)
+            given = {name: value for name, value in zip(due._fields[2:], rest, strict=True) if value}
+            yield {"returns": page_id, "when": due.when, **given}
     for key, value in store.scan(keys.DEFERRED):
         deferred = keys.split_deferred_key(key)
         if deferred is not None:

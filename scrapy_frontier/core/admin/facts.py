@@ -16,7 +16,7 @@ from ..hosts.delays import OPERATOR, ROBOTS_TXT, deciding
 from ..hosts.robots_cache import standing
 from ..pages.lifecycle import TABLE, Event
 from ..parse.urls import host_of, origin
-from ..store import host_rows, keys, page_rows
+from ..store import due_rows, host_rows, keys, page_rows
 from ..store.host_rows import FORGIVEN, Cooldown, HostRow, read_cooldown, read_orders
 from ..store.keys import ORDERS, robots_key
 from ..store.meta_rows import last_ranking, read_counts
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator
 
+    from ..store.due_rows import Due
     from ..store.host_rows import Orders
     from ..store.leveldb import Store
     from ..store.page_rows import Page
@@ -274,6 +275,15 @@ def matching(
             continue
         if pattern is None or pattern.search(page.url):
             yield page_id, page
+
+
+def coming_back(store: Store) -> Iterator[tuple[Due, Page]]:
+    """Pages that come back and when, soonest first; those that were due and are queued are in the queue."""
+    for key, value in store.scan(keys.DUE):
+        due = due_rows.decode_due(key, value)
+        with contextlib.suppress(UnreadableRecord):
+            if (page := read_page(store, due.page_id)) is not None:
+                yield due, page
 
 
 def path_to(store: Store, page: Page) -> list[Step]:

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierError
 from ..parse.urls import clean_host
-from ..store import host_rows, keys, meta_rows, page_rows, queue_rows
+from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_rows
 from ..store.directory import DATABASE
-from ..store.host_rows import Cooldown, HostRow, Orders, encode_cooldown, encode_orders
+from ..store.due_rows import Due
+from ..store.host_rows import Cooldown, Orders, encode_cooldown, encode_orders
 from ..store.keys import cooldown_key, orders_key
 from ..store.meta_rows import Counts
 from ..store.page_rows import Page
 from ..store.states import State
 from . import facts
-from .check_notes import HostTally
+from .check_notes import HOST_COUNTS, HostTally, host_row
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
 from .export_sites import SITE_KINDS, site_row
@@ -143,10 +144,8 @@ class Importer:
         if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
             return
         self._put(keys.page_key(page_id), page_rows.encode_page(page))
-        self._tally.count(facts.host_of_page(page), page.state, status=page.status)
-        if page.is_deferred:
-            self._tally.count_deferred(facts.host_of_page(page))
-        self._to_place += page.state is State.QUEUED or page.is_deferred
+        is_back = bool(self._tally.enter(facts.host_of_page(page), page))
+        self._to_place += page.state is State.QUEUED or page.is_deferred or is_back
 
     def _enter(self, page_id: int, page: Page) -> bool:
         """Write the index row of a page; false if the same page is there already."""
@@ -170,6 +169,8 @@ class Importer:
         if page_id in self._merged:
             return None
         self._to_place -= 1
+        if "sort_key" in record:
+            return bytes.fromhex(_text(record, "sort_key"))
         return queue_rows.sort_key(
             _number(record, "priority"), _number(record, "bucket"), _number(record, "turn"), page_id
         )
@@ -186,6 +187,14 @@ class Importer:
             # A quarter of a microsecond more, or the float just below a whole one would lose it.
             key = queue_rows.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
             self._put(key, queue_rows.pack_sort_key(sort_key, _text(record, "host")))
+
+    def _due(self, record: Record) -> None:
+        page_id = _number(record, "returns")
+        if page_id not in self._merged:
+            self._to_place -= 1
+            weight, rate = (_number(record, name) if name in record else 0 for name in ("weight", "rate"))
+            due = Due(_number(record, "when"), page_id, record.get("is_hub") is True, weight, rate)
+            self._put(due_rows.due_key(due.when, page_id), due_rows.encode_due(due))
 
     def _deferred(self, record: Record) -> None:
         page_id = _number(record, "deferred")
@@ -230,6 +239,7 @@ class Importer:
         "queued": _queued,
         "waiting": _waiting,
         "deferred": _deferred,
+        "returns": _due,
         "orders": _orders,
         "cooldown": _cooldown,
         **dict.fromkeys(SITE_KINDS, _site),
@@ -243,11 +253,10 @@ class Importer:
         self._graph.finish()
         hosts = self._tally.hosts
         for name in {**hosts, **self._visited}:
-            queued, done, failed, deferred, excluded, answered = hosts.get(name, (0,) * 6)
-            visited, response_time = self._visited.get(name, (0.0, 0.0))
-            row = HostRow(queued, done, failed, visited, deferred, excluded, response_time, answered)
+            row = host_row(hosts.get(name, (0,) * HOST_COUNTS), *self._visited.get(name, (0.0, 0.0)))
             self._put(keys.host_key(name), host_rows.encode_host(row))
         self._counts.states[:] = self._tally.states
+        self._counts.due, self._counts.returning = self._tally.due, self._tally.returning
         self._counts.hosts = len({**hosts, **self._visited})
         self._put(keys.COUNTS, meta_rows.encode_counts(self._counts))
         if header.get("is_clean"):

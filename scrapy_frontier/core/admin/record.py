@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..hosts.change_rates import History, likeliest_rate, unpack_history
 from ..pages.trust import is_lied_to, may_send
+from ..store.due_rows import QUEUED_AGAIN
 from ..store.states import State
 from ..store.visit_rows import NO_HISTORY, Bad, Validators, Visits
 from ..times import moment, span
@@ -14,7 +15,6 @@ from ..times import moment, span
 if TYPE_CHECKING:
     from ..store.page_rows import Page
 
-QUEUED_AGAIN = 1  # `Visits.due` of a page that was due, and stands in a queue
 _PLAIN = ("first", "last", "changed", "due", "visits", "changes", "content_type", "length", "trust")
 _A_RECORD = tuple(getattr(Visits(0, 0), name) for name in _PLAIN)
 _BYTES = ("history", "digest")
