@@ -12,6 +12,7 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.crawl_value import Bounds
+from scrapy_frontier.core.pages.due_anew import DueAnew
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.revisit import Met
 from scrapy_frontier.core.pages.revisit_rule import SEEDS, RevisitRule
@@ -605,6 +606,89 @@ def test_what_is_not_due_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
         assert next_lease(frontier, NOW) is not None
         monkeypatch.undo()
         assert len([key for key in read if key[:1] == keys.PAGE]) == 20 + 1
+
+
+# -- other settings ---------------------------------------------------------------------------------------
+
+
+def dues(directory: Path) -> dict[str, float]:
+    """When each page is due, in days from now on."""
+    with opened(directory, NOW) as frontier:
+        pages = (frontier.page(page_id) for page_id in range(frontier.totals().known))
+        return {
+            page.url.rpartition("/")[2]: round((page.visits.due - NOW) / DAY, 2)
+            for page in pages
+            if page is not None and page.visits is not None
+        }
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pages in a slice."""
+    step = DueAnew.step
+    monkeypatch.setattr(DueAnew, "step", lambda anew, limit: step(anew, 2))
+
+
+@pytest.mark.usefixtures("slowly")
+def test_switched_on_all_that_was_read_comes_back(tmp_path: Path) -> None:
+    ends = {
+        "done": READ,
+        "gone": MISSING,
+        "moved": Outcome(Event.REDIRECTED, 301),
+        "no": Outcome(Event.EXCLUDED),
+    }
+    with opened(tmp_path, rule=None) as frontier:
+        find(frontier, *ends, "queued")
+        for _ in ends:
+            lease = next_lease(frontier, NOW)
+            assert lease is not None
+            frontier.release(lease, ends[name_of(lease)], NOW)
+    with opened(tmp_path, NOW) as frontier:
+        assert frontier.totals().due == 3
+    assert dues(tmp_path) == {"done": 6.3, "gone": 6.3, "moved": 25.2}
+    with opened(tmp_path, NOW + 7 * DAY) as frontier:
+        assert sorted(visit_all(frontier, NOW + 7 * DAY)) == ["done", "gone", "queued"]
+
+
+@pytest.mark.usefixtures("slowly")
+def test_changed_settings_count(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        find(frontier, "page", "news", "hub", "other")
+        visit_all(frontier, NOW)
+    other = RevisitRule(shelf_life=inf, shelf_lives=(("news", DAY),), hubs=(("/hub", HOUR),))
+    with opened(tmp_path, NOW + 2 * DAY, other) as frontier:
+        assert frontier.totals().due + frontier.totals().returning == 2
+        assert visit_all(frontier, NOW + 2 * DAY) == ["hub", "news"]
+    with opened(tmp_path, NOW + 2 * DAY) as frontier:
+        assert frontier.totals().due == 4
+    assert dues(tmp_path) == {"page": 6.3, "news": 8.3, "hub": 8.3, "other": 6.3}
+
+
+@pytest.mark.usefixtures("slowly")
+def test_the_pass_over_all_pages_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    with opened(tmp_path, rule=None) as frontier:
+        find(frontier, *map(str, range(9)))
+        visit_all(frontier, NOW)
+    for number in range(1, 5):
+        frontier = Frontier(Store(tmp_path), NOW, revisits=WEEKLY)
+        assert not frontier.load(NOW)
+        assert frontier.is_refilling, "the crawl does not end meanwhile"
+        assert frontier.totals().due == 2 * number
+        frontier.close()
+    with opened(tmp_path) as frontier:
+        assert frontier.totals().due == 9
+
+
+@pytest.mark.usefixtures("slowly")
+def test_nothing_is_looked_at_where_the_settings_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as frontier:
+        find(frontier, "page")
+        visit_all(frontier, NOW)
+    monkeypatch.delattr(DueAnew, "step")
+    with opened(tmp_path, NOW + DAY):
+        pass
 
 
 # -- damage -----------------------------------------------------------------------------------------------

@@ -200,13 +200,7 @@ class HandOut:
     def wake_at(self) -> float | None:
         """See `Frontier.wake_at`."""
         returning = self._returning
-        if (
-            self._budgets.due
-            or self._is_spilling
-            or self._has_opened
-            or self._is_over
-            or returning.is_filling
-        ):
+        if self._budgets.due or self._is_spilling or self._has_opened or self._is_over or returning.has_due:
             return 0.0
         times = (
             self._hosts.next_ready(),

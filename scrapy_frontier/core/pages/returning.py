@@ -64,6 +64,7 @@ class Returning:
         self._cursor = b""
         self._ahead = _AHEAD
         self.next: float | None = None
+        self.is_being_made = False  # the due rows are made anew, beside the crawl
         self.plans = None if rule is None else Plans(rule, self._read)
         if rule is not None:
             first = next(store.scan(keys.DUE, limit=1), None)
@@ -80,6 +81,11 @@ class Returning:
 
     @property
     def is_filling(self) -> bool:
+        """Whether there are due pages that are not queued yet, or may be."""
+        return self.is_being_made or self.has_due
+
+    @property
+    def has_due(self) -> bool:
         """Whether there are due pages that are not queued yet."""
         return self.next is not None and self.next <= self._until(self._looked_at)
 
@@ -166,18 +172,21 @@ class Returning:
     def first_ended(self, lease: Lease, page: Page, now: float) -> Page:
         """The record of a page that came to an end for the first time, or again after it was queued anew:
         with the time when it is due, in the open batch."""
-        if self.plans is None or page.state not in _COMES_BACK:
+        if self.plans is None or page.state not in COMES_BACK:
             return page
         plan = self.plans.of(lease.page_id, page)
         visits = page.visits or Visits(int(now), int(now))
+        after, visits = self.after_end(page, visits, plan, now)
+        return self.come_back(lease, page._replace(visits=visits), plan, after, now)
+
+    def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
+        """Seconds until a page comes back that ended like this, and its record with that."""
         met = _met_at_the_end(page)
         if met is Met.ERROR or (plan.is_hub and met in NO_END_OF_A_HUB):
             doubt = doubt_of(visits.bad)
             end = ending(Met.ERROR, page.state, plan.span, self.longest(plan), doubt, now)
-            after, visits = end.after, visits._replace(bad=bad_of(end.doubt))
-        else:
-            after = rest(met, plan.span, self.longest(plan))
-        return self.come_back(lease, page._replace(visits=visits), plan, after, now)
+            return end.after, visits._replace(bad=bad_of(end.doubt))
+        return rest(met, plan.span, self.longest(plan)), visits
 
     def longest(self, plan: Plan) -> float:
         assert self.rule is not None
@@ -189,9 +198,14 @@ class Returning:
         assert self.rule is not None
         if after == inf or plan.span == inf:
             return page._replace(visits=visits._replace(due=0))
-        when = max(min(int(due_at(now, after, self.rule.waits)), 0xFFFFFFFF), QUEUED_AGAIN + 1)
+        when = self.second(due_at(now, after, self.rule.waits))
         self.put(Due(when, lease.page_id, plan.is_hub, self._weight(lease)))
         return page._replace(visits=visits._replace(due=when))
+
+    @staticmethod
+    def second(when: float) -> int:
+        """A time as a due row and a record hold it."""
+        return max(min(int(when), 0xFFFFFFFF), QUEUED_AGAIN + 1)
 
     def put(self, due: Due) -> None:
         """Have a page come back, in the open batch; its record has to say so too."""
@@ -222,7 +236,7 @@ class Returning:
         wants it."""
         batch, page_id = self._batch, queue_rows.sort_key_id(sort_key)
         visits = page.visits or Visits(page.changed, page.changed)
-        when = max(min(int(now), 0xFFFFFFFF), QUEUED_AGAIN + 1)
+        when = self.second(now)
         batch.unqueue(host, sort_key)
         host.is_unqueued(sort_key)
         batch.count_returning(host, -1)
@@ -241,7 +255,7 @@ class Returning:
         return due_rows.weight_in(lease.sort_key)
 
 
-_COMES_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)
+COMES_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)
 _BY_STATE = {State.DONE: Met.READ, State.FAILED: Met.ERROR}
 
 

@@ -1,0 +1,105 @@
+"""Due rows made anew where the settings ask for other times than those they were made with, or for the first
+time where a crawl begins to come back to its pages: the only pass over all pages, in slices."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+from ..errors import UnreadableRecord
+from ..store import due_rows, keys, page_rows
+from ..store.due_rows import QUEUED_AGAIN, Due
+from ..store.visit_rows import Visits
+from .returning import COMES_BACK
+from .revisit import due_at
+
+if TYPE_CHECKING:
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
+    from .rescoring import Rescoring
+    from .returning import Returning
+
+_UNDER_WAY = b" "  # behind the name of the rule: the id of the page looked at last
+
+
+class DueAnew:
+    """Makes the due rows of *store* anew, unless they are those of the rule by now. ``is_done`` says so."""
+
+    def __init__(self, store: Store, batch: Batch, returning: Returning, scores: Rescoring | None) -> None:
+        self._store = store
+        self._batch = batch
+        self._returning = returning
+        self._scores = scores
+        self._rule = rule = returning.rule
+        self._after = b""
+        self.is_done = True
+        if rule is None:
+            return
+        name, _, after = (store.get(keys.REVISIT) or b"").partition(_UNDER_WAY)
+        if name != rule.name:
+            self.is_done = not batch.counts.next_page
+            self._note()
+        elif after:
+            self.is_done, self._after = False, after
+        returning.is_being_made = not self.is_done
+
+    def _note(self) -> None:
+        assert self._rule is not None
+        under_way = b"" if self.is_done else _UNDER_WAY + (self._after or bytes(keys.ID_BYTES))
+        self._batch.rows[keys.REVISIT] = self._rule.name + under_way
+
+    def step(self, limit: int) -> None:
+        """Look at so many pages more, 10 us each, and 25 for one whose time is another; commits."""
+        self._batch.commit()
+        rows = list(self._store.scan(keys.PAGE, after=self._after, limit=limit))
+        for key, value in rows:
+            page_id = keys.key_id(key)
+            if page_id >= keys.FIRST_VISIT:
+                break
+            try:
+                self._look(page_id, page_rows.decode_page(value))
+            except UnreadableRecord:  # `check` sees to it
+                continue
+        self.is_done = len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT
+        self._returning.is_being_made = not self.is_done
+        self._after = rows[-1][0][1:] if rows else b""
+        self._note()
+        self._batch.commit()
+
+    def _look(self, page_id: int, page: Page) -> None:
+        visits = page.visits or Visits(page.changed, page.changed)
+        if (page.state not in COMES_BACK and page.visits is None) or not page.changed:
+            return
+        if page.state not in (*COMES_BACK, page.state.EXCLUDED) or visits.due == QUEUED_AGAIN:
+            return
+        when, is_hub = self._time(page_id, page, visits)
+        if when == visits.due:
+            return
+        weight = self._weight(page_id, visits.due)
+        if visits.due:
+            self._returning.remove(page_id, page)
+        if when:
+            self._returning.put(Due(when, page_id, is_hub, weight))
+        page = page._replace(visits=visits._replace(due=when))
+        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+
+    def _time(self, page_id: int, page: Page, visits: Visits) -> tuple[int, bool]:
+        returning, rule = self._returning, self._rule
+        assert returning.plans is not None
+        assert rule is not None
+        plan = returning.plans.of(page_id, page)
+        after, visits = returning.after_end(page, visits, plan, float(max(visits.last, page.changed)))
+        if after == inf or plan.span == inf:
+            return 0, False
+        since = float(max(visits.last, page.changed))
+        return returning.second(due_at(since, after, rule.waits)), plan.is_hub
+
+    def _weight(self, page_id: int, due: int) -> int:
+        key = due_rows.due_key(due, page_id)
+        stored = self._batch.get(key) if due else None
+        weight = due_rows.decode_due(key, stored).weight if stored is not None else 0
+        if not weight and self._scores is not None:
+            score = self._scores.score_of(page_id)
+            weight = 0 if score is None else due_rows.code(score)
+        return weight or due_rows.code(1.0)
