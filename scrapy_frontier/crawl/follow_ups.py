@@ -140,7 +140,7 @@ class FollowUps:
         """Whether *child*, to whose page *flight* led if it is *known*, asks for the same page once more."""
         page_id = flight.lease.page_id
         if known is None or known != page_id:
-            flight.ends_as(redirected(child, known))
+            flight.ends_as(redirected(child, known, flight.status))
             return False
         is_changed = may_answer_otherwise(self._crawler, flight.request, child)
         flight.ends_as(redirected_to_itself(self._records.instead(page_id, child), is_changed))

@@ -10,6 +10,7 @@ from ..core import reasons
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.revisit import Met
+from ..core.pages.values import State
 from . import compat
 from .fetched import renewed_by
 from .in_flight import NOTHING, REASON, Consumed
@@ -96,6 +97,14 @@ def _met_on(flight: Flight) -> Met | None:
     return Met.ALIAS if any(reasons.ALIAS.read(note) for note in flight.notes) else None
 
 
+def _was_lost(lease: Lease, outcome: Outcome) -> bool:
+    """Whether a page that is lost was so before its visit."""
+    page = lease.page
+    if outcome.met is Met.NOINDEX:
+        return reasons.NOINDEX() in page.reason or page.reason == reasons.SKIPPED()
+    return page.state is not State.DONE
+
+
 class Returns:
     """Tells of further visits that ended, by signals and by *notes*."""
 
@@ -108,7 +117,7 @@ class Returns:
     def tell(self, lease: Lease, outcome: Outcome, end: VisitEnd) -> None:
         """Count and tell what a further visit came to."""
         page = lease.page
-        if outcome.met is Met.NOINDEX and reasons.NOINDEX() in page.reason:  # it was told then
+        if end.fate == "gone" and _was_lost(lease, outcome):  # it was told then
             self._tally["frontier/visits/unchanged"] += 1
             return
         if outcome.met is Met.UNCHANGED and outcome.status == 304:

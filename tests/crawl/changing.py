@@ -13,11 +13,17 @@ from dataclasses import dataclass, field, replace
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
+from scrapy import signals
 from server import Answer, Visit, Web, links
+
+from scrapy_frontier.crawl import compat
+from scrapy_frontier.crawl.assembly import crawl_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from scrapy.crawler import Crawler
 
 DAY = 86400.0
 BEGIN = 1_767_225_600.0  # the clock at the start, POSIX seconds: 2026-01-01
@@ -172,7 +178,7 @@ class ChangingWeb(Web):
         headers = {**({"ETag": sent_tag} if sent_tag else {}), **({"Last-Modified": date} if date else {})}
         headers |= document.headers(day)
         if _is_unmodified(document, visit, tag, date):
-            return Answer(304, headers=headers)
+            return Answer(304, headers={} if document.is_stale else headers)
         body = f"<html><head>{document.head(day)}<title>{visit.path}</title></head><body>version {version}"
         body += "<!-- filler -->" * 20 + links(*document.links(version)) + "</body></html>"
         if not document.suffix:
@@ -198,3 +204,35 @@ def _is_unmodified(document: Document, visit: Visit, tag: str, date: str) -> boo
         wanted = [each.strip().removeprefix("W/") for each in asked.split(",")]
         return bool(tag) and tag.removeprefix("W/") in wanted
     return bool(date) and since == date
+
+
+class Jumps:
+    """Extension of a crawl: whenever it has nothing to do, its clock jumps to when it has. Ends it on
+    ``LAST_DAY``."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._last = crawler.settings.getfloat("LAST_DAY")
+        self._loop = compat.create_looping_call(self._look)
+        crawler.signals.connect(self._begin, signals.spider_opened)
+        crawler.signals.connect(self._loop.stop, signals.spider_closed)
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Jumps:
+        return cls(crawler)
+
+    def _begin(self) -> None:
+        self._loop.start(0.01, now=False)
+
+    def _look(self) -> None:
+        crawl = crawl_of(self._crawler)
+        if crawl is None or compat.in_progress(self._crawler) or crawl.frontier.is_refilling:
+            return
+        frontier, now = crawl.frontier, clock()
+        if self._last and now >= BEGIN + self._last * DAY:
+            compat.close_spider(self._crawler, "finished")
+            return
+        when = frontier.wake_at() if frontier.pending else frontier.next_due()
+        if when is not None and when > now:
+            jump(when)
+        compat.wake(self._crawler)

@@ -113,4 +113,7 @@ def test_a_cached_response_is_no_visit_and_the_cache_is_warned_of(
     assert "HTTPCACHE_ENABLED: pages that come back are asked for unconditionally" in first.log
     assert run(One, settings, url=url).stats["httpcache/hit"]
     assert pages()[url].state.name == "DONE"
-    assert pages()[url].visits is None
+    visits = pages()[url].visits
+    assert visits is not None
+    assert visits.due, "it comes back"
+    assert (visits.digest, visits.validators, visits.length) == (b"", Validators(), 0)

@@ -1,0 +1,229 @@
+"""What a second crawl costs, and what it finds: your own pages, a twentieth of them changed in between.
+
+    python benchmarks/recrawl.py [FOLDER] [--share .05] [--seed 1] [--set NAME=VALUE ...]
+
+Serves a copy of FOLDER, a tree of HTML files, on loopback as a plain web server would, with `ETag` and
+`Last-Modified`, and crawls all that is linked from its index.html with the add-on and ``FRONTIER_REVISIT =
+"interval"``. Then pages are changed: a quarter of the share each in their text, in their links (to a page
+that is new), in a comment that nobody sees, and a quarter is removed. The same command crawls again when all
+is due.
+Without FOLDER a site of 2,000 pages is made. With ``--set FRONTIER_DIGEST=text`` the comments are no change.
+
+Printed for both crawls: requests, 304s, bytes of bodies and of headers, those of robots.txt and sitemaps
+apart; and what the second one found: each changed page must come to the callback, each new one be fetched,
+each removed one be asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from email.utils import formatdate
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import scrapy
+
+SHELF_LIFE = 2.0  # seconds
+SETTINGS: dict[str, Any] = {
+    "ADDONS": {"scrapy_frontier.Addon": 500},
+    "FRONTIER_REVISIT": "interval",
+    "FRONTIER_SHELF_LIFE": SHELF_LIFE,
+    "ROBOTSTXT_OBEY": True,
+    "LOG_LEVEL": "INFO",
+    "TELNETCONSOLE_ENABLED": False,
+    "REMOTE_CONTROL_ENABLED": False,
+}
+
+
+class Server(ThreadingHTTPServer):
+    """Serves *folder*, and remembers what it answered."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log: list[tuple[str, int, int, int]] = []  # path, status, bytes of head and of body
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        file = self.server.folder / path.lstrip("/")  # type: ignore[attr-defined]
+        if file.is_dir():
+            file /= "index.html"
+        if not file.is_file():
+            self._answer(path, 404, {}, b"")
+            return
+        stat = file.stat()
+        tag, date = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"', formatdate(stat.st_mtime, usegmt=True)
+        kind = self.guess_type(str(file))
+        headers = {"ETag": tag, "Last-Modified": date, "Content-Type": kind}
+        asked = self.headers.get("If-None-Match")
+        is_known = tag in asked if asked is not None else self.headers.get("If-Modified-Since") == date
+        if is_known:
+            self._answer(path, 304, headers, b"")
+        else:
+            self._answer(path, 200, headers, file.read_bytes())
+
+    def _answer(self, path: str, status: int, headers: dict[str, str], body: bytes) -> None:
+        if status != 304:
+            headers = {**headers, "Content-Length": str(len(body))}
+        head = f"HTTP/1.1 {status} -\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        self.server.log.append((path, status, len(head) + 2, len(body)))  # type: ignore[attr-defined]
+        self.wfile.write(head.encode("latin-1") + b"\r\n" + body)
+
+
+class Follow(scrapy.Spider):
+    """Follows all links of one host, and writes down the pages that it sees."""
+
+    name = "follow"
+
+    def __init__(self, url: str, seen: str) -> None:
+        self.start_urls, self.allowed_domains = [url], [urlsplit(url).hostname]
+        self._seen = open(seen, "w", buffering=1)  # noqa: SIM115
+
+    def parse(self, response: Any) -> Any:
+        self._seen.write(unquote(urlsplit(response.url).path) + "\n")
+        if isinstance(response, scrapy.http.HtmlResponse):
+            for href in response.css("a::attr(href)").getall():
+                if not href.startswith(("mailto:", "javascript:", "data:", "tel:", "ftp:")):
+                    yield response.follow(href)
+
+
+def crawl(url: str, directory: Path, number: int, settings: dict[str, Any]) -> set[str]:
+    """Paths that the callback has seen; the log goes to a file."""
+    seen, log = directory / f"seen{number}", directory / f"log{number}"
+    command = [
+        sys.executable,
+        "-m",
+        "scrapy",
+        "runspider",
+        __file__,
+        "-a",
+        f"url={url}/",
+        "-a",
+        f"seen={seen}",
+    ]
+    for name, value in {**SETTINGS, "FRONTIER_DIR": str(directory / "frontier"), **settings}.items():
+        command += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
+    with log.open("wb") as out:
+        subprocess.run(command, stderr=out, stdout=out, check=True)
+    for line in log.read_text(errors="replace").splitlines():
+        if " came back: " in line or " is due" in line:
+            print(line.partition("INFO: ")[2])
+    return set(seen.read_text().splitlines())
+
+
+def make(folder: Path, pages: int, chance: random.Random) -> None:
+    """A site whose pages link ten others each."""
+    words = ["river", "stone", "garden", "window", "paper", "summer", "market", "letter", "engine", "mirror"]
+    for number in range(pages):
+        links = [10 * number + each for each in range(1, 11)] + [chance.randrange(pages) for _ in range(3)]
+        anchors = "".join(f"<li><a href='/{each}.html'>{each}</a>" for each in links if each < pages)
+        text = " ".join(chance.choices(words, k=600))
+        body = f"<html><title>{number}</title><h1>{number}</h1><p>{text}</p><ul>{anchors}</ul></html>"
+        (folder / ("index.html" if not number else f"{number}.html")).write_text(body)
+
+
+def change(folder: Path, paths: list[str], share: float, chance: random.Random) -> dict[str, list[str]]:
+    """Change that share of the pages at *paths*; their paths by what was done."""
+    some = [path for path in sorted(paths) if (folder / path.lstrip("/")).is_file() and path != "/index.html"]
+    chosen = chance.sample(some, max(4, round(share * len(some))))
+    done = {kind: chosen[number::4] for number, kind in enumerate(("text", "links", "comment", "removed"))}
+    done["new"] = [f"/recrawl-new-{number}.html" for number in range(len(done["links"]))]
+    for path, new in zip(done["links"], done["new"], strict=True):
+        _add(folder / path.lstrip("/"), f"<p><a href='{new}'>new</a></p>")
+        (folder / new.lstrip("/")).write_text("<html><title>new</title><p>new</p></html>")
+    for path in done["text"]:
+        _add(folder / path.lstrip("/"), "<p>This was not here before.</p>")
+    for path in done["comment"]:
+        _add(folder / path.lstrip("/"), "<!-- nobody sees this -->")
+    for path in done["removed"]:
+        (folder / path.lstrip("/")).unlink()
+    return done
+
+
+def _add(file: Path, text: str) -> None:
+    """Put *text* at the end of the body, where parsers still look."""
+    page = file.read_bytes()
+    ends = [page.lower().rfind(tag) for tag in (b"</body", b"</html")]
+    end = next((end for end in ends if end >= 0), len(page))
+    file.write_bytes(page[:end] + text.encode() + page[end:])
+
+
+def told(name: str, log: list[tuple[str, int, int, int]]) -> int:
+    """Print what one crawl cost; bytes of the bodies of pages."""
+    special = [row for row in log if row[0] == "/robots.txt" or "sitemap" in row[0]]
+    pages = [row for row in log if row not in special]
+    statuses = Counter(row[1] for row in pages)
+    bodies, heads = sum(row[3] for row in pages), sum(row[2] for row in pages)
+    aside = sum(row[2] + row[3] for row in special)
+    print(
+        f"{name}: {len(pages):,} requests, {statuses[200]:,} bodies of {bodies:,} bytes, {statuses[304]:,} "
+        f"not modified, {statuses[404]:,} missing; headers {heads:,} bytes; robots.txt and sitemaps: "
+        f"{len(special)} requests, {aside:,} bytes"
+    )
+    return bodies
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--share", type=float, default=0.05)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    args = parser.parse_args()
+    settings = dict(each.split("=", 1) for each in args.set)
+    chance = random.Random(args.seed)
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        folder = work / "pages"
+        if args.folder is None:
+            folder.mkdir()
+            make(folder, 2_000, chance)
+        else:
+            shutil.copytree(args.folder, folder)
+        server = Server(folder)
+        seen = crawl(server.url, work, 1, settings)
+        first = told("first", server.log)
+        answered = [path for path, status, _, _ in server.log if status == 200 and path in seen]
+        done = change(folder, answered, args.share, chance)
+        time.sleep(SHELF_LIFE)
+        before, server.log = server.log, []
+        seen = crawl(server.url, work, 2, settings)
+        second = told("second", server.log)
+        print(f"bodies: {second / first:.2%} of the first crawl's")
+        asked = Counter(path for path, _, _, _ in server.log)
+        for kind, paths in done.items():
+            is_asked = kind == "removed"
+            found = sum(path in (asked if is_asked else seen) for path in paths)
+            print(f"{kind}: {found} of {len(paths)} {'asked for' if is_asked else 'seen by the callback'}")
+        touched = {path for paths in done.values() for path in paths}
+        known = {path for path, status, _, _ in before if status == 200} - touched - {"/robots.txt"}
+        again = {path for path, status, _, _ in server.log if status == 304}
+        print(f"unchanged: {len(known & again)} of {len(known)} not modified")
+
+
+if __name__ == "__main__":
+    main()
