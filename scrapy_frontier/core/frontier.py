@@ -173,6 +173,7 @@ class Frontier:
         homecoming = Homecoming(
             batch, table, queue, self._waiting, self._graph, scores, returning, max_attempts
         )
+        self._lies = homecoming.lies
         self._endings = Endings(
             batch,
             self._known,
@@ -262,6 +263,10 @@ class Frontier:
     def next_due(self) -> float | None:
         """When the first page comes back, or did (POSIX seconds); None: none does."""
         return self._returning.next
+
+    def validators(self, lease: Lease) -> tuple[bytes, bytes]:
+        """The tag and the date to ask for a page with, as its server sent them; both b"": unconditionally."""
+        return (b"", b"") if self._lies.are_many(lease.host) else lease.may_send
 
     def awaits(self, now: float) -> bool:
         """Whether the crawl is to stay open for a page that falls due."""

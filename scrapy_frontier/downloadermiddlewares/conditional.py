@@ -57,10 +57,12 @@ class ConditionalMiddleware(Component):
             )
 
     def process_request(self, request: Request) -> None:
-        flight = self.flight_of(request)
-        if flight is None or not flight.lease.is_return or not self._may_ask(request, flight):
+        crawl, flight = self.crawl, self.flight_of(request)
+        if crawl is None or flight is None or not flight.lease.is_return:
             return
-        flight.asked_with = etag, last_modified = flight.lease.may_send
+        if not self._may_ask(request, flight):
+            return
+        flight.asked_with = etag, last_modified = crawl.frontier.validators(flight.lease)
         if etag:
             request.headers[_TAG] = if_none_match(etag)
         if last_modified:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.pages.trust import Told, after_content, after_unmodified, is_lied_to, may_send
+from scrapy_frontier.core.pages.trust import Lies, Told, after_content, after_unmodified, is_lied_to, may_send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,3 +126,15 @@ def test_one_change_found_by_a_full_visit_is_no_lie() -> None:
 def test_content_that_nobody_compared_says_nothing() -> None:
     trust = after_unmodified(after_unmodified(0))
     assert after_content(trust, Told(b'"a"'), Told(b'"a"', b"", b"1"), True) == 0
+
+
+def test_a_host_that_lied_about_three_pages_is_not_believed() -> None:
+    lied = after_content(after_unmodified(0), Told(b'"a"', b"", b"1"), Told(b'"a"', b"", b"2"), False)
+    lies = Lies()
+    for page_id, trust in enumerate((lied, 0, lied, 0x30)):
+        lies.note("a.example", page_id, trust)
+        lies.note("a.example", 0, lied)  # again and again
+    assert not lies.are_many("a.example")
+    lies.note("a.example", 9, lied)
+    assert lies.are_many("a.example")
+    assert not lies.are_many("b.example")

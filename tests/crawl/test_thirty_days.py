@@ -182,6 +182,20 @@ def test_bodies_come_only_where_pages_have_changed(
         assert is_lied_to(kept[web.url(path)].visits.trust)
 
 
+def test_a_host_that_lies_about_many_pages_is_asked_unconditionally(
+    changing: ChangingWeb, run: Callable[..., Crawl], tmp_path: Path
+) -> None:
+    web, lying = changing, [f"/lying{number}" for number in range(4)]
+    for path in lying:
+        web.document(path, Document(daily, tag="fixed", is_stale=True))
+    web.document("/honest", Document())
+    seed = web.document("/", links=lambda version: [*lying, "/honest"])
+    run(Keeper, {**SETTINGS, "LAST_DAY": 18.5}, urls=[seed], file=str(tmp_path / "told"))
+    asked = [bool(seen.asked) for seen in web.of("/honest")]
+    assert any(asked[:10])
+    assert not any(asked[-4:])
+
+
 class Raises(Keeper):
     def parse(self, response: Any) -> Any:
         if response.url.endswith("/raises") and b"version 1" in response.body:

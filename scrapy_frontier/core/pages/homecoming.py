@@ -14,6 +14,7 @@ from .lifecycle import UNCOUNTED, Event
 from .returning import NO_END_OF_A_HUB, bad_of, doubt_of, lost
 from .revisit import Losses, Met, after_visit, ending
 from .revisit_rule import NEVER
+from .trust import Lies
 from .visits import VisitEnd, not_modified, read
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Homecoming:
         self._returning = returning
         self._max_attempts = max_attempts
         self._losses: dict[str, Losses] = {}  # of this run
+        self.lies = Lies()
 
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """Put the end of a visit into the open batch, whose queue row goes. The page stays what it is where
@@ -83,6 +85,8 @@ class Homecoming:
             return Released(State.QUEUED)
         links = self._write_links(lease, outcome, back)
         page = self._write(lease, back, host, now)
+        if page.visits is not None and page.visits.trust:
+            self.lies.note(lease.host, lease.page_id, page.visits.trust)
         if back.met is None:
             return Released(page.state)
         return Released(page.state, links=len(lease.edges), visit=_visit_end(lease.page, page, back, *links))

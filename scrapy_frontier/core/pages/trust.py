@@ -26,7 +26,7 @@ _FULL_AFTER = (
 )
 _SPREAD = 6
 _FULL_IN_DOUBT = 2
-LIES_OF_A_HOST = 3  # pages with a false 304, after which the whole host is asked unconditionally
+_LIES_OF_A_HOST = 3  # pages with a false 304, after which the whole host is asked unconditionally
 
 
 class Told(NamedTuple):
@@ -88,3 +88,19 @@ def _would_be_unmodified(trust: int, kept: Told, told: Told) -> bool:
     if kept.etag and trust & _CHANGED_TAGS != _TAG_IS_NOISE:
         return bool(told.etag) and is_same_tag(kept.etag, told.etag)
     return bool(kept.last_modified) and kept.last_modified == told.last_modified
+
+
+class Lies:
+    """The pages of which hosts were found to lie, as far as they were visited in this run."""
+
+    def __init__(self) -> None:
+        self._pages: dict[str, set[int]] = {}
+
+    def note(self, host: str, page_id: int, trust: int) -> None:
+        """A visit of the page has ended with that trust in it."""
+        if is_lied_to(trust) and not self.are_many(host):
+            self._pages.setdefault(host, set()).add(page_id)
+
+    def are_many(self, host: str) -> bool:
+        """Whether nothing is asked conditionally of *host*."""
+        return len(self._pages.get(host, ())) >= _LIES_OF_A_HOST
