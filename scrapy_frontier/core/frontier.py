@@ -33,7 +33,6 @@ from .pages.endings import Endings
 from .pages.hand_out import HandOut
 from .pages.homecoming import Homecoming
 from .pages.leases import Lease, Leases, Outcome, Released
-from .pages.lifecycle import Event
 from .pages.link_graph import LinkGraph
 from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId
 from .pages.queue import Queue
@@ -41,7 +40,6 @@ from .pages.rankings import Computed, Rankings, RankRun
 from .pages.returning import Returning
 from .pages.waiting import Waiting
 from .parse.urls import clean_host
-from .reasons import EXPIRED
 from .store import keys
 from .store.batch import Batch
 from .store.bloom import Seen
@@ -197,6 +195,7 @@ class Frontier:
             *(store, batch, self._known, hosts, budgets, table, self._clocks, self._leases, queue),
             *(self._waiting, self._deferred, self._endings, returning, haste),
         )
+        self.lease = out.lease  # type: ignore[method-assign]
         self.sending = out.sending  # type: ignore[method-assign]
         self.site_delay = self._clocks.obey  # type: ignore[method-assign]
         self.is_loaded = False  # see `load`
@@ -394,10 +393,6 @@ class Frontier:
         Commits what was discovered before. None is O(1) while no host is ready. A page that is given up takes
         no place of its host, and is no visit.
         """
-        out = self._leases.by_id
-        if out and next(iter(out.values())).deadline <= now:
-            for lease in self._leases.expired(now):
-                self.release(lease, Outcome(Event.EXPIRED, reason=EXPIRED()), now)
         return self._hand_out.lease(now)
 
     def sending(self, lease: Lease, now: float) -> bool:

@@ -195,7 +195,7 @@ class HostTable:
 
     def fill(self, host: Host) -> None:
         """Read the best of its queue from the disk, where pages there could come before those in memory."""
-        if host.more and (not host.heads or host.heads[0] > host.cursor):  # so nearly never
+        if host.needs_sort_keys():
             self._batch.commit()
             while host.needs_sort_keys():
                 host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)

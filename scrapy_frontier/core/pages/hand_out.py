@@ -10,10 +10,12 @@ from ..hosts.finish import first_to_open
 from ..hosts.host import FOREVER
 from ..hosts.last_call import trouble_of
 from ..parse.urls import host_of
+from ..reasons import EXPIRED
 from ..store.page_rows import queued_page
 from ..store.states import State
 from .deferred import AT_A_TIME
-from .leases import NO_LEASE, Lease
+from .leases import NO_LEASE, Lease, Outcome
+from .lifecycle import Event
 
 if TYPE_CHECKING:
     from ..hosts.budgets import Budgets
@@ -78,21 +80,13 @@ class HandOut:
 
     def lease(self, now: float) -> Lease | None:
         """See `Frontier.lease`."""
-        batch, waiting, budgets = self._batch, self._waiting, self._budgets
-        if batch.is_open or batch.failure is not None:
-            batch.commit()
-        if self._is_over or (waiting.next is not None and waiting.next <= now):
-            waiting.wake(now, self._is_over)
-        if self._returning.next is not None:
-            self._returning.wake(now)
-        self._is_over = self._has_opened = False
+        self._catch_up(now)
+        budgets, batch = self._budgets, self._batch
         if budgets.is_counting:  # until then nobody knows what a domain has left
             return None
         if budgets.due:
             self._deferred.take_back(now)
             batch.commit()
-        if len(self._hosts.by_name) > self._hosts.most_awake:
-            self._hosts.doze(batch)
         spilled = 0
         while (host := self._hosts.best(now)) is not None:
             if budgets.is_limited and self._deferred.spill(host, now):
@@ -107,6 +101,22 @@ class HandOut:
         if spilled:
             batch.commit()
         return None
+
+    def _catch_up(self, now: float) -> None:
+        """Do what is due by *now*: each is asked for here, since it is nearly always nothing."""
+        batch, waiting, out = self._batch, self._waiting, self._leases.by_id
+        if out and next(iter(out.values())).deadline <= now:
+            for lease in self._leases.expired(now):
+                self._endings.release(lease, Outcome(Event.EXPIRED, reason=EXPIRED()), now)
+        if batch.rows or batch.failure is not None:
+            batch.commit()
+        if self._is_over or (waiting.next is not None and waiting.next <= now):
+            waiting.wake(now, self._is_over)
+        if self._returning.next is not None:
+            self._returning.wake(now)
+        self._is_over = self._has_opened = False
+        if len(self._hosts.by_name) > self._hosts.most_awake:
+            self._hosts.doze(batch)
 
     def _take(self, host: Host, now: float) -> Lease | None:
         sort_key = host.take()
@@ -127,7 +137,7 @@ class HandOut:
         if page_id in self._waiting.cut_short:
             self._waiting.cut_short.remove(page_id)
             lease.is_last = True
-        if host.more:
+        if host.more and not (host.heads and host.heads[0] <= host.cursor):
             self._table.fill(host)
         self._hosts.hand_out(host, now)
         if host.tally is not None:
