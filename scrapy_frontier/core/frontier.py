@@ -348,6 +348,14 @@ class Frontier:
         a process has."""
         return self._edits.renew(page_id, payload)
 
+    def hasten(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
+        """A page is said to have changed: it is due in this run if it comes back at all, and if it was not
+        visited since; false otherwise. A *payload* is its request from now on."""
+        if payload is not None and not self._edits.renew(page_id, payload):
+            return False
+        page = self._known.page(page_id)
+        return page is not None and self._returning.hasten(page_id, page, now)
+
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
         """Remove all that is known of a page: as if it had never been seen. False for one that is under way,
         or that nobody knows.

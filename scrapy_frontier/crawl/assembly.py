@@ -218,16 +218,20 @@ class Crawl:
             )
         self.sitemaps: Sitemaps | None = None
         if compat.has_downloader_middleware(crawler, SITEMAPS):
+            from .lastmods import Lastmods
             from .sitemaps import Sitemaps
 
-            self.sitemaps = Sitemaps(crawler, frontier, clock, identities, intake)
+            lastmods = Lastmods(frontier, clock) if settings.comes_back else None
+            self.sitemaps = Sitemaps(crawler, frontier, clock, identities, intake, lastmods)
         self.gate: Gate | None = None
         if compat.has_downloader_middleware(crawler, ROBOTS):
             from .robots_gate import make_gate
 
             heard = None if self.sitemaps is None else self.sitemaps.heard
             self.gate = make_gate(crawler, settings, clock, frontier, units, heard)
-        self.returns = Returns(crawler, frontier, notes)
+        self.returns = Returns(
+            crawler, frontier, notes, None if self.sitemaps is None else self.sitemaps.lastmods
+        )
         self.alarm = Alarm(crawler)
         self.loading = Loading(crawler, frontier, clock, flights, failed)
         self.watch = Watch(

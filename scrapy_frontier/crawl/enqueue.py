@@ -185,14 +185,21 @@ class Intake:
         self._frontier.discover((link,), self._clock(), lease)
         return False
 
-    def enqueue_listed(self, wanted: Iterable[Listed], parent: PageId | None) -> int:
-        """Queue plain GETs with the spider's default callback, found on *parent*; how many were new.
+    def enqueue_listed(
+        self,
+        wanted: Iterable[Listed],
+        parent: PageId | None,
+        known: list[tuple[PageId, Listed]] | None = None,
+    ) -> int:
+        """Queue plain GETs with the spider's default callback, found on *parent*; how many were new. The
+        others are added to *known*.
 
         No `Request` is made where the URL alone says who it is, and no signal is sent. 20 us a new page.
         """
         identities, units = self._identities, self._units
-        links = []
-        for url, meta, bucket in wanted:
+        links, listed = [], []
+        for each in wanted:
+            url, meta, bucket = each
             identity = plain_identity(url) if identities.is_default else None
             if identity is None or self._dupefilter.is_own:
                 request = Request(url, meta=dict(meta))
@@ -206,14 +213,18 @@ class Intake:
             link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
             unit = host if units.of is host_of else units.of(url)
             links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
+            listed.append(each)
         new = 0
-        for link, answer in zip(links, self._frontier.discover(links, self._clock()), strict=True):
+        answers = self._frontier.discover(links, self._clock())
+        for each, link, answer in zip(listed, links, answers, strict=True):
             if answer.kind:
                 self._refusals.say(answer, link, link.url)
             elif answer.is_taken:
                 new += 1
             else:
                 self._tally["dupefilter/filtered"] += 1
+                if known is not None and answer.page is not None:
+                    known.append((answer.page, each))
         self._tally["scheduler/enqueued/disk"] += new
         return new
 

@@ -54,12 +54,20 @@ class QueueEntry:
             if self._force is not None and request.meta.get(FORCE) == self._force:
                 del request.meta[FORCE]  # which the spider copied with the page's meta
             return ""
-        if not _search(self._pattern)(request.url):
+        if not self.admits(request.url):
             return reasons.OUTSIDE(pattern=str(self._pattern)[:LONGEST_URL], url=self._url[:LONGEST_URL])
-        request.meta[PATTERN] = self._pattern
-        if self._force is not None:
-            request.meta.setdefault(FORCE, self._force)
+        request.meta.update(self.inherited | request.meta | {PATTERN: self._pattern})
         return ""
+
+    def admits(self, url: str) -> bool:
+        return self._pattern is None or bool(_search(self._pattern)(url))
+
+    @property
+    def inherited(self) -> dict[str, Any]:
+        """The meta of links inside the pattern."""
+        given = {PATTERN: self._pattern, FORCE: self._force}
+        kept = {name: value for name, value in given.items() if value is not None}
+        return kept if PATTERN in kept else {}
 
 
 def entry_of(request: Request | None) -> QueueEntry | None:

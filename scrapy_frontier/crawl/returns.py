@@ -14,6 +14,7 @@ from ..core.pages.values import State
 from . import compat
 from .fetched import renewed_by
 from .in_flight import NOTHING, REASON, Consumed
+from .meta_keys import SITEMAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..core.pages.leases import Lease
     from ..core.pages.visits import Fetched, VisitEnd
     from .in_flight import Flight
+    from .lastmods import Lastmods
     from .stats import Notes
 
 _MOVED = (301, 308)
@@ -108,8 +110,9 @@ def _was_lost(lease: Lease, outcome: Outcome) -> bool:
 class Returns:
     """Tells of further visits that ended, by signals and by *notes*."""
 
-    def __init__(self, crawler: Crawler, frontier: Frontier, notes: Notes) -> None:
+    def __init__(self, crawler: Crawler, frontier: Frontier, notes: Notes, lastmods: Lastmods | None) -> None:
         self._crawler = crawler
+        self._lastmods = lastmods
         self._frontier = frontier
         self._notes = notes
         self._tally = notes.tally
@@ -117,6 +120,8 @@ class Returns:
     def tell(self, lease: Lease, outcome: Outcome, end: VisitEnd) -> None:
         """Count and tell what a further visit came to."""
         page = lease.page
+        if self._lastmods is not None:
+            self._lastmods.visited(lease, end)
         if end.fate == "gone" and _was_lost(lease, outcome):  # it was told then
             self._tally["frontier/visits/unchanged"] += 1
             return
@@ -127,6 +132,8 @@ class Returns:
             )
         else:
             self._tally[_STATS[end.fate]] += 1
+        if SITEMAP.encode() in page.payload:  # nobody's document
+            return
         if end.fate == "changed":
             self._send(
                 signals.page_changed,

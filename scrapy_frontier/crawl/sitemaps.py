@@ -4,7 +4,7 @@ durable before the sitemap itself is done."""
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
@@ -19,8 +19,11 @@ from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.parse.sitemaps import Kind, Slice, read
 from ..core.parse.urls import absolute, host_of, origin
-from . import compat
+from . import compat, returns
+from .digests import digest_of
 from .enqueue import Listed
+from .entries import entry_of
+from .fetched import fetched_of
 from .in_flight import Consumed, ended_with
 from .meta_keys import LASTMOD, SITEMAP
 
@@ -30,11 +33,13 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..core.frontier import Frontier
+    from ..core.frontier import Frontier, PageId
     from ..core.hosts.sitemap_sites import Contact
     from ..core.parse.sitemap_entries import Entry
     from .enqueue import Intake
     from .identity import Identities
+    from .in_flight import Flight
+    from .lastmods import Lastmods
 
 MET = 20_000  # sites remembered as contacted; any other costs one lookup
 AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
@@ -50,12 +55,14 @@ class Sitemaps:
         clock: Callable[[], float],
         identities: Identities,
         intake: Intake,
+        lastmods: Lastmods | None,
     ) -> None:
         self.crawler = crawler
         self.frontier = frontier
         self._clock = clock
         self.identities = identities
         self.intake = intake
+        self.lastmods = lastmods  # of pages that come back
         self._met: set[tuple[str, str]] = set()
         self._lock = DeferredLock()  # one file at a time, or the event loop would wait for all of them
 
@@ -108,13 +115,18 @@ class Sitemaps:
         if page_id is not None and page is not None and SITEMAP.encode() in page.payload:
             frontier.requeue(page_id, self._clock(), page.payload, page.priority)
 
-    async def read(self, request: Request, response: Response) -> Response:
-        """Read a sitemap. Raises `Consumed` but for a page that is none and that a redirect led to; and
-        `FrontierUnwritable`."""
+    async def read(self, request: Request, response: Response, flight: Flight | None) -> Response:
+        """Read a sitemap that is not as it was. Raises `Consumed` but for a page that is none and that a
+        redirect led to; and `FrontierUnwritable`."""
         task = SitemapTask.from_meta(request.meta[SITEMAP], request.url)
         if not 200 <= response.status < 300:
             self._try_next_guess(task)
             raise Consumed(ended_with(response.status))
+        if flight is not None and self.lastmods is not None:
+            flight.digest = digest_of(response.body)
+            visits, fetched = flight.lease.page.visits, fetched_of(response)
+            if flight.lease.is_return and fetched and visits is not None and visits.digest == flight.digest:
+                raise returns.same(flight, response, fetched._replace(digest=flight.digest))
         await maybe_deferred_to_future(self._lock.acquire())
         try:
             reading = SitemapReading(self, request, response, task)
@@ -148,6 +160,9 @@ class SitemapReading:
         self._parent = frontier.find(sitemaps.identities.of(request))
         names = (response.url, *request.meta.get("redirect_urls", ()))
         self._judge = SitemapScope(names, task.speaks_for, lambda site: frontier.listing(site).listed)
+        self._lastmods = sitemaps.lastmods
+        self._entry = entry_of(request)
+        self._inherited = self._entry.inherited if self._entry is not None else {}
         self._scope = Scope(sitemaps.crawler)
         self._highest = 0.0  # priority so far
         self._entries = 0
@@ -182,24 +197,31 @@ class SitemapReading:
         self._entries += len(batch)
         self._highest = max([self._highest, *(entry.priority or 0.0 for entry in batch)])
         good = [entry for entry in batch if self._judge.accepts(entry.url) and self._scope.holds(entry.url)]
+        if self._entry is not None and self.kind is not Kind.INDEX:
+            good = [entry for entry in good if self._entry.admits(entry.url)]
         wanted = self._sitemaps(good) if self.kind is Kind.INDEX else self._pages(good)
-        new = self._intake.enqueue_listed(wanted, self._parent)
+        known: list[tuple[PageId, Listed]] = []
+        new = self._intake.enqueue_listed(wanted, self._parent, known)
+        due = 0 if self._lastmods is None else self._lastmods.compare(known)
+        if due:
+            self._stats.inc_value("frontier/sitemaps/due", due)
         if new:
             self._stats.inc_value("frontier/sitemaps/new", new)
+        if new or due:
             compat.wake(self._crawler)
 
     def _pages(self, entries: list[Entry]) -> Iterator[Listed]:
         for entry in entries:
-            meta = {} if entry.lastmod is None else {LASTMOD: int(entry.lastmod)}
-            yield Listed(entry.url, meta, sitemap_sites.bucket_of(entry.priority, self._highest))
+            bucket = sitemap_sites.bucket_of(entry.priority, self._highest)
+            yield Listed(entry.url, _lastmod(entry) | self._inherited, bucket)
 
     def _sitemaps(self, entries: list[Entry]) -> Iterator[Listed]:
         task = self._task.child()
         if task is not None:
-            meta = {SITEMAP: task.to_meta()}
+            meta = {SITEMAP: task.to_meta(), **self._inherited}
             for entry in entries[: sitemap_sites.MAX_CHILDREN - self._children]:
                 self._children += 1
-                yield Listed(entry.url, meta, sitemap_sites.FILE_BUCKET)
+                yield Listed(entry.url, meta | _lastmod(entry), sitemap_sites.FILE_BUCKET)
 
     def _report(self) -> None:
         self._stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
@@ -219,11 +241,14 @@ class SitemapReading:
         """What becomes of the sitemap's own page."""
         status, count = self._response.status, self._entries
         entries = f"{count} entr{'y' if count == 1 else 'ies'}"
+        reason = reasons.SITEMAP(entries=entries)
         if self._problem:
-            return Outcome(
-                Event.FETCHED, status, reasons.BROKEN_SITEMAP(entries=entries, problem=self._problem)
-            )
-        return Outcome(Event.FETCHED, status, reasons.SITEMAP(entries=entries))
+            reason = reasons.BROKEN_SITEMAP(entries=entries, problem=self._problem)
+        return Outcome(Event.FETCHED, status, reason, fetched=fetched_of(self._response))
+
+
+def _lastmod(entry: Entry) -> dict[str, Any]:
+    return {} if entry.lastmod is None else {LASTMOD: int(entry.lastmod)}
 
 
 class Scope:

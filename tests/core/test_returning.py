@@ -757,3 +757,58 @@ def test_a_check_mends_the_lost_queue_row_of_a_page_that_came_back(tmp_path: Pat
     store.close()
     with opened(tmp_path, later) as frontier:
         assert visit_all(frontier, later) == ["page"]
+
+
+# -- signals -----------------------------------------------------------------------------------------------
+
+
+def test_a_page_that_is_said_to_have_changed_is_due_in_this_run(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        told, other = find(frontier, "told", "other")
+        visit_all(frontier, NOW)
+        assert not frontier.hasten(told, NOW + 60), "it was visited in this run"
+    with opened(tmp_path, NOW + DAY) as frontier:
+        assert frontier.hasten(told, NOW + DAY, b'{"meta":{"told":1}}')
+        assert not frontier.hasten(told, NOW + DAY), "it is due already"
+        assert record(frontier, told)[0].payload == b'{"meta":{"told":1}}'
+        assert frontier.totals().due == 2
+        assert visit_all(frontier, NOW + DAY + 60, UNMODIFIED) == ["told"]
+        assert record(frontier, told)[1].visits == 2
+        assert record(frontier, other)[1].visits == 1
+    with opened(tmp_path, NOW + 6.5 * DAY) as frontier:
+        assert visit_all(frontier, NOW + 6.5 * DAY) == ["other"]
+
+
+def test_while_the_crawl_waits_what_changed_is_due_now(tmp_path: Path) -> None:
+    with opened(tmp_path, rule=WEEKLY._replace(horizon=inf)) as frontier:
+        (told,) = find(frontier, "told")
+        visit_all(frontier, NOW)
+        assert visit_all(frontier, NOW + DAY) == []
+        assert frontier.hasten(told, NOW + DAY)
+        assert visit_all(frontier, NOW + DAY) == ["told"]
+
+
+def test_what_does_not_come_back_is_not_hastened(tmp_path: Path) -> None:
+    with opened(tmp_path, rule=None) as frontier:
+        done, _ = find(frontier, "done", "queued")
+        visit(frontier, NOW)
+        assert not frontier.hasten(done, NOW + DAY)
+    with opened(tmp_path, NOW + DAY) as frontier:
+        (queued,) = find(frontier, "new", now=NOW + DAY)
+        assert not frontier.hasten(queued, NOW + DAY)
+        assert not frontier.hasten(999, NOW + DAY)
+
+
+def test_a_sitemap_is_a_hub_with_a_span_of_its_own_once_it_was_read(tmp_path: Path) -> None:
+    record_of_one = b'{"meta":{"frontier_sitemap":{"for":"http://a.example","depth":0}}}'
+    with opened(tmp_path) as frontier:
+        find(frontier, "sitemap", "guess", payload=record_of_one)
+        find(frontier, "asked", payload=record_of_one[:-2] + b',"frontier_shelf_life":3600}}')
+        assert visit(frontier, NOW) is not None
+        assert visit(frontier, NOW, MISSING) is not None
+        visit_all(frontier, NOW)
+    with opened(tmp_path, NOW + 3600) as frontier:
+        assert visit_all(frontier, NOW + 3600, UNMODIFIED) == ["asked"]
+    with opened(tmp_path, NOW + DAY) as frontier:
+        assert visit(frontier, NOW + DAY, UNMODIFIED)[0] == "sitemap"  # type: ignore[index]
+        assert "guess" not in visit_all(frontier, NOW + DAY, UNMODIFIED)

@@ -22,8 +22,11 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
     bucket_of,
     contact,
     heard,
+    is_believed,
     refuse,
+    span_of,
 )
+from scrapy_frontier.core.hosts.sitemap_sites import judge as judge_site
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.mixed import Mixed
@@ -31,15 +34,17 @@ from scrapy_frontier.core.ranking.scorers import Cash
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import Listing, decode_listing, encode_listing
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.visit_rows import Visits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from scrapy_frontier.core.ranking.scorer import Scorer
 
+DAY = 86400.0
 A, B = "http://a.example", "http://b.example"
 URLS = st.lists(st.sampled_from([f"{A}/{number}.xml" for number in range(6)]), unique=True).map(tuple)
-LISTINGS = st.builds(Listing, URLS, st.booleans(), URLS)
+LISTINGS = st.builds(Listing, URLS, st.booleans(), URLS, st.just(()))
 
 
 # -- rows ----------------------------------------------------------------------------------------------
@@ -62,6 +67,44 @@ def test_golden_bytes() -> None:
 def test_other_bytes_are_no_row(data: bytes) -> None:
     with pytest.raises(UnreadableRecord):
         decode_listing(data)
+
+
+def test_a_row_keeps_how_honest_a_site_was() -> None:
+    listing = Listing((f"{A}/s.xml",), True, (), (1.5, 0.25, 3.0, 1.0))
+    assert decode_listing(encode_listing(listing)) == listing
+    assert heard(listing, ()).listing.signals == listing.signals
+    assert decode_listing(b'{"signals":[1,2]}') == Listing()
+
+
+# -- coming back ---------------------------------------------------------------------------------------
+
+
+def test_a_sitemap_comes_back_as_often_as_it_changes() -> None:
+    longest = 30 * DAY
+    assert span_of(None, longest) == DAY
+    assert span_of(None, 3600.0) == 3600.0
+    month = Visits(0, int(30 * DAY), visits=31)
+    spans = [span_of(month._replace(changes=changes), longest) for changes in (0, 1, 10, 30)]
+    assert spans == sorted(spans, reverse=True)
+    assert 5 * DAY < spans[0] <= longest
+    assert spans[-1] < DAY
+    often = Visits(0, 3600, visits=61, changes=61)
+    assert span_of(often, longest) == 3600.0
+
+
+def test_a_site_is_believed_until_half_of_what_it_signals_is_wrong() -> None:
+    visits, later = Visits(0, 0, visits=2), 86400.0
+    honest = liar = Listing((), True)
+    assert is_believed(honest)
+    for _ in range(20):
+        honest = judge_site(honest, visits, True, True, later)
+        liar = judge_site(liar, visits, True, False, later)
+    assert is_believed(honest)
+    assert not is_believed(liar)
+    for _ in range(60):
+        liar = judge_site(liar, visits, True, True, later)
+    assert is_believed(liar), "it has mended its ways"
+    assert judge_site(honest, visits, False, False, later) == honest
 
 
 # -- contact -------------------------------------------------------------------------------------------

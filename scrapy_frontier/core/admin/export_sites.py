@@ -44,7 +44,10 @@ def site_row(record: dict[str, Any]) -> tuple[bytes, bytes]:
     """Key and value of a record; raises `KeyError`, `TypeError` or `ValueError` on nonsense."""
     if "listing" in record:
         listed, refused = (tuple(map(str, record[name])) for name in ("listed", "refused"))
-        listing = Listing(listed, bool(record["is_contacted"]), refused)
+        signals = tuple(map(float, record.get("signals", ())))
+        if len(signals) not in (0, 4):
+            raise ValueError("signals are four numbers")
+        listing = Listing(listed, bool(record["is_contacted"]), refused, signals)
         return listing_key(str(record["listing"])), encode_listing(listing)
     fetched, ask_at, since = (float(record[name]) for name in ("fetched", "ask_at", "failing_since"))
     copy = RobotsCopy(

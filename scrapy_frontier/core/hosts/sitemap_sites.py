@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..parse.urls import origin
-from ..store.site_rows import Listing
+from .change_rates import DAY, History, Signals, judged, rate, unpack_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ..store.site_rows import Listing
+    from ..store.visit_rows import Visits
 
 # The first that is a sitemap wins. /sitemap.xml is also what redirects to the index in WordPress; its most
 # common plug-ins write the second. Every further guess is a request to each host that has no sitemap.
@@ -31,6 +34,8 @@ FILE_BUCKET = 0xFFFF  # a sitemap comes before the pages of its host with the sa
 # A page nothing is known about; to a scorer that follows links, one of 256 links of an average page.
 _PAGE_BUCKET = 0x8000
 _DOUBLING = 1024  # buckets from a score to its double
+_SHORTEST = 3600.0  # seconds between two visits of a sitemap
+_UNKNOWN_RATE = 1 / (30 * DAY)  # changes a second of a page nobody knows: of those that change, the most
 _LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason never to come
 
 
@@ -58,7 +63,7 @@ def heard(listing: Listing, urls: tuple[str, ...]) -> Contact:
     queue = tuple(url for url in listed if url not in listing.listed) if listing.is_contacted else ()
     again = tuple(url for url in listing.refused if url in listed)
     left = tuple(url for url in listing.refused if url not in listed)
-    return Contact(queue, again, Listing(listed, listing.is_contacted, left))
+    return Contact(queue, again, listing._replace(listed=listed, refused=left))
 
 
 def refuse(listing: Listing, sitemap: str) -> Listing:
@@ -66,6 +71,37 @@ def refuse(listing: Listing, sitemap: str) -> Listing:
     if listing.is_contacted or sitemap in listing.refused or len(listing.refused) >= MAX_REFUSED:
         return listing
     return listing._replace(refused=(*listing.refused, sitemap))
+
+
+# -- coming back ---------------------------------------------------------------------------------------
+
+
+def span_of(visits: Visits | None, longest: float) -> float:
+    """Seconds until a sitemap comes back: as often as it changes, which for all we know at first is once a
+    day; an hour at the least."""
+    if visits is None or visits.visits < 2:
+        return min(DAY, longest)
+    seen, whole = visits.visits - 1, float(max(visits.last - visits.first, 1))
+    busy = whole * min(visits.changes / seen, 1.0)
+    changes = rate(History(seen, visits.changes, whole - busy, busy), 1 / DAY)
+    return min(max(1 / changes, _SHORTEST), longest)
+
+
+# -- whether to believe it -----------------------------------------------------------------------------
+
+
+def is_believed(listing: Listing) -> bool:
+    """Whether a new ``lastmod`` makes a page of this site due: at least every second one is right."""
+    return Signals(*listing.signals).is_trusted
+
+
+def judge(listing: Listing, visits: Visits, is_signalled: bool, has_changed: bool, now: float) -> Listing:
+    """What is known of the signals of a site after a visit of a page that was signalled since the last one,
+    whose record *visits* is, or was not."""
+    expected = rate(unpack_history(visits.history), _UNKNOWN_RATE)
+    chance = -math.expm1(-expected * max(now - visits.last, 0.0))
+    found = judged(Signals(*listing.signals), is_signalled, has_changed, chance)
+    return listing if tuple(found) == listing.signals else listing._replace(signals=tuple(found))
 
 
 # -- a sitemap on its way ------------------------------------------------------------------------------

@@ -216,6 +216,23 @@ class Returning:
         if due_rows.due_key(due.when, due.page_id)[1:] <= self._cursor:
             self._cursor = b""
 
+    def hasten(self, page_id: int, page: Page, now: float) -> bool:
+        """Have a page be due in this run, not later, in the open batch; false where it is already, where it
+        was visited in this run, and for one that does not come back. A lookup."""
+        visits, batch = page.visits, self._batch
+        when = max(int(self._until(now)), QUEUED_AGAIN + 1)
+        if self.rule is None or visits is None or visits.due <= when or visits.last >= when:
+            return False
+        key = due_rows.due_key(visits.due, page_id)
+        due = due_rows.decode_due(key, batch.get(key) or b"")
+        batch.rows[key] = None
+        batch.counts.due -= 1
+        self.put(due._replace(when=when))
+        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(
+            page._replace(visits=visits._replace(due=when))
+        )
+        return True
+
     def remove(self, page_id: int, page: Page, host: Host | None = None) -> None:
         """A page that is queued anew, or forgotten, does not come back by itself; nor does it stand in the
         queue of *host* any more, where that is given: O(its queue) if it does."""

@@ -8,7 +8,9 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..hosts.sitemap_sites import span_of
 from ..store.meta_rows import IN_MEMORY
+from ..store.states import State
 from .crawl_value import Bounds
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ SHELF_LIFE = 7 * 86400.0
 HUB_SPAN = 86400.0
 SEEDS = "seeds"
 SHELF_LIFE_KEY, REFRESH_KEY = "frontier_shelf_life", "frontier_refresh"
+SITEMAP_KEY = b'"frontier_sitemap"'  # in the payload of a page that is read as a sitemap
 _SPAN_KEYS = (SHELF_LIFE_KEY.encode(), REFRESH_KEY.encode())
 _UNUSUAL = (*_SPAN_KEYS, b'"method"', b'"body"')  # in a payload
 _MOST_REDIRECTS = 5  # that a hub is followed through
@@ -89,6 +92,8 @@ class Plans:
         if refresh is None and shelf_life is None and not _is_plain(wishes):
             return NEVER
         refresh = self._hub_span(page_id, page) if refresh is None else refresh
+        if refresh is None and shelf_life is None and SITEMAP_KEY in payload and page.state is State.DONE:
+            refresh = span_of(page.visits, self._rule.shelf_life)
         if refresh is not None:
             return Plan(refresh, True)
         if shelf_life is None:

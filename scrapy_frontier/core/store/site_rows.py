@@ -84,16 +84,19 @@ class Listing(NamedTuple):
     """What is known of the sitemaps of one authority.
 
     ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
-    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked.
+    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``signals``
+    is how far ``lastmod`` in its sitemaps is to be trusted (`change_rates.Signals`); empty: nobody knows.
     """
 
     listed: tuple[str, ...] = ()
     is_contacted: bool = False
     refused: tuple[str, ...] = ()
+    signals: tuple[float, ...] = ()
 
 
 def encode_listing(listing: Listing) -> bytes:
     given = {"listed": listing.listed, "contacted": listing.is_contacted, "refused": listing.refused}
+    given["signals"] = tuple(round(count, 3) for count in listing.signals)
     return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":")).encode()
 
 
@@ -102,6 +105,7 @@ def decode_listing(data: bytes) -> Listing:
     try:
         found = json.loads(data)
         listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
-        return Listing(listed, bool(found.get("contacted")), refused)
+        signals = tuple(map(float, found.get("signals", ())))
+        return Listing(listed, bool(found.get("contacted")), refused, signals if len(signals) == 4 else ())
     except (ValueError, TypeError, AttributeError) as error:
         raise UnreadableRecord(f"listing row of {len(data)} bytes: {error}") from error
