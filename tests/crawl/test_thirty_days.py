@@ -196,6 +196,27 @@ def test_a_host_that_lies_about_many_pages_is_asked_unconditionally(
     assert not any(asked[-4:])
 
 
+def test_validators_stay_with_their_page_and_cookies_of_a_304_count(
+    changing: ChangingWeb, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]], tmp_path: Path
+) -> None:
+    web = changing
+    web.document("/moved", Document().from_day(0.5, status=302, headers={"Location": "/other"}))
+    web.document("/other", Document())
+    web.document("/error", Document().from_day(0.5, status=500).until_day(1.001))
+    seed = web.document(
+        "/",
+        Document(headers=lambda day: {"Set-Cookie": f"day={day:.0f}"}, links=lambda _: ["/moved", "/error"]),
+    )
+    crawl = run(Keeper, {**SETTINGS, "LAST_DAY": 2.5}, urls=[seed], file=str(tmp_path / "told"))
+    first = web.of("/other")[0]
+    assert (first.asked, first.since) == ("", "")
+    assert all(seen.asked for seen in web.of("/error")[1:]), "retries of its own visit are conditional too"
+    assert {b"If-None-Match" in page.payload for page in pages().values()} == {False}
+    cookies = [visit.cookie for visit in web.visits if visit.path == "/"]
+    assert cookies == ["", "day=0", "day=1", "day=2"]
+    assert crawl.stats["downloader/response_status_count/304"] == sum(seen.status == 304 for seen in web.seen)
+
+
 class Raises(Keeper):
     def parse(self, response: Any) -> Any:
         if response.url.endswith("/raises") and b"version 1" in response.body:

@@ -82,6 +82,21 @@ def test_a_304_that_nobody_asked_for_is_asked_once_more(web: Web, run: Run, page
     assert all("if-none-match" not in visit.lines for visit in web.visits)
 
 
+def test_a_body_that_broke_off_leaves_neither_validators_nor_a_digest(
+    web: Web, run: Run, pages: Pages
+) -> None:
+    head = b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: "1"\r\nContent-Length: %d\r\n\r\n'
+    settings = {**ADDON, "FRONTIER_REVISIT": "interval", "DOWNLOAD_FAIL_ON_DATALOSS": False}
+    kept = []
+    for length in (5, 50):
+        url = web.on(f"/{length}", raw=head % length + b"hello")
+        assert run(One, settings, url=url).reason == "finished"
+        visits = pages()[url].visits
+        assert visits is not None
+        kept.append((visits.validators.etag, bool(visits.digest)))
+    assert kept == [(b'"1"', True), (b"", False)]
+
+
 def test_digests_are_kept_where_pages_come_back(web: Web, run: Run, pages: Pages) -> None:
     kept = {}
     for digest in ("body", "text", "links", "test_visits_crawl.title"):
