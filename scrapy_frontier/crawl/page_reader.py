@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 Anchor = Any  # an element, or its text
 _content_of = etree.XPath("string()", smart_strings=False)
 _USUAL = frozenset(("href",))
+_AFTER_SCHEME = len("https://")
+_AFTER_PATH = frozenset(";?#")
+_MOST_ENDS = 1000
 _WEB = ("http://", "https://")
 
 
@@ -141,17 +144,27 @@ class _Filter:
         self._patterns = extractor.allow_res, extractor.deny_res, extractor.restrict_text
         self._domains = extractor.allow_domains, extractor.deny_domains
         self._extensions = extractor.deny_extensions
-        self._ends = frozenset(each[each.rindex(".") :] for each in self._extensions)
+        self._long = [each for each in self._extensions if each.count(".") > 1]
+        self._fine: set[str] = set()  # last extensions of paths that passed
         is_open = not any((*self._patterns, *self._domains))
         self.allows = self._may_have_its_extension if is_open else self._passes
 
     def _may_have_its_extension(self, url: str, anchor: Anchor) -> bool:
-        """.3 us for a URL with no extension that is denied."""
-        if ";" not in url:
-            path = url.partition("#")[0].partition("?")[0] if "#" in url or "?" in url else url
-            if path[path.rfind(".") :].lower() not in self._ends:
-                return True
-        return not url_has_any_extension(urlparse(url), self._extensions)
+        """.2 us for a URL that ends like one before."""
+        end = url[url.rfind(".") :]
+        if end in self._fine:
+            return True
+        if url_has_any_extension(urlparse(url), self._extensions):
+            return False
+        if self._tells(url, end.lower()) and len(self._fine) < _MOST_ENDS:
+            self._fine.add(end)
+        return True
+
+    def _tells(self, url: str, end: str) -> bool:
+        """Whether all paths that have this *end* pass as *url* does."""
+        if not end[1:].isalnum() or not _AFTER_PATH.isdisjoint(url) or "/" not in url[_AFTER_SCHEME:]:
+            return False
+        return not any(each.endswith(end) for each in self._long)
 
     def _passes(self, url: str, anchor: Anchor) -> bool:
         allowed, denied, texts = self._patterns

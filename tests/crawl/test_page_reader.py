@@ -248,6 +248,17 @@ def test_what_an_extractor_is_told_holds(told: dict[str, Any]) -> None:
     assert_same(response(body), **told)
 
 
+@pytest.mark.parametrize("denied", [["html"], ["tar.gz"], ["com", "zip", "a.b"], []], ids=str)
+def test_an_extension_is_judged_by_the_path_whatever_came_before(denied: list[str]) -> None:
+    hrefs = ["/a;p=1.html", "/b.html", "/c.gz", "/d.tar.gz", "http://h.zip", "/e.zip", "/f.ZIP", "/g?x.html"]
+    hrefs += ["/h.html#i", "http://j.com", "/k.b", "/l.a.b", "/m", "/n.html/", "http://o.html/p", "/q.html"]
+    extractor = LinkExtractor(deny_extensions=denied)
+    reader = PageReader(extractor)
+    for order in (hrefs, hrefs[::-1]):
+        page = response(anchors(*order))
+        assert first_of_each([url for url, _ in reader.read(page)]) == by_scrapy(extractor, page)
+
+
 class OwnExtractor(LinkExtractor):
     def extract_links(self, response: Any) -> Any:
         return super().extract_links(response)[:1]
