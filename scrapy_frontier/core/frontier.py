@@ -97,7 +97,9 @@ class Frontier:
     over one of the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts
     share a budget, their turns, and the *rates*. With *haste* nobody comes back to the store: see
     `last_call`. *revisits* says when finished pages are visited again; without it none is. *on_commit* is
-    told of each batch that was written: its rows, a key and a value each, None for a key that is deleted.
+    told of each batch that was written: its rows, a key and a value each, None for a key that is deleted. A
+    kill may repeat *at_risk* pages: while fewer are under way, the ends of others wait to be written
+    together, until `commit` at the latest.
     """
 
     def __init__(
@@ -120,6 +122,7 @@ class Frontier:
         haste: Haste | None = None,
         revisits: RevisitRule | None = None,
         on_commit: OnCommit | None = None,
+        at_risk: int = 0,
     ) -> None:
         chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
         self._store = store
@@ -187,13 +190,14 @@ class Frontier:
             returning,
             homecoming,
             max_attempts,
+            at_risk,
         )
         self.release = self._endings.release  # type: ignore[method-assign]
         self._rankings = Rankings(store, batch, queue, self._graph, scores)
         self._haste = haste
         self._hand_out = out = HandOut(
             *(store, batch, self._known, hosts, budgets, table, self._clocks, self._leases, queue),
-            *(self._waiting, self._deferred, self._endings, returning, haste),
+            *(self._waiting, self._deferred, self._endings, returning, haste, at_risk),
         )
         self.lease = out.lease  # type: ignore[method-assign]
         self.sending = out.sending  # type: ignore[method-assign]
@@ -326,8 +330,8 @@ class Frontier:
         """Take in links, found on the page of *source*: one answer each, in order.
 
         What is new or wanted again is queued, the edges gather on the lease; one that has ended still gives
-        the parent. Durable after the next `commit`, which `lease` and `release` bring about, and a hundred
-        new pages. O(log hosts) a link. Raises `FrontierUnwritable`.
+        the parent. Durable no later than the end of any lease that comes after. O(log hosts) a link. Raises
+        `FrontierUnwritable`.
         """
         return self._discovery.discover(links, now, source)
 
@@ -398,8 +402,8 @@ class Frontier:
     def lease(self, now: float) -> Lease | None:
         """The best page of the best host that may be visited at *now*, or None; O(log hosts).
 
-        Commits what was discovered before. None is O(1) while no host is ready. A page that is given up takes
-        no place of its host, and is no visit.
+        None commits what is open, and is O(1) while no host is ready. A page that is given up takes no place
+        of its host, and is no visit.
         """
         return self._hand_out.lease(now)
 
@@ -439,8 +443,9 @@ class Frontier:
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """End a lease; nothing is done for one that has ended.
 
-        One batch with everything discovered since the last one, the page's end and its links; it is on its
-        way to the disk when this returns. A retry beyond ``max_attempts`` fails the page.
+        One batch with everything discovered since the last one, the page's end and its links; on its way to
+        the disk when this returns, or, if it is not written yet, with the next `commit`. A retry beyond
+        ``max_attempts`` fails the page.
         """
         return self._endings.release(lease, outcome, now)
 

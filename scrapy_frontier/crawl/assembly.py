@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import shutil
+import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -158,6 +159,7 @@ class Crawl:
             domain_of=registered_domain,
             haste=settings.haste if self.is_temporary else None,
             revisits=settings.revisits,
+            at_risk=sys.maxsize if self.is_temporary else crawler.settings.getint("CONCURRENT_REQUESTS"),
         )
         undo.callback(frontier.close)
         undo.callback(Upkeep(store, 0.0 if self.is_temporary else settings.sync_interval).stop)

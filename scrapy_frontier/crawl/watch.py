@@ -12,7 +12,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
-from ..core.pages.values import State
+from ..core.pages.values import WRITTEN_WITHIN, State
 from . import compat, downloader
 from .in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
@@ -62,6 +62,7 @@ class Watch:
         self._failed = failed
         self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
         self._is_closed = False
+        self._timer: Any = None
         self.tells_sent = False  # of flights that are ``is_sending``
 
     def begin(self) -> bool:
@@ -81,6 +82,9 @@ class Watch:
     def close(self) -> None:
         """Tell the frontier nothing more."""
         self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def sweep(self) -> None:
         """End what has left the engine unseen."""
@@ -156,12 +160,23 @@ class Watch:
         if lease.is_return or flight.digest or flight.content:
             outcome = told(flight, outcome)
         released = frontier.release(lease, outcome, now)
+        if not released.is_written and self._timer is None:
+            self._timer = compat.call_later(WRITTEN_WITHIN, self._commit)
         if released.visit is not None:
             self._returns.tell(lease, outcome, released.visit)
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/recorded"] += released.links
         if released.state is not State.QUEUED:
             self._objects.drop(lease.page_id)
+
+    def _commit(self) -> None:
+        """Write the ends that wait for others, if no other has come meanwhile."""
+        self._timer = None
+        if not self._is_closed:
+            try:
+                self._frontier.commit()
+            except Exception as error:
+                self._failed(error)
 
     def _find(self, request: Request) -> int | None:
         return self._frontier.find(self._identities.of(request))

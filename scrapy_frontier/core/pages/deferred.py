@@ -166,7 +166,7 @@ class Deferral:
             return False
         del host.heads[0]
         try:
-            _, page = page_rows.queued_page(self._store, sort_key)
+            _, page = page_rows.queued_page(self._batch.rows, self._store, sort_key)
         except UnreadableRecord:
             self._queue.set_aside(host, sort_key)
             self._budgets.freed(host)

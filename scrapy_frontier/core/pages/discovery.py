@@ -146,7 +146,7 @@ class Known:
         if fingerprint in self._batch.fresh:
             return Fate.SEEN
         try:
-            page = page_rows.decode_page(self._store.get(keys.page_key(page_id)) or b"")
+            page = page_rows.decode_page(self._batch.get(keys.page_key(page_id)) or b"")
         except UnreadableRecord:
             return Fate.KNOWN
         if page.state is State.SEEN and not page.is_deferred:

@@ -10,7 +10,7 @@ from ..store import keys, page_rows, queue_rows
 from ..store.link_rows import REDIRECT, Edge
 from ..store.page_rows import Page
 from ..store.states import State
-from .leases import NO_LEASE, Released
+from .leases import NO_LEASE, WRITTEN_WITHIN, Released
 from .lifecycle import TABLE, UNCOUNTED, Event, after
 from .links import NEUTRAL
 from .visits import read
@@ -33,9 +33,14 @@ if TYPE_CHECKING:
     from .returning import Returning
     from .waiting import Waiting
 
+MOST_ENDS = 16  # written together
+
 
 class Endings:
     """Ends leases, and writes what becomes of their pages, which are given up after *max_attempts* of them.
+
+    An end may wait for others as long as no more than *at_risk* pages are under way or not written: those are
+    what a kill repeats.
 
     ``finished`` counts the pages that came to an end in this run.
     """
@@ -56,6 +61,7 @@ class Endings:
         returning: Returning,
         homecoming: Homecoming,
         max_attempts: int,
+        at_risk: int,
     ) -> None:
         self._batch = batch
         self._known = known
@@ -71,6 +77,8 @@ class Endings:
         self._returning = returning
         self._homecoming = homecoming
         self._max_attempts = max_attempts
+        self._at_risk = at_risk
+        self._open_since = 0.0  # the first of the ends that are not written yet
         self.finished = 0
 
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
@@ -101,18 +109,34 @@ class Endings:
             batch.end(host, lease.sort_key, lease.page_id, page)
             links = self._write_links(lease, page.state, outcome)
             self.finished += 1
-        self._settle(host, outcome, now)
-        return Released(page.state, links=links)
+        is_written = self._settle(host, outcome, now)
+        return Released(page.state, links=links, is_written=is_written)
 
-    def _settle(self, host: Host, outcome: Outcome, now: float) -> None:
+    def _settle(self, host: Host, outcome: Outcome, now: float) -> bool:
         if host.tally is not None or self._budgets.units:
             self._budgets.freed(host)
         if not host.queued:
             self._table.forget_if_idle(host, now)
         self._batch.counts.attempts += outcome.event not in UNCOUNTED
-        self._batch.commit()
+        is_written = self._write(now)
         if self._scores is not None and self._scores.moved:
             self._queue.place_moved(now)
+        return is_written
+
+    def _write(self, now: float) -> bool:
+        """Commit, unless the end may wait for others. Whether it was done."""
+        batch = self._batch
+        if not batch.ends:
+            self._open_since = now
+        batch.ends += 1
+        if (
+            batch.ends + len(self._leases.by_id) < self._at_risk
+            and batch.ends < MOST_ENDS
+            and now - self._open_since < WRITTEN_WITHIN
+        ):
+            return False
+        batch.commit()
+        return True
 
     def _end_return(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """The same for a page that came back."""
@@ -123,8 +147,8 @@ class Endings:
             self._clocks.left(self._table.get(lease.host), lease.leased_at, ended.was_sent, now)
         released = self._homecoming.release(lease, outcome, now)
         self.finished += released.state is not State.QUEUED
-        self._settle(self._table.get(lease.host), outcome, now)
-        return released
+        is_written = self._settle(self._table.get(lease.host), outcome, now)
+        return released._replace(is_written=is_written)
 
     def _late(self, lease: Lease) -> Released:
         if lease.id == NO_LEASE:

@@ -55,6 +55,7 @@ class HandOut:
         endings: Endings,
         returning: Returning,
         haste: Haste | None,
+        at_risk: int,
     ) -> None:
         self._store = store
         self._batch = batch
@@ -70,6 +71,7 @@ class HandOut:
         self._endings = endings
         self._returning = returning
         self._haste = haste
+        self._at_risk = at_risk
         # Only hosts that are shut are left, since then and so many finished pages; see `ends_at`.
         self._alone: tuple[int, float] | None = None
         self._is_spilling = False
@@ -98,8 +100,7 @@ class HandOut:
             if lease is not None:
                 return lease
         self._is_spilling = spilled == AT_A_TIME
-        if spilled:
-            batch.commit()
+        batch.commit()
         return None
 
     def _catch_up(self, now: float) -> None:
@@ -108,9 +109,12 @@ class HandOut:
         if out and next(iter(out.values())).deadline <= now:
             for lease in self._leases.expired(now):
                 self._endings.release(lease, Outcome(Event.EXPIRED, reason=EXPIRED()), now)
-        if batch.rows or batch.failure is not None:
+        # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
+        is_due = self._is_over or (waiting.next is not None and waiting.next <= now)
+        must_be_there = is_due or self._budgets.is_limited or batch.failure is not None
+        if must_be_there or batch.ends + len(out) >= self._at_risk:
             batch.commit()
-        if self._is_over or (waiting.next is not None and waiting.next <= now):
+        if is_due:
             waiting.wake(now, self._is_over)
         if self._returning.next is not None:
             self._returning.wake(now)
@@ -121,7 +125,7 @@ class HandOut:
     def _take(self, host: Host, now: float) -> Lease | None:
         sort_key = host.take()
         try:
-            page_id, page = queued_page(self._store, sort_key)
+            page_id, page = queued_page(self._batch.rows, self._store, sort_key)
         except UnreadableRecord:
             self._queue.set_aside(host, sort_key)
             self._pass_over(host, now)

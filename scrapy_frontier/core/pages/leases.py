@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .revisit import Met
     from .visits import Fetched, VisitEnd
 
+WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait for others
 NO_LEASE = 0  # the id of a lease that none was granted for
 
 
@@ -118,13 +119,14 @@ class Outcome(NamedTuple):
 
 class Released(NamedTuple):
     """The answer to an outcome: the state of the page now (None: nobody knows it), whether the lease had
-    ended before, so that nothing was done, how many links gathered on a page that was read, and what a
-    further visit of a page came to."""
+    ended before, so that nothing was done, how many links gathered on a page that was read, what a
+    further visit of a page came to, and whether the end is written, or waits for others."""
 
     state: State | None
     is_late: bool = False
     links: int = 0
     visit: VisitEnd | None = None
+    is_written: bool = True
 
 
 class Ended(NamedTuple):

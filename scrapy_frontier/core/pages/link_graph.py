@@ -45,7 +45,7 @@ class LinkGraph:
         """The stored links of a page. Raises `ValueError` where they cannot be read."""
         from ..ranking import graph  # loads NumPy and SciPy: for those who use it
 
-        return graph.find_row(page_id, self._store.get)
+        return graph.find_row(page_id, self._batch.get)
 
     def snapshot(self) -> Snapshot:
         """What is committed by now."""

@@ -65,7 +65,7 @@ class Queue:
     def set_aside(self, host: Host, sort_key: bytes) -> None:
         """The page with that row cannot be read: keep its bytes where they block nothing; it fails."""
         page_id = queue_rows.sort_key_id(sort_key)
-        self._batch.rows[keys.aside_key(page_id)] = self._store.get(keys.page_key(page_id)) or b""
+        self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
         self.remove(host, sort_key)
         if page_id < keys.FIRST_VISIT:
             self._batch.count_ended(host, State.FAILED)

@@ -119,6 +119,7 @@ class Returning:
         if self.next is None or self.next > self._until(now):
             return
         until, self.next = self._until(now), None
+        self._batch.commit()
         rows = list(self._store.scan(keys.DUE, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
             due = due_rows.decode_due(key, value)

@@ -8,6 +8,7 @@ from ..store.meta_rows import IN_MEMORY
 from ..store.page_rows import Page
 from ..store.site_rows import RobotsCopy, Verdict
 from ..store.states import FINISHED, State
+from .leases import WRITTEN_WITHIN
 
 __all__ = [
     "CANONICAL",
@@ -18,6 +19,7 @@ __all__ = [
     "NOFOLLOW",
     "Page",
     "RobotsCopy",
+    "WRITTEN_WITHIN",
     "State",
     "Verdict",
 ]

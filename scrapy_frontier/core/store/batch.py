@@ -36,8 +36,8 @@ class Batch:
     ``rows`` are those of the open batch, a value by key, None for a key that is deleted: whoever decides on
     a row puts it there. ``fresh`` maps fingerprints of new pages that are in the open batch to their ids,
     ``~id`` for one that is only seen; the filter *seen* takes them in when they are written. ``left`` names
-    hosts that were forgotten while their newest row is there. *on_commit* is told of each batch that was
-    written: its rows, in order.
+    hosts that were forgotten while their newest row is there; ``ends`` are the leases whose ends are there.
+    *on_commit* is told of each batch that was written: its rows, in order.
     """
 
     def __init__(self, store: Store, seen: Seen, on_commit: OnCommit | None = None) -> None:
@@ -49,6 +49,7 @@ class Batch:
         self._touched: set[KeptHost] = set()
         self.failure: FrontierError | None = None
         self.withheld = 0  # queued pages of blocked hosts in memory
+        self.ends = 0
         self.fresh: dict[bytes, int] = {}
         self.left: set[str] = set()
         if store.get(keys.FORMAT) != str(keys.FORMAT_VERSION).encode():  # from the first batch on it is ours
@@ -259,6 +260,7 @@ class Batch:
         rows.clear()
         self._touched.clear()
         self.left.clear()
+        self.ends = 0
 
     def begin_run(self) -> bool:
         """Take the clean mark off; whether it was there, or the frontier is new."""

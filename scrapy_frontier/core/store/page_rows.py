@@ -16,6 +16,8 @@ from .states import State
 from .visit_rows import Visits, decode_visits, encode_visits
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .leveldb import Store
 
 _STATES = tuple(State)
@@ -125,10 +127,12 @@ def decode_page(data: bytes) -> Page:
         raise UnreadableRecord(f"page row of {len(data)} bytes: {error}") from error
 
 
-def queued_page(store: Store, sort_key: bytes) -> tuple[int, Page]:
-    """The id and the row of the page with that sort key. Raises `UnreadableRecord`."""
+def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: bytes) -> tuple[int, Page]:
+    """The id and the row of the page with that sort key, in the *rows* of the open batch or in *store*.
+    Raises `UnreadableRecord`."""
     name = sort_key[-keys.ID_BYTES :]
-    return int.from_bytes(name, "big"), decode_page(store.get(keys.PAGE + name) or b"")
+    key = keys.PAGE + name
+    return int.from_bytes(name, "big"), decode_page(rows.get(key) or store.get(key) or b"")
 
 
 def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
