@@ -1,0 +1,103 @@
+"""SIGKILL at random moments while pages come back: none is lost, none is visited before it is due."""
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.frontier import Frontier
+from scrapy_frontier.core.pages.revisit_rule import RevisitRule
+from scrapy_frontier.core.store.leveldb import Store
+
+NOW = 1_700_000_000.0
+PAGES = 40
+SPAN = 100.0
+KILLS = 6
+
+# Visits PAGES pages for ever, each again when it is due. Each line is printed when what it says is durable.
+CRAWL = """
+import sys
+from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.pages.leases import Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.pages.revisit import Met
+from scrapy_frontier.core.pages.revisit_rule import RevisitRule
+from scrapy_frontier.core.pages.crawl_value import Bounds
+from scrapy_frontier.core.pages.visits import Fetched
+from scrapy_frontier.core.store.leveldb import Store
+
+now, pages, span = float(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])
+rule = RevisitRule(shelf_life=span, bounds=Bounds(1.0, 100 * span), horizon=1e9)
+frontier = Frontier(Store(sys.argv[1]), now, max_attempts=3, revisits=rule)
+while not frontier.load(now, 5):
+    pass
+links = []
+for number in range(pages):
+    host = "h%d.example" % (number % 7)
+    links.append(Link(number.to_bytes(20, "big"), "http://%s/%d" % (host, number), host))
+frontier.discover(links, now)
+frontier.commit()
+leases, step = [], 0
+while True:
+    now += 0.5
+    step += 1
+    while len(leases) < 4 and (lease := frontier.lease(now)) is not None:
+        leases.append(lease)
+    if not leases:
+        continue
+    lease = leases.pop(len(leases) // 2)
+    number = int(lease.page.url.rpartition("/")[2])
+    if step % 7 == 3 and lease.page.attempts == 0:
+        frontier.release(lease, Outcome(Event.RETRIED, 503, delay=2.0), now)
+        continue
+    if lease.is_return and step % 5 == 2:
+        outcome = Outcome(Event.FETCHED, 304, met=Met.UNCHANGED)
+    elif lease.is_return and step % 11 == 4:
+        outcome = Outcome(Event.GONE, 404)
+    else:
+        outcome = Outcome(Event.FETCHED, 200, fetched=Fetched(digest=b"%5d" % (step % 3)))
+    frontier.release(lease, outcome, now)
+    print(number, outcome.status, now, flush=True)
+"""
+
+
+def crawl_and_kill(directory: Path, now: float, after_lines: int) -> list[tuple[int, int, float]]:
+    command = [sys.executable, "-c", CRAWL, str(directory), str(now), str(PAGES), str(SPAN)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawl:
+        assert crawl.stdout is not None
+        said = [crawl.stdout.readline() for _ in range(after_lines)]
+        crawl.kill()
+        said += crawl.stdout.readlines()
+    assert crawl.returncode == -9
+    words = [line.split() for line in said if line.endswith("\n")]
+    return [(int(number), int(status), float(when)) for number, status, when in words]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_killed_crawl_comes_back_to_the_same_pages(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    visited: dict[int, float] = {}
+    now = NOW
+    for _ in range(KILLS):
+        for number, status, when in crawl_and_kill(tmp_path, now, chance.randrange(20, 300)):
+            assert when >= visited.get(number, 0.0) + SPAN / 4, "no page comes before it is due"
+            if status != 404:
+                visited[number] = when
+            now = when + 10
+        store = Store(tmp_path)
+        assert list(Check(store, None, now).run()) == []
+        frontier = Frontier(store, now, revisits=RevisitRule())
+        totals = frontier.totals()
+        assert totals.due + totals.returning == sum(
+            count for state, count in totals.states.items() if state not in ("queued", "seen")
+        ), "every page that ended comes back"
+        for number, when in visited.items():
+            page = frontier.page(number)
+            assert page is not None
+            assert page.visits is not None
+            assert page.visits.last >= int(when), "what was said to be done is done"
+        store.close()
+    assert len(visited) == PAGES
