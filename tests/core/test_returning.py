@@ -1,5 +1,6 @@
 """Coming back: what is due is visited, nothing else, and a page stays what it is until its visit ends."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import inf
@@ -260,6 +261,56 @@ def test_new_pages_come_first_where_nothing_is_shared(tmp_path: Path) -> None:
     with opened(tmp_path, later, WEEKLY._replace(share=0.0)) as frontier:
         find(frontier, "new", priority=-100, now=later)
         assert visit_all(frontier, later) == ["new", "old"]
+
+
+def shares(
+    directory: Path, share: float, news: dict[str, int], olds: dict[str, int], visits: int
+) -> Counter[str]:
+    """How often each host was visited, for new pages (its name) and for others (its name in capitals)."""
+    with opened(directory) as frontier:
+        for host, count in olds.items():
+            find(frontier, *[f"old{number}" for number in range(count)], host=host)
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    found: Counter[str] = Counter()
+    with opened(directory, later, WEEKLY._replace(share=share)) as frontier:
+        for host, count in news.items():
+            find(frontier, *[f"new{number}" for number in range(count)], host=host, now=later, priority=100)
+        while found.total() < visits and (lease := next_lease(frontier, later)) is not None:
+            found[lease.host.upper() if lease.is_return else lease.host] += 1
+            frontier.release(lease, READ, later)
+    return found
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_while_new_pages_wait_others_have_their_share_whatever_the_priority(
+    tmp_path: Path, share: float
+) -> None:
+    found = shares(tmp_path, share, {"a": 150}, {"a": 150}, 100)
+    assert found["A"] == pytest.approx(100 * share, abs=5)
+
+
+def test_the_share_holds_over_all_and_on_each_host_with_both(tmp_path: Path) -> None:
+    found = shares(tmp_path, 0.25, {"a": 150, "b": 150}, {"b": 150, "c": 150}, 200)
+    assert found["B"] + found["C"] == pytest.approx(50, abs=6)
+    assert found["C"] > 10
+    assert found["B"] <= (found["B"] + found["b"]) * 0.25 + 4, "b has new pages of its own"
+
+
+def test_what_is_not_used_of_a_share_is_there_for_the_others(tmp_path: Path) -> None:
+    found = shares(tmp_path, 0.9, {"a": 60}, {"a": 5}, 65)
+    assert found == {"a": 60, "A": 5}
+
+
+def test_the_share_holds_after_a_restart(tmp_path: Path) -> None:
+    shares(tmp_path, 0.5, {"a": 100}, {"a": 100}, 10)
+    later = NOW + 8 * DAY + HOUR
+    with opened(tmp_path, later) as frontier:
+        seen = []
+        while len(seen) < 40 and (lease := next_lease(frontier, later)) is not None:
+            seen.append(lease.is_return)
+            frontier.release(lease, READ, later)
+    assert seen.count(True) == pytest.approx(20, abs=4)
 
 
 def test_the_oldest_come_first_and_the_important_before(tmp_path: Path) -> None:

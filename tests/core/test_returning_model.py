@@ -1,5 +1,6 @@
 """Pages that come back, in any order of visits, days, restarts and kills, against a few lines of Python."""
 
+import random
 import shutil
 import tempfile
 from pathlib import Path
@@ -36,6 +37,17 @@ OUTCOMES = [
 ]
 
 
+def copied(directory: Path) -> Path:
+    """The files as a kill would leave them, while nobody merges any."""
+    while True:
+        copy = Path(tempfile.mkdtemp()) / "copy"
+        try:
+            shutil.copytree(directory, copy)
+        except shutil.Error:  # LevelDB took one away meanwhile
+            continue
+        return copy
+
+
 class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +61,12 @@ class Machine(RuleBasedStateMachine):
     def opened(self) -> Frontier:
         self.opened_at = self.now
         frontier = Frontier(
-            Store(self.directory), self.now, revisits=RULE, max_attempts=2, limits=Limits(host_pending=99)
+            Store(self.directory),
+            self.now,
+            revisits=RULE,
+            max_attempts=2,
+            limits=Limits(host_pending=99),
+            chance=random.Random(0),
         )
         while not frontier.load(self.now):
             pass
@@ -119,8 +136,7 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         self.frontier.commit()
-        copy = Path(tempfile.mkdtemp()) / "copy"
-        shutil.copytree(self.directory, copy)
+        copy = copied(self.directory)
         self.frontier.close()
         shutil.rmtree(self.directory)
         self.directory = copy

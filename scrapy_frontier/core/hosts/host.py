@@ -219,6 +219,13 @@ class Host(KeptHost):
         self.leased |= {sort_key}
         return sort_key
 
+    def take_this(self, sort_key: bytes) -> None:
+        """`take` for a page that is taken out of turn."""
+        self.turns = (self.turns + 1) % WAITED_TURN
+        if sort_key in self.heads:
+            self.heads.remove(sort_key)
+        self.leased |= {sort_key}
+
     def put_back(self, sort_key: bytes) -> None:
         """Undo `take`."""
         self.turns -= 1

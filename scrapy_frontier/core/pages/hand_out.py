@@ -89,14 +89,15 @@ class HandOut:
         if budgets.due:
             self._deferred.take_back(now)
             batch.commit()
-        spilled = 0
+        spilled, share = 0, self._returning.share
         while (host := self._hosts.best(now)) is not None:
-            if budgets.is_limited and self._deferred.spill(host, now):
+            host, sort_key = (host, None) if share is None else share.turn(host)
+            if sort_key is None and budgets.is_limited and self._deferred.spill(host, now):
                 spilled += 1
                 if spilled == AT_A_TIME:
                     break
                 continue
-            lease = self._take(host, now)
+            lease = self._take(host, sort_key, now)
             if lease is not None:
                 return lease
         self._is_spilling = spilled == AT_A_TIME
@@ -122,8 +123,11 @@ class HandOut:
         if len(self._hosts.by_name) > self._hosts.most_awake:
             self._hosts.doze(batch)
 
-    def _take(self, host: Host, now: float) -> Lease | None:
-        sort_key = host.take()
+    def _take(self, host: Host, sort_key: bytes | None, now: float) -> Lease | None:
+        if sort_key is None:
+            sort_key = host.take()
+        else:
+            host.take_this(sort_key)
         try:
             page_id, page = queued_page(self._batch.rows, self._store, sort_key)
         except UnreadableRecord:
@@ -141,6 +145,8 @@ class HandOut:
         if page_id in self._waiting.cut_short:
             self._waiting.cut_short.remove(page_id)
             lease.is_last = True
+        if self._returning.share is not None:
+            self._returning.share.handed_out(host, sort_key)
         if host.more and not (host.heads and host.heads[0] <= host.cursor):
             self._table.fill(host)
         self._hosts.hand_out(host, now)

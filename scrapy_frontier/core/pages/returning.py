@@ -16,6 +16,7 @@ from ..store import due_rows, keys, page_rows, queue_rows
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.states import FINISHED, State
 from ..store.visit_rows import NOT_BAD, Bad, Visits
+from .return_share import ReturnShare
 from .revisit import Doubt, Met, age_value, due_at, ending, rest
 from .revisit_rule import Plans
 
@@ -65,6 +66,7 @@ class Returning:
         self._ahead = _AHEAD
         self.next: float | None = None
         self.is_being_made = False  # the due rows are made anew, beside the crawl
+        self.share = None if rule is None else ReturnShare(store, batch, hosts, rule.share)
         self.plans = None if rule is None else Plans(rule, self._read)
         if rule is not None:
             first = next(store.scan(keys.DUE, limit=1), None)
@@ -155,6 +157,8 @@ class Returning:
         batch.count_returning(host, 1)
         host.add(sort_key)
         self._hosts.put(host, now)
+        if self.share is not None:
+            self.share.joins(host)
 
     def _place(self, due: Due, visits: Visits, now: float) -> int:
         """Where a page stands among those that are due: hubs first, but no more of them than their share."""

@@ -1,0 +1,92 @@
+"""How the visits are shared between what is new and what comes back, while both wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..hosts.domain import CLOSED, Place
+from ..store.due_rows import RETURNS
+from ..store.states import State
+
+if TYPE_CHECKING:
+    from ..hosts.host import Host
+    from ..hosts.hosts import Hosts
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+
+_MOST = 4.0  # visits that one of the two may be behind
+_LOOKED_AT = 16  # hosts for one turn
+_FIND_AGAIN = 256  # turns until the hosts in memory are looked through once more
+
+
+class ReturnShare:
+    """Gives pages that come back their *share* of the visits, over all and on each host that has both: they
+    stand in the queues behind all that is new, and are taken out of turn.
+
+    ``credit`` counts the visits they are behind.
+    """
+
+    def __init__(self, store: Store, batch: Batch, hosts: Hosts, share: float) -> None:
+        self._store = store
+        self._batch = batch
+        self._by_name = hosts.by_name
+        self._share = share
+        self.credit = 0.0
+        self._own: dict[str, float] = {}  # of hosts that have both
+        self._line: dict[str, None] = {}  # hosts with such pages, whose turn comes next first
+        self._unasked = 0  # turns until the line is made anew
+
+    def joins(self, host: Host) -> None:
+        """A page of *host* that came back is queued."""
+        self._line.setdefault(host.name)
+
+    def handed_out(self, host: Host, sort_key: bytes) -> None:
+        """A page is handed out, of whichever kind."""
+        counts = self._batch.counts
+        gain = self._share - sort_key.startswith(RETURNS)
+        if 0 < counts.returning < counts.states[State.QUEUED]:
+            self.credit = min(max(self.credit + gain, -_MOST), _MOST)
+        if 0 < host.returning < host.queued:
+            own = self._own.get(host.name, 0.0)
+            self._own[host.name] = min(max(own + gain, -_MOST), _MOST)
+        elif self._own:
+            self._own.pop(host.name, None)
+
+    def turn(self, otherwise: Host) -> tuple[Host, bytes | None]:
+        """If it is their turn, a host that may be asked for a page that came back and the sort key of its
+        best; else *otherwise*, for its best of all."""
+        if self.credit < 1.0:
+            return otherwise, None
+        if not self._line:
+            self._find()
+        for _ in range(min(_LOOKED_AT, len(self._line))):
+            name = next(iter(self._line))
+            del self._line[name]
+            host = self._by_name.get(name)
+            if host is None or not host.returning:
+                self._own.pop(name, None)
+                continue
+            self._line[name] = None
+            if host.place is not Place.READY or not host.heads:
+                continue
+            if host.domain is not None and host.domain.level == CLOSED:
+                continue
+            if not host.heads[0].startswith(RETURNS) and self._own.get(name, 0.0) < 1.0:
+                continue
+            sort_key = self._best_of(host)
+            if sort_key is not None:
+                return host, sort_key
+        return otherwise, None
+
+    def _find(self) -> None:
+        """Those that earlier runs left."""
+        self._unasked -= 1
+        if self._unasked < 0 and self._batch.counts.returning:
+            self._unasked = _FIND_AGAIN
+            self._line = {name: None for name, host in self._by_name.items() if host.returning}
+
+    def _best_of(self, host: Host) -> bytes | None:
+        for sort_key in self._store.keys_of(host.prefix, RETURNS, 1 + len(host.leased)):
+            if sort_key not in host.leased:
+                return sort_key
+        return None
