@@ -40,6 +40,7 @@ def stats(call: Call) -> int:
         [
             ("directory", call.project.directory),
             *_states(found),
+            ("coming back", _coming_back(found)),
             ("known pages", f"{found.known:,}"),
             ("hosts", f"{found.hosts:,}"),
             ("links", _links(found.links)),
@@ -60,6 +61,12 @@ def _states(found: facts.Summary) -> Iterator[tuple[str, str]]:
     for name, count, group in (("ok", found.ok, facts.OK), ("errors", found.errors, facts.ERRORS)):
         parts = (f"{states[state.name.lower()]:,} {state.name.lower()}" for state in group)
         yield name, f"{count:,} ({', '.join(parts)})"
+
+
+def _coming_back(found: facts.Summary) -> str | None:
+    """Which of the ended pages; None where none does."""
+    told = [f"{found.due:,}, the first on {moment(found.first_due)}"] if found.first_due else []
+    return "; ".join([*told, *([f"{found.returning:,} queued again"] if found.returning else [])]) or None
 
 
 def _links(found: object) -> str:
@@ -135,4 +142,4 @@ def _visit(view: HostView, now: float) -> str:
         return "blocked"
     if view.ready_at > now:
         return span(view.ready_at - now)
-    return "now" if view.queued else "-"
+    return "now" if view.queued or view.returning else "-"

@@ -186,6 +186,17 @@ def test_queue_tells_what_comes_back_and_when(returning: Frontiers) -> None:
     assert returning("page", "http://a.example/queued", "--json").json["queue"]["ahead"] == 0
 
 
+def test_stats_and_hosts_count_what_comes_back_as_what_it_is(returning: Frontiers) -> None:
+    told = returning("stats", "--json").json
+    assert (told["states"]["done"], told["states"]["queued"], told["due"], told["returning"]) == (3, 0, 2, 1)
+    assert "coming back   2, the first on 2023-11-13" in returning("stats").out
+    assert "1 queued again" in returning("stats").out
+    (host,) = returning("hosts", "--json").lines
+    assert (host["queued"], host["returning"], host["ok"]) == (0, 1, 3)
+    (row,) = returning("dump", "--what", "queue").lines
+    assert (row["is_return"], row["priority"]) == (True, None)
+
+
 def test_what_comes_back_does_so_in_a_copy_too(returning: Frontiers, tmp_path: Path) -> None:
     assert returning("export", tmp_path / "x.gz").code == 0
     said = Frontiers(tmp_path / "copy", returning._capsys)("import", tmp_path / "x.gz")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
 from ..store import keys, queue_rows
+from ..store.due_rows import is_return_key
 from ..store.page_rows import Page
 from ..store.queue_rows import queued_places, read_sort_key, waiting_places
 from . import facts
@@ -50,12 +51,15 @@ def _queue(store: Store) -> Iterator[dict[str, object]]:
             except UnreadableRecord:
                 page = None
             url = page.url if page is not None else None
-            sort_key = read_sort_key(place.sort_key)._asdict()
-            yield {"id": page_id, "url": url, "host": place.host, **sort_key, "due": place.due}
+            is_return = is_return_key(place.sort_key)
+            where = dict.fromkeys(_PLACE) if is_return else read_sort_key(place.sort_key)._asdict()
+            about = {"host": place.host, **where, "due": place.due, "is_return": is_return}
+            yield {"id": page_id, "url": url, **about}
 
 
+_PLACE = ("priority", "bucket", "turn")
 DUMPS = {
     "pages": Dump("pages", tuple(facts.describe(0, Page(""))), _pages),
-    "queue": Dump("queued pages", ("id", "url", "host", "priority", "bucket", "turn", "due"), _queue),
+    "queue": Dump("queued pages", ("id", "url", "host", *_PLACE, "due", "is_return"), _queue),
     "links": Dump("links", ("source", "target", "flags", "weight"), _links),
 }

@@ -56,6 +56,7 @@ def _header(store: Store, now: float) -> Iterator[Record]:
         "next_visit": counts.next_visit,
         "attempts": counts.attempts,
         "pages": sum(counts.states),
+        "revisit": (store.get(keys.REVISIT) or b"").hex(),
     }
 
 

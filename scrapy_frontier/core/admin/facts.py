@@ -50,7 +50,9 @@ REQUEUED = {state.name.lower(): state for state in State if (state, Event.REQUEU
 
 class Summary(NamedTuple):
     """The kept counters, and the last ranking: pages by state, and those that ended ``ok`` (done, redirected)
-    and in ``errors`` (gone, failed). ``known`` counts every page that was ever given an id."""
+    and in ``errors`` (gone, failed). ``known`` counts every page that was ever given an id. Of those that
+    ended ``due`` ones come back, the first at ``first_due`` (POSIX seconds), and ``returning`` ones are
+    queued again."""
 
     states: dict[str, int]
     ok: int
@@ -62,6 +64,9 @@ class Summary(NamedTuple):
     bytes: int
     is_clean: bool
     ranking: dict[str, Any] | None
+    due: int = 0
+    returning: int = 0
+    first_due: int | None = None
 
 
 class HostView(NamedTuple):
@@ -72,6 +77,7 @@ class HostView(NamedTuple):
     when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None. After
     trouble the host rests until ``rests_until`` (0: no trouble), for its last ``trouble`` in words and as
     many ``strikes``. ``deferred`` pages wait for room in a budget; those ``fetched`` count against one.
+    ``returning`` pages were due and are queued again, besides: they are counted as what they are.
     """
 
     host: str
@@ -89,6 +95,7 @@ class HostView(NamedTuple):
     trouble: str = ""
     deferred: int = 0
     fetched: int = 0
+    returning: int = 0
 
     def is_in_trouble(self, now: float) -> bool:
         """Whether its last trouble is not forgiven yet."""
@@ -115,18 +122,9 @@ def summary(store: Store) -> Summary:
     ranking = last_ranking(store)
     links = ranking.get("links") if ranking is not None else None
     ok, errors = (sum(counts.states[state] for state in group) for group in (OK, ERRORS))
-    return Summary(
-        totals.states,
-        ok,
-        errors,
-        totals.known,
-        totals.attempts,
-        totals.hosts,
-        links,
-        store.size(),
-        is_clean,
-        ranking,
-    )
+    first_due = next((due_rows.due_time(key) for key, _ in store.scan(keys.DUE, limit=1)), None)
+    known, about = totals.known, (totals.attempts, totals.hosts, links, store.size(), is_clean, ranking)
+    return Summary(totals.states, ok, errors, known, *about, totals.due, totals.returning, first_due)
 
 
 def host_view(
@@ -141,7 +139,7 @@ def host_view(
     rest = cooldown or Cooldown(0.0, 0, 0.0, "")
     return HostView(
         name,
-        row.queued,
+        row.pending,
         row.done - row.excluded,
         row.failed,
         row.excluded,
@@ -154,6 +152,7 @@ def host_view(
         rest.reason,
         row.deferred,
         row.fetched,
+        row.returning,
     )
 
 

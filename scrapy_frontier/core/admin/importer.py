@@ -118,6 +118,8 @@ class Importer:
         self._counts.next_page = _number(record, "next_page")
         self._counts.next_visit = _number(record, "next_visit")
         self._counts.attempts = _number(record, "attempts")
+        if revisit := str(record.get("revisit", "")):
+            self._put(keys.REVISIT, bytes.fromhex(revisit))
         return record
 
     def _take(self, record: Record) -> None:

@@ -50,7 +50,7 @@ class _Preview:
         if only is not None:
             names = iter([only])
         else:
-            names = (view.host for view in facts.hosts(store, delay_of) if view.queued)
+            names = (view.host for view in facts.hosts(store, delay_of) if view.queued or view.returning)
         for name in filter(self._is_wanted, names):
             self._hosts.put(self._host(name), now)
 
