@@ -203,6 +203,7 @@ class Frontier:
         self.sending = out.sending  # type: ignore[method-assign]
         self.site_delay = self._clocks.obey  # type: ignore[method-assign]
         self.is_loaded = False  # see `load`
+        self.cooled_at = 0.0  # when a host began to rest last
 
     def __repr__(self) -> str:
         return f"<Frontier {self.pending} pending, {len(self._leases)} leased, {self._hosts!r}>"
@@ -518,6 +519,7 @@ class Frontier:
     def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
         """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to
         the disk when this returns."""
+        self.cooled_at = max(self.cooled_at, now)
         return self._clocks.cool(name, trouble, now)
 
     def rests(self, name: str, now: float) -> bool:

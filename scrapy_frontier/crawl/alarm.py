@@ -13,26 +13,26 @@ _NEVER = float("inf")
 
 
 class Alarm:
-    """Wakes the engine at the earliest time that it was set to; not one that cannot be watched."""
+    """Wakes the engine at the earliest time that it was set to, ``at``; not one that cannot be watched."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._is_on = compat.in_progress(crawler) is not None
         self._timer: Any = None
-        self._at = _NEVER
+        self.at = _NEVER
 
     def set(self, when: float | None, now: float) -> None:
-        if not self._is_on or when is None or when >= self._at:
+        if not self._is_on or when is None or when >= self.at:
             return
         self.cancel()
-        self._at = when
+        self.at = when
         self._timer = compat.call_later(max(0.0, when - now), self._ring)
 
     def cancel(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer, self._at = None, _NEVER
+        self._timer, self.at = None, _NEVER
 
     def _ring(self) -> None:
-        self._timer, self._at = None, _NEVER
+        self._timer, self.at = None, _NEVER
         compat.wake(self._crawler)

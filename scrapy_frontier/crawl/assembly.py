@@ -31,9 +31,8 @@ from .identity import Identities
 from .in_flight import Flights
 from .loading import Loading
 from .politeness_key import Units, read_suffixes, registered_domain
-from .records import Records
+from .records import Records, Sharing
 from .refusals import Refusals
-from .request_cache import Objects, Sharing
 from .returns import Returns
 from .scorers import make_scorer
 from .seeds import Seeds
@@ -44,12 +43,11 @@ from .watch import Watch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Request, Spider
+    from scrapy import Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
     from .follow import Follow
-    from .in_flight import Flight
     from .outlinks import Outlinks
     from .robots_gate import Gate
     from .sitemaps import Sitemaps
@@ -75,10 +73,11 @@ class Component:
     """What Scrapy makes for a crawl: middlewares and extensions.
 
     ``crawl`` is there from when the spider is opened until the frontier is closed; None with another
-    scheduler.
+    scheduler. ``flights`` are its own, none without it.
     """
 
     crawl: Crawl | None = None
+    flights: Flights = Flights()
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
@@ -94,14 +93,11 @@ class Component:
 
     def _find_crawl(self) -> None:
         self.crawl = crawl_of(self.crawler)
+        if self.crawl is not None:
+            self.flights = self.crawl.flights
 
     def _let_go_of_crawl(self) -> None:
-        self.crawl = None
-
-    def flight_of(self, request: Request | None) -> Flight | None:
-        """`Flights.find`; None with another scheduler."""
-        crawl = self.crawl
-        return crawl.flights.find(request) if crawl is not None else None
+        self.crawl, self.flights = None, Component.flights
 
 
 class Crawl:
@@ -169,9 +165,9 @@ class Crawl:
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
         identities, units = self.identities, self.units
         flights = self.flights = Flights()
-        objects = self.objects = Objects()
         codec = self.codec = Codec(spider, on_rare=Sharing(self.is_temporary, notes).look)
-        records = Records(codec, objects, identities, notes, self.is_temporary)
+        self.may_be_called_again = codec.callbacks.may_be_called_again
+        records = self.records = Records(codec, identities, notes, self.is_temporary)
         self._dupefilter = DupeFilter(crawler, notes)
         self.seeds = Seeds(frontier, clock, records)
         refusals = Refusals(notes)
@@ -183,9 +179,8 @@ class Crawl:
             units,
             self._dupefilter,
             records,
-            objects,
             flights,
-            FollowUps(crawler, settings.backoff, records, objects, notes),
+            FollowUps(crawler, settings.backoff, records, notes),
             self.seeds,
             refusals,
             notes,
@@ -210,7 +205,6 @@ class Crawl:
                 codec,
                 intake,
                 records,
-                objects,
                 self.links,
                 refusals,
                 notes,
@@ -242,7 +236,7 @@ class Crawl:
             clock,
             flights,
             identities,
-            objects,
+            records,
             self.links,
             self.returns,
             self.alarm,
@@ -250,10 +244,6 @@ class Crawl:
             failed,
         )
         self.telling = Telling(frontier, clock, notes, self.is_temporary)
-
-    def may_be_called_again(self, flight: Flight) -> bool:
-        """Whether another request may be given the callback of *flight*."""
-        return self.codec.callbacks.may_be_called_again(flight.callback)
 
     def close(self, reason: str) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""

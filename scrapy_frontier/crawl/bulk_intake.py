@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .politeness_key import Units
     from .records import Records
     from .refusals import Refusals
-    from .request_cache import Objects
     from .stats import Notes
 
 
@@ -43,7 +42,6 @@ class BulkIntake:
         codec: Codec,
         intake: Intake,
         records: Records,
-        objects: Objects,
         links: Outlinks | None,
         refusals: Refusals,
         notes: Notes,
@@ -56,7 +54,6 @@ class BulkIntake:
         self._codec = codec
         self._intake = intake
         self._records = records
-        self._objects = objects
         self._refusals = refusals
         self._tally = notes.tally
         self.recognize = frontier.recognize
@@ -119,7 +116,7 @@ class BulkIntake:
 
     def _is_here_now(self, link: Link, answer: Discovered) -> bool:
         """Whether the page was known but its request lost with the process that had it: now there is one."""
-        if answer.fate is not Fate.ABSENT or answer.page is None or self._objects.holds(answer.page):
+        if answer.fate is not Fate.ABSENT or answer.page is None or answer.page in self._records.held:
             return False
         request = self._codec.decode(link.url, link.priority, link.payload)
         self._records.queued(answer.page, request, False)

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 def steady_clock() -> Callable[[], float]:
     """POSIX seconds that never jump: the wall clock of now, carried on by the monotonic one."""
     offset = time.time() - time.monotonic()
-    return lambda: offset + time.monotonic()
+    return map(offset.__add__, iter(time.monotonic, None)).__next__  # no call of ours: read all the time
 
 
 def never_back(clock: Callable[[], float]) -> Callable[[], float]:

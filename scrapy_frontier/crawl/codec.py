@@ -11,15 +11,15 @@ spider's own callbacks (``docs/internals/format.md``).
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from itemadapter import ItemAdapter
 from scrapy import Request, Spider
 from scrapy.http.headers import Headers
 
 from . import compat
 from .callbacks import Callbacks, Unreadable
-from .identity import _plain_parts
+from .identity import plain_host, plain_url
 from .meta_keys import (
     AUTO_SLOT,
     CHANGED,
@@ -36,13 +36,12 @@ from .meta_keys import (
     START,
 )
 from .plain_data import (
+    TAG,
     TAGGED,
     Unstorable,
     class_at,
     class_path,
-    dict_text,
     dumps,
-    flat_text,
     from_plain,
     to_plain,
 )
@@ -76,24 +75,6 @@ _PLAIN_FIELDS = BASE_ATTRIBUTES - {"url", "priority", "callback", "errback", "he
 OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machine, or its keys, may read
 
 
-def use_up_retries(request: Request, retry_times: int) -> None:
-    """Have Scrapy's retry middleware take *request* for the last one of its page, so that the next trouble
-    reaches the errback."""
-    most = request.meta.get("max_retry_times")
-    made = request.meta.get("retry_times", 0)
-    request.meta["retry_times"] = max(made, retry_times if most is None else most)
-
-
-def item_field(item: Any, name: str) -> Any:
-    """The value of a field of an item of any kind; None where it has none."""
-    if isinstance(item, dict):
-        return item.get(name)
-    if not ItemAdapter.is_item(item):
-        return None
-    adapter = ItemAdapter(item)
-    return adapter.get(name) if name in adapter.field_names() else None
-
-
 # -- requests --------------------------------------------------------------------------------------
 
 
@@ -123,12 +104,12 @@ class Codec:
         try:
             kept = compat.attributes(request)
             callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
-            is_rare = body or again or cookies or arguments or flags or method != "GET" or encoding != "utf-8"
+            is_rare = body or again or cookies or arguments or flags or method != "GET"
             is_rare = is_rare or type(request) is not Request
             if is_rare:
                 head = _dump(self._record(request))
             else:
-                head = self._head(request, callback, errback, headers)
+                head = self._head(request, callback, errback, encoding, headers)
             if meta:
                 if not OURS.isdisjoint(meta):
                     meta = _without_ours(meta)
@@ -143,13 +124,15 @@ class Codec:
         except RecursionError:
             raise Unstorable("it holds data without end, or nested too deeply") from None
 
-    def _head(self, request: Request, callback: Any, errback: Any, headers: Headers | None) -> bytes:
+    def _head(
+        self, request: Request, callback: Any, errback: Any, encoding: str, headers: Headers | None
+    ) -> bytes:
         """The record of a plain GET without ``meta``: the same for most links of a page, so the last ones are
         kept."""
         referer = dict.get(headers, b"Referer", ()) if headers else ()
         if headers and not len(headers) == len(referer) == 1:
             return _dump(self._record(request))
-        key = callback, errback, *referer
+        key = callback, errback, encoding, *referer
         head = self._heads.get(key)
         if head is None:
             if len(self._heads) >= _HEADS:
@@ -166,6 +149,8 @@ class Codec:
             parts.append(f'"errback":{_quote(self.callbacks.name_of(request.errback))}')
         if referer:
             parts.append(f'"headers":{{"Referer":{_quote(referer[0].decode("latin-1"))}}}')
+        if request.encoding != "utf-8":
+            parts.append(f'"encoding":{_quote(request.encoding)}')
         text = f"{{{','.join(parts)}}}" if parts else ""
         return text.encode("utf-8", "surrogatepass")
 
@@ -258,8 +243,8 @@ _VERBATIM = "verbatim_url"
 def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
     """A `Request`; a plain URL is to be taken as it is, which saves Scrapy 2.19 two thirds of the time."""
     meta = arguments.pop("meta", None)
-    parts = _plain_parts(url)
-    if (meta and _VERBATIM in meta) or "#" in url or parts is None or parts[1] is None:
+    found = None if "#" in url or "/." in url or len(url) > 2000 else plain_url(url)
+    if (meta and _VERBATIM in meta) or found is None or found[2] is None or not plain_host(found[1]):
         return Request(url, priority=priority, meta=meta, **arguments)
     request = Request(url, priority=priority, meta={_VERBATIM: True}, **arguments)
     del request.meta[_VERBATIM]
@@ -332,3 +317,31 @@ def _headers(plain: dict[str, str | list[str]]) -> Headers:
         texts = [values] if isinstance(values, str) else values
         dict.__setitem__(headers, name.encode("latin-1"), [text.encode("latin-1") for text in texts])
     return headers
+
+
+def dict_text(value: dict[Any, Any]) -> str:
+    """``dumps(to_plain(value))``, with a short way for the usual flat ``meta``."""
+    text = flat_text(value)
+    return dumps(to_plain(value)) if text is None else text
+
+
+def flat_text(value: dict[Any, Any]) -> str | None:
+    """``dumps(value)`` where that holds nothing but text and numbers; else None, soon."""
+    parts = []
+    for key, item in value.items():
+        kind = type(item)
+        if type(key) is not str or key == TAG:
+            return None
+        if kind is str:
+            parts.append(f"{_quote(key)}:{_quote(item)}")
+        elif kind is int:
+            parts.append(f"{_quote(key)}:{item}")
+        elif kind is bool:
+            parts.append(f"{_quote(key)}:{'true' if item else 'false'}")
+        elif item is None:
+            parts.append(f"{_quote(key)}:null")
+        elif kind is float and isfinite(item):
+            parts.append(f"{_quote(key)}:{item!r}")
+        else:
+            return None
+    return "{" + ",".join(parts) + "}"

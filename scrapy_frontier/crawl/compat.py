@@ -14,7 +14,6 @@ from operator import attrgetter
 from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, signals
 from scrapy.core.engine import ExecutionEngine
 from scrapy.extensions.spiderstate import SpiderState
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
-    from twisted.python.failure import Failure
 
 __all__ = ["call_later", "create_looping_call", "is_asyncio_available"]
 
@@ -95,24 +93,14 @@ def is_closing(crawler: Crawler) -> bool:
     return slot is None or slot.closing is not None
 
 
-class _Watched(set["Request"]):
-    """The engine's set of requests in progress; says when one is removed, which no signal does."""
-
-    def __init__(self, requests: Any, on_remove: Callable[[Request], None]) -> None:
-        super().__init__(requests)
-        self._on_remove = on_remove
-
-    def remove(self, request: Request) -> None:
-        super().remove(request)
-        self._on_remove(request)
-
-
-def watch_inprogress(crawler: Crawler, on_remove: Callable[[Request], None]) -> bool:
-    """Call *on_remove* for each request the engine has finished with, after its callback and items."""
+def watch_inprogress(crawler: Crawler, watched: set[Request]) -> bool:
+    """Have the engine keep the requests in progress in *watched*; it removes each when it has finished with
+    it, after its callback and items."""
     slot = _slot(crawler)
     if not isinstance(getattr(slot, "inprogress", None), set):
         return False
-    slot.inprogress = _Watched(slot.inprogress, on_remove)
+    watched |= slot.inprogress
+    slot.inprogress = watched
     return True
 
 
@@ -144,25 +132,6 @@ async def give_way(turns: int = TURNS) -> None:
         await sleep(0)
         if thread_time() - begin < IDLE:
             break
-
-
-class Tasks:
-    """Coroutines under way, *most* at once, where there is an asyncio loop."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    async def add(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start *work*, as soon as it may."""
-        if len(self._tasks) >= self._most:
-            _, self._tasks = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-        self._tasks.add(asyncio.create_task(work))
-
-    async def end(self) -> None:
-        """Wait for all."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
 
 
 async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
@@ -275,21 +244,6 @@ def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]
         return False
     scraper.handle_spider_output_async = partial(handle, own)
     return True
-
-
-def handle_spider_error(crawler: Crawler, failure: Failure, request: Request, response: Any) -> None:
-    """Log and count what a callback raised, as Scrapy does."""
-    engine_of(crawler).scraper.handle_spider_error(failure, request, response)
-
-
-def listeners(crawler: Crawler, signal: object) -> list[Any]:
-    """Who hears *signal*; 5 us."""
-    return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
-
-
-def scheduler_of(crawler: Crawler) -> Any:
-    """The engine's scheduler; None when the spider is closed."""
-    return getattr(_slot(crawler), "scheduler", None)
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:

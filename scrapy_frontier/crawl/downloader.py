@@ -32,11 +32,7 @@ def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], Any]) -> b
 
     def watched(request: Request, *args: Any) -> Any:
         deferred = fetch(request, *args)
-
-        def seen(result: Any) -> Any:
-            return on_result(request, result)
-
-        return deferred.addBoth(seen) if hasattr(deferred, "addBoth") else deferred
+        return deferred.addBoth(partial(on_result, request)) if hasattr(deferred, "addBoth") else deferred
 
     try:
         downloader.fetch = watched
@@ -50,10 +46,9 @@ _connected: ContextVar[Callable[[], None] | None] = ContextVar("frontier_connect
 _SENDING_TURNS = 2  # of the event loop from there to the socket; TLS takes one more
 
 
-def watch_sending(
-    crawler: Crawler, is_wanted: Callable[[Request], bool], on_sent: Callable[[Request], None]
-) -> bool:
-    """Call *on_sent* for each request that *is_wanted* as soon as it has gone out, however late that is.
+def watch_sending(crawler: Crawler, flights: dict[int, Any], on_sent: Callable[[Request], None]) -> bool:
+    """Call *on_sent* for each request of *flights* that ``is_sending``, as soon as it has gone out, however
+    late that is.
 
     Of a handler that does not keep its connections as Scrapy's own for HTTP/1.1 does nobody can tell; there
     it is said `SENDING` after the request was given to it.
@@ -64,7 +59,8 @@ def watch_sending(
         return False
 
     async def watched(request: Request) -> Any:
-        if is_wanted(request):
+        flight = flights.get(id(request))
+        if flight is not None and flight.is_sending:
             turns = _SENDING_TURNS + request.url.startswith("https:")
             tell = partial(_after_turns, turns, partial(on_sent, request))
             if _watch_pool(handlers, request):

@@ -14,11 +14,12 @@ from .codec import meta_record
 from .follow_ups import is_answer, is_seed, times
 from .identity import plain_identity
 from .meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, POSTPONED, REFUSED, SLOT, START
+from .plain_data import Unstorable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..core.frontier import Discovered, Frontier, PageId
+    from ..core.frontier import Discovered, Frontier, Lease, PageId
     from ..settings import FrontierSettings
     from .dupefilters import DupeFilter
     from .follow_ups import FollowUps
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .politeness_key import Units
     from .records import Records
     from .refusals import Refusals
-    from .request_cache import Objects
     from .seeds import Seeds
     from .stats import Notes
 
@@ -55,7 +55,6 @@ class Intake:
         units: Units,
         dupefilter: DupeFilter,
         records: Records,
-        objects: Objects,
         flights: Flights,
         follow_ups: FollowUps,
         seeds: Seeds,
@@ -69,7 +68,7 @@ class Intake:
         self._units = units
         self._dupefilter = dupefilter
         self._records = records
-        self._objects = objects
+        self._encode = records.codec.encode
         self._flights = flights
         self._follow_ups = follow_ups
         self._seeds = seeds
@@ -88,8 +87,9 @@ class Intake:
         tells, in a microsecond.
         """
         if not (self._flights.by_child or request.dont_filter or request.method != "GET" or request.body):
-            meta = request.meta
-            if self._recognize(request.url) and not meta.get("verbatim_url") and FORCE not in meta:
+            meta, is_noted = request.meta, id(request) in self._flights.by_link  # then its text told nothing
+            is_known = not is_noted and self._recognize(request.url)
+            if is_known and not meta.get("verbatim_url") and FORCE not in meta:
                 self._tally["dupefilter/filtered"] += 1
                 return False
             if self._is_usual and _UNUSUAL.isdisjoint(meta):
@@ -99,7 +99,7 @@ class Intake:
     def _enqueue_link(self, request: Request) -> bool:
         """`enqueue` for the usual case, an ordinary link."""
         url = clean = request.url
-        lease, flags, weight = self._flights.take_link(request)
+        lease, flags, weight = self._noted(request)
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request)
             clean = request.url
@@ -107,7 +107,10 @@ class Intake:
         if self._recognize(url, lease, flags, weight, fingerprint):
             self._filtered(request)
             return False
-        payload, is_stored = self._records.of(request)
+        try:
+            payload, is_stored = self._encode(request), True
+        except Unstorable:
+            payload, is_stored = self._records.of(request)
         depth = times(request, "depth") if self._has_depth else 0
         link = Link(fingerprint, clean, host, request.priority, payload, flags, weight, depth, url)
         (answer,) = self._frontier.discover((link,), self._clock(), lease)
@@ -115,7 +118,7 @@ class Intake:
         if answer.fate is Fate.NEW and is_stored and page_id is not None:
             self._tally["scheduler/enqueued/disk"] += 1
             if answer.is_head:  # else others come first, and it is long gone when its turn comes
-                self._objects.keep(page_id, request)
+                self._records.keep(page_id, request)
             return True
         return self._settle(request, link, answer, is_stored) is not None
 
@@ -180,7 +183,7 @@ class Intake:
             kept_host=kept_host,
             only_seen=str(request.meta.pop(REFUSED)),
         )
-        lease, flags, weight = self._flights.take_link(original)
+        lease, flags, weight = self._noted(original)
         link = link._replace(flags=flags, weight=weight)
         self._frontier.discover((link,), self._clock(), lease)
         return False
@@ -228,11 +231,20 @@ class Intake:
         self._tally["scheduler/enqueued/disk"] += new
         return new
 
+    def _noted(self, request: Request) -> tuple[Lease | None, int, float]:
+        """What was noted of *request*, once: the lease of the page with the link, its flags and weight."""
+        noted = self._flights.by_link.pop(id(request), None)
+        if noted is None:
+            return None, 0, 1.0
+        lease, flags, weight, pending = noted
+        del pending[id(request)]
+        return lease, flags, weight
+
     # -- from a request to a link ------------------------------------------------------------------------
 
     def _take_in(self, request: Request, original: Request, link: Link, is_stored: bool) -> PageId | None:
         """Hand *link* over with what was noted of the *original* request; see `_settle`."""
-        lease, flags, weight = self._flights.take_link(original)
+        lease, flags, weight = self._noted(original)
         if lease is not None:
             link = link._replace(flags=flags, weight=weight)
         (answer,) = self._frontier.discover((link,), self._clock(), lease)
@@ -247,10 +259,10 @@ class Intake:
             return None
         if answer.fate is Fate.DEFERRED:
             if not is_stored:
-                self._objects.hold(page_id, request)
+                self._records.held[page_id] = request
         elif answer.is_taken:
             self._records.queued(page_id, request, is_stored)
-        elif answer.fate is Fate.ABSENT and not self._objects.holds(page_id):
+        elif answer.fate is Fate.ABSENT and page_id not in self._records.held:
             self._records.queued(page_id, request, False)  # an earlier process had it: now this one has
         else:
             self._filtered(request)

@@ -25,7 +25,7 @@ from .callbacks import Unreadable
 from .entries import entry_of
 from .follow_page import PageFollowing, Stock
 from .meta_keys import FOLLOW
-from .output import are_usual
+from .output import are_usual, listeners
 from .response_head import is_text
 from .rules import SpiderRules, Way, one_way
 
@@ -87,7 +87,7 @@ class Follow:
         """A callback is about to see *response*: what it says of itself decides. 1 us."""
         request = response.request
         wanted = request is not None and request.meta.get(FOLLOW, self._is_on)
-        if not wanted or request is None or request not in self._flights:
+        if not wanted or request is None or id(request) not in self._flights:
             return
         if not isinstance(response, HtmlResponse) or not is_text(response):
             return
@@ -125,8 +125,8 @@ class Follow:
             return True
         if entry_of(response.request) is not None:  # of which each link inherits its own
             return False
-        self._heard = compat.listeners(self._crawler, signals.request_scheduled)
-        is_heard = not are_usual(self._heard) or compat.listeners(self._crawler, signals.request_dropped)
+        self._heard = listeners(self._crawler, signals.request_scheduled)
+        is_heard = not are_usual(self._heard) or listeners(self._crawler, signals.request_dropped)
         return not self._bar and not is_heard
 
     def _requests(self, response: Any, ways: tuple[Way, ...]) -> Iterator[Request]:
@@ -141,7 +141,7 @@ class Follow:
         """Who follows the links of *response* in bulk, and stands before the *recorder*; that one itself for
         any other page. To be asked after `after`."""
         ways = self._pages.pop(response, None)
-        flight = self._flights.find(response.request)
+        flight = self._flights.get(id(response.request))
         if ways is None or flight is None or not isinstance(response, HtmlResponse):
             return recorder
         return PageFollowing(

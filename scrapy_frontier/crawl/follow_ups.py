@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..core.frontier import PageId
     from .in_flight import Flight
     from .records import Records
-    from .request_cache import Objects
     from .stats import Notes
 
 
@@ -104,6 +103,14 @@ def may_answer_otherwise(crawler: Crawler, request: Request, child: Request) -> 
     return now.headers.getlist("Cookie") != then
 
 
+def use_up_retries(request: Request, retry_times: int) -> None:
+    """Have Scrapy's retry middleware take *request* for the last one of its page, so that the next trouble
+    reaches the errback."""
+    most = request.meta.get("max_retry_times")
+    made = request.meta.get("retry_times", 0)
+    request.meta["retry_times"] = max(made, retry_times if most is None else most)
+
+
 class FollowUps:
     """Notes what requests that follow from others make of the pages of those."""
 
@@ -112,13 +119,11 @@ class FollowUps:
         crawler: Crawler,
         backoff: Callable[[int], float],
         records: Records,
-        objects: Objects,
         notes: Notes,
     ) -> None:
         self._crawler = crawler
         self._backoff = backoff
         self._records = records
-        self._objects = objects
         self._tally = notes.tally
 
     def is_once_more(self, flight: Flight, child: Request) -> bool:
@@ -126,8 +131,8 @@ class FollowUps:
         lease = flight.lease
         if POSTPONED in child.meta:
             flight.ends_as(postponed(flight, child))
-            if self._objects.holds(lease.page_id):
-                self._objects.hold(lease.page_id, child)
+            if lease.page_id in self._records.held:
+                self._records.held[lease.page_id] = child
             return True
         if not is_retry(child, flight):
             return False

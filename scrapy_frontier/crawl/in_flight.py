@@ -22,11 +22,11 @@ from .fetched import fetched_of
 from .meta_keys import DUPLICATE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ..core.pages.leases import Lease
     from ..core.pages.visits import Fetched
-    from .robots_gate import Decision
+    from .robots_sites import Decision
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
@@ -102,23 +102,14 @@ class Flight:
         self.asked_with = NOTHING
         self.errback: Any = None  # taken off the request, which may be the user's own object
 
-    @property
-    def response_time(self) -> float | None:
-        """Seconds the host took to answer; None where it did not, or only that it wants to be left alone."""
-        if not self.status or self.status in (429, 503):
-            return None
-        latency = self.request.meta.get(LATENCY)
-        return latency if isinstance(latency, float) else None
-
-    def answered(self, status: int) -> None:
-        """The host answered; a retry hides that from everything that comes later."""
-        self.status = status
-
     def callback_raised(self, error: BaseException) -> None:
         self.spider_error = error
 
-    def fetched(self, result: Any) -> None:
-        """The downloader and its middlewares came to *result*: a response, a request, or a failure."""
+    def fetched(self, result: Any) -> float | None:
+        """The downloader and its middlewares came to *result*: a response, a request, or a failure.
+
+        Seconds the host took to answer; None where it did not, or only that it wants to be left alone.
+        """
         if isinstance(result, Response):
             self.status = result.status
             self.is_fetched = True
@@ -127,6 +118,10 @@ class Flight:
             self.child = result
         else:
             self.error = getattr(result, "value", result)
+        if not self.status or self.status in (429, 503):
+            return None
+        latency = self.request.meta.get(LATENCY)
+        return latency if isinstance(latency, float) else None
 
     def takes_content(self, content: Any) -> None:
         """The callback says what the content of the page is, or a part of it; None says nothing."""
@@ -153,79 +148,22 @@ class Flight:
         self.led_to = led_to or self.led_to
 
 
-LinkFrom = tuple["Lease | None", int, float]  # the lease of the page with a link, flags and weight of that
-NO_LINK: LinkFrom = (None, 0, 1.0)
+# What was noted of a request that a callback yielded: the lease of its page, flags and weight of the link,
+# and `PageLinks.pending`, which has it as well.
+LinkFrom = tuple["Lease | None", int, float, "dict[int, tuple[Request, int, float]]"]
 
 
-class Flights:
-    """The requests under way."""
+class Flights(dict[int, Flight]):
+    """The requests under way, each by the ``id`` of its request, which the flight keeps alive.
+
+    There is none for a request that is downloaded beside the scheduler (``engine.download``: robots.txt,
+    media, inline requests), or that has ended.
+    """
 
     def __init__(self) -> None:
-        self._by_request: dict[int, Flight] = {}  # by id of the request, which the flight keeps alive
+        super().__init__()
         self.by_child: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
-        self._by_link: dict[int, Flight] = {}  # by id of a request that a callback yielded: its page's flight
-
-    def __len__(self) -> int:
-        return len(self._by_request)
-
-    def __iter__(self) -> Iterator[Flight]:
-        return iter(self._by_request.values())
-
-    def __contains__(self, request: Request) -> bool:
-        return id(request) in self._by_request
-
-    def find(self, request: Request | None) -> Flight | None:
-        """The flight of a request that the scheduler handed out.
-
-        None for one that is downloaded beside it (``engine.download``: robots.txt, media, inline requests),
-        or that has ended.
-        """
-        return self._by_request.get(id(request))
-
-    def lease_of(self, request: Request) -> Lease | None:
-        """The lease of a request under way; None for one that we did not hand out."""
-        flight = self._by_request.get(id(request))
-        return flight.lease if flight is not None else None
-
-    def start(self, flight: Flight) -> None:
-        self._by_request[id(flight.request)] = flight
-
-    def end(self, request: Request) -> Flight | None:
-        """The flight of *request*, which is over."""
-        flight = self._by_request.pop(id(request), None)
-        if flight is not None:
-            if flight.errback is not None:
-                request.errback = flight.errback
-            if flight.child is not None:
-                self.by_child.pop(id(flight.child), None)
-        return flight
-
-    def note_link(
-        self, flight: Flight, found: PageLinks, request: Request, flags: int, weight: float
-    ) -> None:
-        """The callback of *flight* yields *request*, which comes to the scheduler, or to nobody."""
-        found.pending[id(request)] = request, flags, weight
-        self._by_link[id(request)] = flight
-
-    def take_link(self, request: Request) -> LinkFrom:
-        """What was noted of *request*, once."""
-        flight = self._by_link.pop(id(request), None) if self._by_link else None
-        if flight is None or flight.links is None:
-            return NO_LINK
-        _, flags, weight = flight.links.pending.pop(id(request))
-        return flight.lease, flags, weight
-
-    def forget_links(self, flight: Flight) -> None:
-        """What the callback of *flight* has yielded came to the scheduler, or will not come any more."""
-        if flight.links is not None:
-            for link in flight.links.pending:
-                self._by_link.pop(link, None)
-
-    def fetched(self, flight: Flight, result: Any) -> None:
-        """The downloader and its middlewares came to *result*."""
-        flight.fetched(result)
-        if flight.child is not None:
-            self.by_child[id(flight.child)] = flight
+        self.by_link: dict[int, LinkFrom] = {}  # by id of a request that a callback yielded
 
     def leading_to(self, request: Request) -> Flight | None:
         """The flight that *request* follows from: a redirect or retry by a middleware, or by a callback."""
@@ -233,7 +171,7 @@ class Flights:
             return None
         flight = self.by_child.pop(id(request), None)
         if flight is None and request.dont_filter and request.meta.get("retry_times"):
-            for flight in self:  # made by `get_retry_request` in a callback
+            for flight in self.values():  # made by `get_retry_request` in a callback
                 if flight.request.url == request.url and flight.request.method == request.method:
                     return flight
             return None
@@ -266,10 +204,16 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
         return Outcome(Event.FAILED, flight.status, reasons.NO_RESPONSE())
     if flight.status >= 400:
         return ended_with(flight.status)
-    notes, other = flight.notes, flight.request.meta.get(DUPLICATE)
+    notes, other, found = flight.notes, flight.request.meta.get(DUPLICATE), flight.links
     if other is not None:
         notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
-    return Outcome(Event.FETCHED, flight.status, reasons.BETWEEN.join(notes), fetched=flight.page)
+    reason = reasons.BETWEEN.join(notes)
+    if found is None:
+        return Outcome(Event.FETCHED, flight.status, reason, fetched=flight.page)
+    score = found.content_score
+    return Outcome(
+        Event.FETCHED, flight.status, reason, has_links=True, content_score=score, fetched=flight.page
+    )
 
 
 def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:

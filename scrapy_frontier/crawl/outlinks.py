@@ -13,6 +13,7 @@ import math
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
+from itemadapter import ItemAdapter
 from scrapy import Request
 from scrapy.http import HtmlResponse
 from scrapy.utils.response import get_base_url
@@ -23,7 +24,7 @@ from ..core.frontier import Link
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import CANONICAL, INTERNAL, NOFOLLOW
 from ..core.parse.urls import host_of
-from . import codec, identity, meta_keys
+from . import identity, meta_keys
 from .in_flight import PageLinks
 from .response_head import is_text
 
@@ -71,14 +72,9 @@ class Outlinks:
 
     # -- while the callback runs -----------------------------------------------------------------------
 
-    def begin(self, response: Response) -> None:
-        """A callback is about to see *response*: what it says of the page is not what others said."""
-        if response.request is not None:
-            response.request.meta.pop(CONTENT_SCORE, None)
-
     def recorder(self, response: Response) -> Recorder | None:
         """Who takes down the links of *response*; None for a response that no lease is out for."""
-        flight = self._flights.find(response.request)
+        flight = self._flights.get(id(response.request))
         if flight is None:
             return None
         if flight.links is None:
@@ -109,7 +105,8 @@ class Outlinks:
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
         if not self._is_known(request, flight, flags, weight):
-            self._flights.note_link(flight, found, request, flags, weight)
+            found.pending[id(request)] = request, flags, weight
+            self._flights.by_link[id(request)] = flight.lease, flags, weight, found.pending
 
     def _is_known(
         self, request: Request, flight: Flight, flags: int, weight: float, only_seen: bool = False
@@ -166,7 +163,8 @@ class Outlinks:
     # -- when the page ends ----------------------------------------------------------------------------
 
     def end(self, flight: Flight, outcome: Outcome, now: float) -> Outcome:
-        """*outcome*, and what is known of the links of the page that ends so."""
+        """*outcome*, and what is known of the links of the page that ends so; nothing is to be done for a
+        page that was fetched and of which no link is left."""
         found = flight.links
         if outcome.event is Event.REDIRECTED:
             child = flight.child.url if flight.child is not None else ""
@@ -174,11 +172,9 @@ class Outlinks:
             return outcome._replace(has_links=True, flags=internal)
         if outcome.event is Event.GONE:
             return outcome._replace(has_links=True)
-        if outcome.event is not Event.FETCHED or found is None:
-            return outcome
-        if found.pending or found.anchors:
+        if outcome.event is Event.FETCHED and found is not None:
             self._frontier.discover(list(self._left(flight, found)), now, flight.lease)
-        return outcome._replace(has_links=True, content_score=found.content_score)
+        return outcome
 
     def _left(self, flight: Flight, found: PageLinks) -> Iterator[Link]:
         """Links whose requests never came to the scheduler, or were none."""
@@ -215,6 +211,16 @@ class Outlinks:
         return self._identities.of(request), request.url
 
 
+def item_field(item: Any, name: str) -> Any:
+    """The value of a field of an item of any kind; None where it has none."""
+    if isinstance(item, dict):
+        return item.get(name)
+    if not ItemAdapter.is_item(item):
+        return None
+    adapter = ItemAdapter(item)
+    return adapter.get(name) if name in adapter.field_names() else None
+
+
 class Recorder:
     """Takes down what one callback yields."""
 
@@ -227,11 +233,11 @@ class Recorder:
         if isinstance(yielded, Request):
             self._links.note(self._flight, self._found, yielded)
             return
-        score = codec.item_field(yielded, CONTENT_SCORE)
+        score = item_field(yielded, CONTENT_SCORE)
         if score is not None:
             self._links.judge(self._found, score)
         if self._links.takes_hashes:
-            self._flight.takes_content(codec.item_field(yielded, meta_keys.CONTENT_HASH))
+            self._flight.takes_content(item_field(yielded, meta_keys.CONTENT_HASH))
 
     def end(self, response: Response) -> Iterator[None]:
         """The callback is through; yields now and then on the way through a page with very many anchors."""

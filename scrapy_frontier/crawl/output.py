@@ -9,9 +9,12 @@ somebody listens to a signal for goes the old way, one by one.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import IgnoreRequest
@@ -23,7 +26,7 @@ from . import compat
 from .spell import Spell
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from scrapy.crawler import Crawler
 
@@ -35,6 +38,7 @@ class CallbackOutput:
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
+        self._engine = compat.engine_of(crawler)
         self._most = max(crawler.settings.getint("CONCURRENT_ITEMS"), 1)
 
     def begin(self) -> bool:
@@ -52,13 +56,13 @@ class CallbackOutput:
             return
         # Scrapy 2.14 leaves an iterable as it is where no middleware is asynchronous
         outputs = result if isinstance(result, AsyncIterator) else as_async_generator(result)
-        page, under_way = _PageOutput(outputs, self._hand_over), compat.Tasks(self._most)
+        page, under_way = _PageOutput(outputs, self._hand_over), Tasks(self._most)
         while True:
             try:
                 item = await page.next_item()
             except Exception:
                 failure = Failure()  # type: ignore[no-untyped-call]
-                compat.handle_spider_error(self._crawler, failure, request, response)
+                self._engine.scraper.handle_spider_error(failure, request, response)
                 break
             if item is _END:
                 break
@@ -67,24 +71,45 @@ class CallbackOutput:
         compat.let_go_of_tree(response)
 
     async def _process_item(self, item: Any, response: Response) -> None:
-        await compat.engine_of(self._crawler).scraper.start_itemproc_async(item, response=response)
+        await self._engine.scraper.start_itemproc_async(item, response=response)
 
     def _hand_over(self, requests: list[Request]) -> None:
-        crawler = self._crawler
-        scheduler = compat.scheduler_of(crawler)
-        if scheduler is None:
+        crawler, slot = self._crawler, self._engine._slot
+        if slot is None:  # the spider is closed
             return
-        heard = compat.listeners(crawler, signals.request_scheduled)
-        if not are_usual(heard) or compat.listeners(crawler, signals.request_dropped):
-            engine = compat.engine_of(crawler)
+        heard = listeners(crawler, signals.request_scheduled)
+        if not are_usual(heard) or listeners(crawler, signals.request_dropped):
             for request in requests:
-                engine.crawl(request)
+                self._engine.crawl(request)
             return
-        offsite = _Offsite(heard, crawler.spider)
+        offsite = (
+            _Offsite(heard, crawler.spider) if getattr(crawler.spider, "allowed_domains", None) else None
+        )
+        enqueue = slot.scheduler.enqueue_request
         for request in requests:
-            if offsite.lets_pass(request):
-                scheduler.enqueue_request(request)
-        compat.wake(crawler)
+            if offsite is None or request.dont_filter or offsite.lets_pass(request):
+                enqueue(request)
+        if slot.closing is None:
+            slot.nextcall.schedule()
+
+
+class Tasks:
+    """Coroutines under way, *most* at once, where there is an asyncio loop."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def add(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start *work*, as soon as it may."""
+        if len(self._tasks) >= self._most:
+            _, self._tasks = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+        self._tasks.add(asyncio.create_task(work))
+
+    async def end(self) -> None:
+        """Wait for all."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
 
 class _PageOutput:
@@ -98,7 +123,7 @@ class _PageOutput:
 
     async def next_item(self) -> Any:
         """The next that is no request, or `_END`; all requests before it have been handed over by then."""
-        requests = self._requests
+        requests, spell = self._requests, self._spell
         try:
             async for output in self._outputs:
                 if not isinstance(output, Request):
@@ -108,24 +133,30 @@ class _PageOutput:
                 if not requests:
                     compat.call_later(0, self._waits)
                 requests.append(output)
-                if self._spell.is_over():
+                if perf_counter() >= spell.look_at and spell.is_over():
                     self._hand_over()
                     await compat.sleep(0)
-                    self._spell.renew()
+                    spell.renew()
             return _END
         finally:
             self._hand_over()
 
     def _waits(self) -> None:
         """Others have their turn before the callback has ended, or it has ended."""
-        self._hand_over()
-        self._spell.renew()
+        if self._requests:
+            self._hand_over()
+            self._spell.renew()
 
     def _hand_over(self) -> None:
         if self._requests:
             requests = self._requests.copy()
             self._requests.clear()
             self._hand_over_all(requests)
+
+
+def listeners(crawler: Crawler, signal: object) -> list[Any]:
+    """Who hears *signal*; 5 us."""
+    return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
 
 
 def are_usual(receivers: list[Any]) -> bool:
@@ -141,13 +172,11 @@ class _Offsite:
     """Scrapy's check for offsite requests, asked once for all requests to one origin."""
 
     def __init__(self, receivers: list[Any], spider: Any) -> None:
-        self._receivers = receivers if getattr(spider, "allowed_domains", None) else []
+        self._receivers = receivers
         self._spider = spider
         self._passed: set[str] = set()
 
     def lets_pass(self, request: Request) -> bool:
-        if not self._receivers or request.dont_filter:
-            return True
         origin = "/".join(request.url.split("/", 3)[:3])
         if origin in self._passed:
             return True

@@ -13,19 +13,17 @@ from base64 import b64decode, b64encode
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
-from math import isfinite
 from typing import Any
 
 from scrapy import Item
 from scrapy.utils.python import global_object_name
 
 TAGGED = b'"!":'  # stands in the text of all data that has a tag
-_TAG = "!"
+TAG = "!"
 _ACTS = frozenset(("__call__", "__del__"))  # what no mere data has
 _SCALARS = (str, int, float, bool, type(None))
 FIXED = frozenset((*_SCALARS, bytes, datetime, date, Decimal))  # types of values that nobody can change
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
-_quote = json.encoder.encode_basestring
 
 
 class Unstorable(ValueError):
@@ -42,27 +40,27 @@ def to_plain(value: Any) -> Any:
     if kind in _SCALARS:
         return value
     if kind is dict:
-        if all(type(key) is str and key != _TAG for key in value):
+        if all(type(key) is str and key != TAG for key in value):
             return {key: to_plain(item) for key, item in value.items()}
-        return {_TAG: "dict", "v": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
+        return {TAG: "dict", "v": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
     if kind is list:
         return [to_plain(item) for item in value]
     if kind is tuple:
-        return {_TAG: "tuple", "v": [to_plain(item) for item in value]}
+        return {TAG: "tuple", "v": [to_plain(item) for item in value]}
     if kind is set or kind is frozenset:
-        return {_TAG: kind.__name__, "v": sorted((to_plain(item) for item in value), key=repr)}
+        return {TAG: kind.__name__, "v": sorted((to_plain(item) for item in value), key=repr)}
     if kind is bytes:
-        return {_TAG: "bytes", "v": b64encode(value).decode()}
+        return {TAG: "bytes", "v": b64encode(value).decode()}
     if kind is datetime or kind is date:
-        return {_TAG: kind.__name__, "v": value.isoformat()}
+        return {TAG: kind.__name__, "v": value.isoformat()}
     return _rare_to_plain(value, kind)
 
 
 def _rare_to_plain(value: Any, kind: type) -> Any:
     if isinstance(value, Enum):
-        return {_TAG: "enum", "class": class_path(kind), "v": value.name}
+        return {TAG: "enum", "class": class_path(kind), "v": value.name}
     if kind is Decimal:
-        return {_TAG: "Decimal", "v": str(value)}
+        return {TAG: "Decimal", "v": str(value)}
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -74,7 +72,7 @@ def _rare_to_plain(value: Any, kind: type) -> Any:
         raise Unstorable(f"{global_object_name(kind)} is not plain data")
     get = value.__getitem__ if isinstance(value, Item) else value.__getattribute__
     fields = {name: to_plain(get(name)) for name in names}
-    return {_TAG: "item", "class": class_path(kind), "v": fields}
+    return {TAG: "item", "class": class_path(kind), "v": fields}
 
 
 def is_mutable(value: Any) -> bool:
@@ -132,9 +130,9 @@ def from_plain(value: Any) -> Any:
         return [from_plain(item) for item in value]
     if type(value) is not dict:
         return value
-    if _TAG not in value:
+    if TAG not in value:
         return {key: from_plain(item) for key, item in value.items()}
-    tag = value[_TAG]
+    tag = value[TAG]
     if tag == "item" or tag == "enum":
         return _instance(class_at(value["class"]), value["v"])
     return _untag(tag, value.get("v"))
@@ -176,31 +174,3 @@ def _untag(tag: str, value: Any) -> Any:
         case "Decimal":
             return Decimal(value)
     raise ValueError(f"unknown tag {tag!r}")
-
-
-def dict_text(value: dict[Any, Any]) -> str:
-    """``dumps(to_plain(value))``, with a short way for the usual flat ``meta``."""
-    text = flat_text(value)
-    return dumps(to_plain(value)) if text is None else text
-
-
-def flat_text(value: dict[Any, Any]) -> str | None:
-    """``dumps(value)`` where that holds nothing but text and numbers; else None, soon."""
-    parts = []
-    for key, item in value.items():
-        kind = type(item)
-        if type(key) is not str or key == _TAG:
-            return None
-        if kind is str:
-            parts.append(f"{_quote(key)}:{_quote(item)}")
-        elif kind is int:
-            parts.append(f"{_quote(key)}:{item}")
-        elif kind is bool:
-            parts.append(f"{_quote(key)}:{'true' if item else 'false'}")
-        elif item is None:
-            parts.append(f"{_quote(key)}:null")
-        elif kind is float and isfinite(item):
-            parts.append(f"{_quote(key)}:{item!r}")
-        else:
-            return None
-    return "{" + ",".join(parts) + "}"

@@ -1,39 +1,58 @@
-"""The requests of queued pages: as records on disk, and as objects where no record stands for them."""
+"""The requests of queued pages: records on disk, and as objects the last ones and those without a record."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .codec import memory_record
-from .plain_data import Unstorable
+from scrapy import Request
+
+from . import compat
+from .codec import BASE_ATTRIBUTES, OURS, memory_record
+from .meta_keys import SITEMAP
+from .plain_data import FIXED, Unstorable, is_mutable
 
 if TYPE_CHECKING:
-    from scrapy import Request
-
     from ..core.frontier import PageId
     from .codec import Codec
     from .identity import Identities
-    from .request_cache import Objects
     from .stats import Notes
+
+# Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
+_NOBODYS = OURS.union(
+    ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "dumps_kwargs", SITEMAP)
+)
+LIVE = 40  # stored requests that are kept as objects; more would busy the garbage collector
 
 
 class Records:
-    """What is kept of requests, by *codec* and in *objects*."""
+    """What is kept of requests: by *codec* on disk, and as objects by the ids of their pages.
 
-    def __init__(
-        self, codec: Codec, objects: Objects, identities: Identities, notes: Notes, is_temporary: bool
-    ) -> None:
-        self._codec = codec
-        self._objects = objects
+    The last that were stored are ``live`` for a while: ``scrapy shell`` goes on changing its own after it was
+    queued, and a page that is handed out soon need not be made anew from its record. One that no record
+    stands for is ``held`` until its page has ended: memory grows with those queued, waiting, or over a
+    budget.
+    """
+
+    def __init__(self, codec: Codec, identities: Identities, notes: Notes, is_temporary: bool) -> None:
+        self.codec = codec
         self._identities = identities
         self._notes = notes
         self._is_temporary = is_temporary
+        self.live: dict[PageId, Request] = {}
+        self.held: dict[PageId, Request] = {}
+
+    def keep(self, page_id: PageId, request: Request) -> None:
+        """*request* is queued as that page, and stored."""
+        live = self.live
+        if len(live) >= LIVE:
+            del live[next(iter(live))]
+        live[page_id] = request
 
     def of(self, request: Request) -> tuple[bytes, bool]:
         """The record of *request*, and whether it is more than a note that this process has it."""
         try:
-            return self._codec.encode(request), True
+            return self.codec.encode(request), True
         except Unstorable as reason:
             record = memory_record(request, self._identities.of(request))
             if self._is_temporary:  # nothing survives a restart
@@ -52,16 +71,63 @@ class Records:
         """*request* is queued as that page."""
         self._notes.tally["scheduler/enqueued/disk" if is_stored else "scheduler/enqueued/memory"] += 1
         if is_stored:
-            self._objects.keep(page_id, request)
+            self.keep(page_id, request)
         else:
-            self._objects.hold(page_id, request)
+            self.held[page_id] = request
 
     def instead(self, page_id: PageId, child: Request) -> bytes | None:
         """The record of *child*, which takes the place of the request of its page; None where there is none:
         then the old one stands for the page after a restart."""
         payload, is_stored = self.of(child)
         if is_stored:
-            self._objects.drop(page_id)
+            self.held.pop(page_id, None)
             return payload
-        self._objects.hold(page_id, child)
+        self.held[page_id] = child
         return None
+
+
+def mutable_in(request: Request) -> str:
+    """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty."""
+    arguments, meta = compat.handed_on(request)
+    own = None if type(request) is Request else _own_attributes(request)
+    for name, values in (("cb_kwargs", arguments), ("meta", meta), ("attribute", own)):
+        for key, value in values.items() if values else ():
+            if type(value) not in FIXED and key not in _NOBODYS and is_mutable(value):
+                return f"{name}[{key!r}]"
+    return ""
+
+
+def _own_attributes(request: Request) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in type(request).attributes if name not in BASE_ATTRIBUTES}
+
+
+class Shared(Unstorable):
+    """What a request holds would be another thing as a copy."""
+
+
+class Sharing:
+    """Sees to what requests hand on that can be changed: itself where nothing outlives the crawl, else a
+    copy."""
+
+    def __init__(self, is_temporary: bool, notes: Notes) -> None:
+        self._is_temporary = is_temporary
+        self._notes = notes
+        self._is_said = False
+
+    def look(self, request: Request) -> None:
+        """Raises `Shared` where only *request* itself holds what it hands on; says so once of copies."""
+        if self._is_said:
+            return
+        found = mutable_in(request)
+        if found and self._is_temporary:
+            raise Shared(found)
+        if found:
+            self._is_said = True
+            self._notes.log(
+                logging.INFO,
+                "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in "
+                "it, others do not see. Pass it from request to request in a chain, or run without JOBDIR "
+                "and FRONTIER_DIR (said once)",
+                request,
+                found,
+            )

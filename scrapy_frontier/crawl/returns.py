@@ -11,10 +11,10 @@ from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.revisit import Met
 from ..core.pages.values import State
-from . import compat
 from .fetched import renewed_by
 from .in_flight import NOTHING, REASON, Consumed
 from .meta_keys import SITEMAP
+from .output import listeners
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -150,7 +150,7 @@ class Returns:
 
     def _send(self, signal: object, **told: Any) -> None:
         crawler = self._crawler
-        if not compat.listeners(crawler, signal):
+        if not listeners(crawler, signal):
             return
         for name in ("links_added", "links_removed"):
             if name in told:

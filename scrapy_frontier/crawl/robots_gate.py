@@ -8,20 +8,19 @@ Without an open frontier (another scheduler) the gate knows no clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from ..core import reasons
-from . import compat, downloader
+from . import downloader
 from .clock import steady_clock
 from .politeness_key import Units
 from .private_network import refusal_of
 from .robots_errands import Errands
 from .robots_fetch import RobotsFetcher
 from .robots_parser import Parsers
-from .robots_sites import KnownSites, authority_of
+from .robots_sites import Decision, KnownSites
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,37 +34,8 @@ if TYPE_CHECKING:
     from .robots_sites import Site
 
 
-class Decision(NamedTuple):
-    """What the robots.txt of a site says of the request for a ``url`` by an ``agent``."""
-
-    url: str
-    agent: str
-    site: Site | None  # None: nobody asked
-    until: float  # POSIX seconds before which the page is not to be fetched
-    is_allowed: bool | None  # None: not asked yet, because it waits or the answer takes long
-
-    @property
-    def is_forbidden(self) -> bool:
-        return self.is_allowed is False
-
-    async def allows(self) -> bool:
-        """Whether the page may be fetched; worked out in a thread where that would stop the event loop."""
-        assert self.site is not None
-        if self.is_allowed is not None:
-            return self.is_allowed
-        if self.site.is_slow(self.url):
-            return await compat.in_thread(self.site.allows, self.url)
-        return self.site.allows(self.url)
-
-    async def why(self) -> str:
-        """What forbids the page, for people."""
-        assert self.site is not None
-        slow = self.site.is_slow(self.url)
-        rule = await compat.in_thread(self.site.why, self.url) if slow else self.site.why(self.url)
-        return reasons.FORBIDDEN(authority=self.site.authority, rule=rule)
-
-
-UNDECIDED = Decision("", "", None, 0.0, None)  # of what no robots.txt speaks, or nobody is asked
+# Of what no robots.txt speaks, or nobody is asked.
+UNDECIDED = Decision("", "", None, None, None, 0.0, 0.0, None)
 
 
 class Gate:
@@ -74,7 +44,6 @@ class Gate:
     def __init__(
         self,
         crawler: Crawler,
-        crawl_delay_max: float,
         clock: Callable[[], float],
         frontier: Frontier | None,
         units: Units,
@@ -82,7 +51,6 @@ class Gate:
         errands: Errands,
     ) -> None:
         self._crawler = crawler
-        self._crawl_delay_max = crawl_delay_max
         self.clock = clock
         self._frontier = frontier
         self._units = units
@@ -106,12 +74,10 @@ class Gate:
         shares its queue with other sites: the middleware sends it back alone. And one in a private network
         that a public page led to.
         """
-        authority = authority_of(request)
-        frontier, host = self._frontier, lease.host
+        frontier, host, decision = self._frontier, lease.host, self._sites.decide(request, now)
+        authority, site, until = decision.authority, decision.site, decision.until
         if frontier is None or authority is None:
             return UNDECIDED
-        agent = self._sites.agent_of(request)
-        site = self._sites.known(authority, agent)
         if site is None:
             if self._errands.private_address(authority, request) is not None:
                 frontier.skip_visit(lease, now)
@@ -121,17 +87,15 @@ class Gate:
             frontier.hold(host, now)
             self._errands.ask(authority, host, request).held.add(host)
             return None
-        until = site.standing.held_until(now)
         if until > now and not lease.page.host:
             frontier.put_back(lease, now)
             frontier.hold(host, now, until, site.trouble)
             return None
-        delay = site.standing.delay(now, self._crawl_delay_max)
-        if frontier.site_delay(host, delay, now, authority):
+        is_told = lease.asked.get(authority, 0.0) == decision.delay
+        if not is_told and frontier.site_delay(host, decision.delay, now, authority):
             frontier.put_back(lease, now)
             return None
-        decision = _decide(site, request.url, agent, until, now)
-        if until > now or decision.is_forbidden:
+        if until > now or decision.is_allowed is False:
             frontier.skip_visit(lease, now)
         return decision
 
@@ -144,19 +108,14 @@ class Gate:
 
     # -- for the middleware, and for whoever wants to know -----------------------------------------------
 
-    def holds_for(self, decision: Decision, request: Request) -> bool:
-        """Whether *decision* is about *request* as it is now."""
-        return decision.url == request.url and decision.agent == self._sites.agent_of(request)
-
-    async def decide(self, authority: str, request: Request, is_to_ask: bool = True) -> Decision | None:
-        """What the robots.txt of *authority* says of *request*; None where that is not known, and when the
-        crawl ends first. It is fetched if need be, unless nobody *is_to_ask*."""
-        agent = self._sites.agent_of(request)
-        site = self._sites.known(authority, agent)
-        if site is None and is_to_ask:
-            site = await self.learn(authority, request)
-        now = self.clock()
-        return None if site is None else _decide(site, request.url, agent, site.standing.held_until(now), now)
+    async def decide(self, request: Request, is_to_ask: bool = True) -> Decision | None:
+        """What robots.txt says of *request*; None where that is not known, and when the crawl ends first. It
+        is fetched if need be, unless nobody *is_to_ask*."""
+        decision = self._sites.decide(request, self.clock())
+        if decision.site is None and decision.authority is not None and is_to_ask:
+            await self.learn(decision.authority, request)
+            decision = self._sites.decide(request, self.clock())
+        return None if decision.site is None else decision
 
     async def learn(self, authority: str, request: Request) -> Site | None:
         """What holds for *authority*, fetched if need be; None when the crawl ends first.
@@ -177,11 +136,6 @@ class Gate:
         return None
 
 
-def _decide(site: Site, url: str, agent: str, until: float, now: float) -> Decision:
-    is_asked = until <= now and not site.is_slow(url)
-    return Decision(url, agent, site, until, site.allows(url) if is_asked else None)
-
-
 def make_gate(
     crawler: Crawler,
     settings: FrontierSettings,
@@ -193,9 +147,9 @@ def make_gate(
     """A gate and its parts; without a *frontier* for a crawl with another scheduler."""
     clock, units = clock or steady_clock(), units or Units()
     parsers = Parsers(crawler)
-    sites = KnownSites(crawler, clock, frontier, parsers, listed)
+    sites = KnownSites(crawler, clock, frontier, parsers, settings.crawl_delay_max, listed)
     fetcher = RobotsFetcher(crawler, settings.robots_timeout, clock, frontier, units)
     errands = Errands(crawler, settings, clock, frontier, units, sites, parsers, fetcher)
     if frontier is not None:
         downloader.spare_places(crawler)
-    return Gate(crawler, settings.crawl_delay_max, clock, frontier, units, sites, errands)
+    return Gate(crawler, clock, frontier, units, sites, errands)

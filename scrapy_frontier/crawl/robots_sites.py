@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ..core import reasons
 from ..core.hosts.robots_cache import Standing, is_current, standing
 from ..core.hosts.troubles import Trouble
+from ..core.pages.values import Verdict
 from ..core.parse.urls import origin
+from . import compat
 from .stats import count
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
 KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
 LARGE = 20_000  # bytes of a file that is parsed in a thread: some take 1 us a byte, and the event loop waits
+USUAL_LENGTH = 2000  # characters of a URL
 SLOW = 0.01  # seconds; rules that may take longer to say whether a URL is allowed do so in a thread
 
 
@@ -47,6 +50,9 @@ class Site(NamedTuple):
     agent: str
     size: int  # bytes of the file
     failure: Exception | None = None  # with which it could not be fetched in this run
+    is_timed: bool = True  # it asks for hours, or for another pace at another time, or to wait
+    is_open: bool = False  # whatever there is may be fetched at any time
+    is_quick: bool = False  # it takes no time to say whether a URL of a usual length is allowed
 
     def allows(self, url: str) -> bool:
         if self.parser is not None:
@@ -55,7 +61,8 @@ class Site(NamedTuple):
 
     def is_slow(self, url: str) -> bool:
         """Whether `allows` and `why` would stop the event loop."""
-        return self.parser is None and self.standing.rules.cost(url) > SLOW
+        is_quick = self.is_quick and len(url) <= USUAL_LENGTH
+        return not is_quick and self.parser is None and self.standing.rules.cost(url) > SLOW
 
     def why(self, url: str) -> str:
         """What forbids *url*, for people."""
@@ -67,6 +74,40 @@ class Site(NamedTuple):
         reason = reasons.ROBOTS_UNREADABLE if self.copy.failures else reasons.ROBOTS_HOURS
         text = reason(authority=self.authority)
         return Trouble(text, attempts=self.copy.failures, origin=self.authority, failure=self.failure)
+
+
+def agent_header(request: Request) -> list[bytes] | None:
+    """What *request* itself says of its agent."""
+    return dict.get(request.headers, b"User-Agent") if request.headers else None
+
+
+class Decision(NamedTuple):
+    """What the robots.txt of a site says of the request for a ``url`` by an ``agent``."""
+
+    url: str
+    agent: str
+    header: list[bytes] | None  # of the request, by which its agent is known
+    authority: str | None  # None: no robots.txt speaks of it
+    site: Site | None  # None: not known
+    until: float  # POSIX seconds before which the page is not to be fetched
+    delay: float  # seconds that the site wants between two requests
+    is_allowed: bool | None  # None: not asked yet, because it waits or the answer takes long
+
+    async def allows(self) -> bool:
+        """Whether the page may be fetched; worked out in a thread where that would stop the event loop."""
+        assert self.site is not None
+        if self.is_allowed is not None:
+            return self.is_allowed
+        if self.site.is_slow(self.url):
+            return await compat.in_thread(self.site.allows, self.url)
+        return self.site.allows(self.url)
+
+    async def why(self) -> str:
+        """What forbids the page, for people."""
+        assert self.site is not None
+        slow = self.site.is_slow(self.url)
+        rule = await compat.in_thread(self.site.why, self.url) if slow else self.site.why(self.url)
+        return reasons.FORBIDDEN(authority=self.site.authority, rule=rule)
 
 
 _origin = lru_cache(maxsize=2048)(origin)
@@ -108,12 +149,14 @@ class KnownSites:
         clock: Callable[[], float],
         frontier: Frontier | None,
         parsers: Parsers,
+        longest_delay: float,
         listed: Callable[[str, tuple[str, ...]], None] | None,
     ) -> None:
         self._crawler = crawler
         self._clock = clock
         self._frontier = frontier
         self._parsers = parsers
+        self._longest_delay = longest_delay
         self._listed = listed
         self._agent = str(crawler.settings["ROBOTSTXT_USER_AGENT"] or "")
         self._default_agent = str(crawler.settings["USER_AGENT"] or "")
@@ -142,12 +185,29 @@ class KnownSites:
             count(self._crawler, "frontier/robots/read")
         return self.learn(authority, agent, self.read(copy, authority, agent), copy)
 
+    def decide(self, request: Request, now: float) -> Decision:
+        """What is known of *request* at *now*."""
+        url, header = request.url, agent_header(request)
+        agent, authority = self._agent_in(header), authority_of(request)
+        site = self.known(authority, agent) if authority is not None else None
+        if site is None:
+            return Decision(url, agent, header, authority, None, 0.0, 0.0, None)
+        standing = site.standing
+        if site.is_timed:
+            until, delay = standing.held_until(now), standing.delay(now, self._longest_delay)
+        else:
+            until, delay = 0.0, min(standing.rules.crawl_delay or 0.0, self._longest_delay)
+        is_allowed = True if site.is_open else None
+        if is_allowed is None and until <= now and not site.is_slow(url):
+            is_allowed = site.allows(url)
+        return Decision(url, agent, header, authority, site, until, delay, is_allowed)
+
     def agent_of(self, request: Request) -> str:
         """The name by which *request* is judged."""
-        if self._agent:
-            return self._agent
-        own = dict.get(request.headers, b"User-Agent") if request.headers else None
-        return own[0].decode("latin-1") if own else self._default_agent
+        return self._agent_in(agent_header(request))
+
+    def _agent_in(self, header: list[bytes] | None) -> str:
+        return self._agent or (header[0].decode("latin-1") if header else self._default_agent)
 
     def read(self, copy: RobotsCopy, authority: str, agent: str) -> Standing:
         return standing(copy, self._clock(), agent, f"{authority}/robots.txt")
@@ -161,8 +221,20 @@ class KnownSites:
         failure: Exception | None = None,
     ) -> Site:
         """Remember what a *copy* says (`read`)."""
-        parser = self._parsers.of(copy.body)
-        site = Site(authority, found, copy._replace(body=b""), parser, agent, len(copy.body), failure)
+        parser, rules = self._parsers.of(copy.body), found.rules
+        is_timed = found.verdict is Verdict.POSTPONE or bool(rules.visit_time or rules.request_rate)
+        site = Site(
+            authority,
+            found,
+            copy._replace(body=b""),
+            parser,
+            agent,
+            len(copy.body),
+            failure,
+            is_timed,
+            is_open=not is_timed and parser is None and not rules.rules,
+            is_quick=rules.cost("x" * USUAL_LENGTH) <= SLOW,
+        )
         self._sites.keep((authority, agent), site)
         if self._listed is not None and not copy.failures:
             self._listed(authority, tuple(found.rules.sitemaps))

@@ -20,8 +20,8 @@ from ..core.pages.values import IN_MEMORY
 from . import compat, downloader
 from .assembly import Crawl
 from .callbacks import Unreadable
-from .codec import use_up_retries
 from .entries import is_forced
+from .follow_ups import use_up_retries
 from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
 from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, FORCE, LAST_VISIT, SLOT
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ..core.pages.leases import Lease
-    from .robots_gate import Decision
+    from .robots_sites import Decision
 
 logger = logging.getLogger(__name__)
 
@@ -202,19 +202,20 @@ class FrontierScheduler(BaseScheduler):
                 decision = crawl.gate.admit(request, lease, now)
                 if decision is not None:
                     return self._hand_out(request, lease, crawl, decision)
-                if not crawl.objects.holds(lease.page_id):
-                    crawl.objects.keep(lease.page_id, request)
+                if lease.page_id not in crawl.records.held:
+                    crawl.records.keep(lease.page_id, request)
             passed_over += 1
             if passed_over == _MOST_PASSED_OVER:  # many new hosts: let the event loop breathe
                 compat.wake(self.crawler)
                 return None
-        self._tell_news(crawl)
-        crawl.alarm.set(frontier.wake_at(), now)
+        wake_at = frontier.wake_at()
+        if wake_at is not None and wake_at < crawl.alarm.at:
+            crawl.alarm.set(wake_at, now)
         return None
 
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
-        page = lease.page
-        request = crawl.objects.recall(lease.page_id)
+        page, records = lease.page, crawl.records
+        request = records.held.get(lease.page_id) or records.live.pop(lease.page_id, None)
         if request is None:
             try:
                 if not page.payload.startswith(IN_MEMORY):
@@ -234,19 +235,20 @@ class FrontierScheduler(BaseScheduler):
             crawl.frontier.release(lease, outcome, now)
             return None
         in_progress = compat.in_progress(self.crawler)
-        if request in crawl.flights or (in_progress is not None and request in in_progress):
+        if id(request) in crawl.flights or (in_progress is not None and request in in_progress):
             return request.replace()  # the engine cannot tell one object from itself
         return request
 
     def _hand_out(
         self, request: Request, lease: Lease, crawl: Crawl, robots: Decision | None = None
     ) -> Request:
-        is_sending = crawl.watch.tells_sent and crawl.frontier.sending(lease, lease.leased_at)
+        is_sending = bool(lease.delay) and crawl.watch.tells_sent
+        is_sending = is_sending and crawl.frontier.sending(lease, lease.leased_at)
         if lease.node is None:
             crawl.frontier.identify(lease, crawl.identities.of(request))
-        crawl.flights.start(Flight(request, lease, is_sending, robots))
-        held = crawl.objects.holds(lease.page_id)
-        self._tally["scheduler/dequeued/memory" if held else "scheduler/dequeued/disk"] += 1
+        crawl.flights[id(request)] = Flight(request, lease, is_sending, robots)
+        is_held = lease.page_id in crawl.records.held
+        self._tally["scheduler/dequeued/memory" if is_held else "scheduler/dequeued/disk"] += 1
         meta = request.meta
         lease.is_forced = FORCE in meta and is_forced(meta, lease.page)
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
@@ -268,7 +270,7 @@ class FrontierScheduler(BaseScheduler):
     def _ends_in_memory(self, crawl: Crawl, now: float) -> bool:
         """Whether there are pages that no other run can fetch: they end in this one, with an error."""
         if not self._last:
-            leases = (crawl.frontier.last_lease(page_id, now) for page_id in crawl.objects.held())
+            leases = (crawl.frontier.last_lease(page_id, now) for page_id in crawl.records.held)
             self._last = [lease for lease in leases if lease is not None]
             if self._last:
                 self._notes.log(logging.INFO, "%d requests are in memory only: they end now", len(self._last))
@@ -277,7 +279,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _hand_out_last(self, lease: Lease, crawl: Crawl) -> Request | None:
         request = self._request(lease, crawl)
-        crawl.objects.drop(lease.page_id)
+        crawl.records.held.pop(lease.page_id, None)
         return None if request is None else self._hand_out(request, lease, crawl)
 
     def _say_lost(self, url: str, reason: str = "") -> None:

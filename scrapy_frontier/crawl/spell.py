@@ -9,13 +9,14 @@ SPELL = 0.003  # seconds for the rest, between two turns of others
 
 
 class Spell:
-    """Runs from now for `FIRST_SPELL`, from every `renew` for `SPELL`.
+    """Runs from now for `FIRST_SPELL`, from every `renew` for `SPELL`; not over before ``look_at`` by
+    `perf_counter`, so that who asks at every link need not call.
 
     By the processor's time of this thread, which is asked only when as much has passed by the clock: on a
     busy machine a page that waits for the processor would give way again and again, and every turn costs.
     """
 
-    _look_at = _end = 0.0
+    look_at = _end = 0.0
 
     def __init__(self) -> None:
         self._begin(FIRST_SPELL)
@@ -24,12 +25,12 @@ class Spell:
         self._begin(SPELL)
 
     def is_over(self) -> bool:
-        if perf_counter() < self._look_at:
+        if perf_counter() < self.look_at:
             return False
         left = self._end - thread_time()
-        self._look_at = perf_counter() + left
+        self.look_at = perf_counter() + left
         return left <= 0
 
     def _begin(self, seconds: float) -> None:
-        self._look_at = perf_counter() + seconds
+        self.look_at = perf_counter() + seconds
         self._end = thread_time() + seconds

@@ -12,6 +12,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
+from ..core.pages.lifecycle import Event
 from ..core.pages.values import WRITTEN_WITHIN, State
 from . import compat, downloader
 from .in_flight import Flight, Flights, outcome_of
@@ -27,9 +28,21 @@ if TYPE_CHECKING:
     from .alarm import Alarm
     from .identity import Identities
     from .outlinks import Outlinks
-    from .request_cache import Objects
+    from .records import Records
     from .returns import Returns
     from .stats import Notes
+
+
+class _Watched(set["Request"]):
+    """The engine's set of requests in progress; says when one is removed, which no signal does."""
+
+    def __init__(self, on_remove: Callable[[Request], None]) -> None:
+        super().__init__()
+        self._on_remove = on_remove
+
+    def remove(self, request: Request) -> None:
+        super().remove(request)
+        self._on_remove(request)
 
 
 class Watch:
@@ -42,7 +55,7 @@ class Watch:
         clock: Callable[[], float],
         flights: Flights,
         identities: Identities,
-        objects: Objects,
+        records: Records,
         links: Outlinks | None,
         returns: Returns,
         alarm: Alarm,
@@ -54,7 +67,7 @@ class Watch:
         self._clock = clock
         self._flights = flights
         self._identities = identities
-        self._objects = objects
+        self._records = records
         self._links = links
         self._returns = returns
         self._alarm = alarm
@@ -71,10 +84,11 @@ class Watch:
         Then a response ends a flight, and the timeout of its lease one that has none.
         """
         crawler, connect = self._crawler, self._crawler.signals.connect
-        if compat.watch_inprogress(crawler, self._ended) and downloader.watch_fetch(crawler, self._fetched):
+        is_watched = compat.watch_inprogress(crawler, _Watched(self._ended))
+        if is_watched and downloader.watch_fetch(crawler, self._fetched):
             connect(self._spider_error, signals.spider_error)
             connect(self._response_downloaded, signals.response_downloaded)
-            self.tells_sent = downloader.watch_sending(crawler, self._is_sending, self._sent)
+            self.tells_sent = downloader.watch_sending(crawler, self._flights, self._sent)
             return True
         connect(self._response_received, signals.response_received)
         return False
@@ -91,7 +105,7 @@ class Watch:
         in_progress = compat.in_progress(self._crawler)
         if in_progress is None:
             return
-        lost = [flight.request for flight in self._flights if flight.request not in in_progress]
+        lost = [flight.request for flight in self._flights.values() if flight.request not in in_progress]
         for request in lost:
             self._ended(request)
         if lost:
@@ -99,12 +113,8 @@ class Watch:
 
     # -- what is seen ------------------------------------------------------------------------------------
 
-    def _is_sending(self, request: Request) -> bool:
-        flight = self._flights.find(request)
-        return flight is not None and flight.is_sending
-
     def _sent(self, request: Request) -> None:
-        flight = self._flights.find(request)
+        flight = self._flights.get(id(request))
         if flight is None or self._is_closed:
             return
         try:
@@ -115,48 +125,57 @@ class Watch:
             self._failed(error)
 
     def _fetched(self, request: Request, result: Any) -> Any:
-        flight = self._flights.find(request)
+        """A request has left the network, with *result*."""
+        flight = self._flights.get(id(request))
         if flight is None:
             return result
-        if flight.lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
+        lease = flight.lease
+        if lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
             error = IgnoreRequest(str(result.meta.get(POSTPONED)))
             result = Failure(error)  # type: ignore[no-untyped-call]  # nobody waits for it
-        self._flights.fetched(flight, result)
-        self._left(flight)
-        return result
-
-    def _left(self, flight: Flight) -> None:
-        """A request has left the network."""
+        response_time = flight.fetched(result)
+        if flight.child is not None:
+            self._flights.by_child[id(flight.child)] = flight
         if self._is_closed:
-            return
-        frontier, lease, now = self._frontier, flight.lease, self._clock()
+            return result
+        frontier, now = self._frontier, self._clock()
         try:
             if self._follows_throttle:
                 slot = downloader.download_slot(self._crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
-            frontier.off_wire(lease, now, flight.response_time)
+            frontier.off_wire(lease, now, response_time)
         except Exception as error:
             self._failed(error)
+        return result
 
     def _ended(self, request: Request) -> None:
         """The engine is done with *request*: callback, errback, items and all."""
-        flight = self._flights.end(request)
+        flights = self._flights
+        flight = flights.pop(id(request), None)
         if flight is None:
             return
+        if flight.errback is not None:
+            request.errback = flight.errback
+        if flight.child is not None:
+            flights.by_child.pop(id(flight.child), None)
         if not self._is_closed:
             try:
                 self._release(flight)
             except Exception as error:
                 self._failed(error)
-        self._flights.forget_links(flight)
+        if flight.links is not None:
+            for link in flight.links.pending:  # they will not come any more
+                flights.by_link.pop(link, None)
 
     def _release(self, flight: Flight) -> None:
         frontier, lease = self._frontier, flight.lease
         is_closing = flight.error is not None and compat.is_closing(self._crawler)
         outcome, now = outcome_of(flight, is_closing, self._find), self._clock()
-        if self._links is not None:
-            outcome = self._links.end(flight, outcome, now)
+        links, found = self._links, flight.links
+        is_usual = outcome.event is Event.FETCHED and (found is None or not (found.pending or found.anchors))
+        if links is not None and not is_usual:
+            outcome = links.end(flight, outcome, now)
         if lease.is_return or flight.digest or flight.content:
             outcome = told(flight, outcome)
         released = frontier.release(lease, outcome, now)
@@ -167,7 +186,7 @@ class Watch:
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/recorded"] += released.links
         if released.state is not State.QUEUED:
-            self._objects.drop(lease.page_id)
+            self._records.held.pop(lease.page_id, None)
 
     def _commit(self) -> None:
         """Write the ends that wait for others, if no other has come meanwhile."""
@@ -182,17 +201,17 @@ class Watch:
         return self._frontier.find(self._identities.of(request))
 
     def _response_downloaded(self, response: Any, request: Request) -> None:
-        flight = self._flights.find(request)
+        flight = self._flights.get(id(request))
         if flight is not None:
-            flight.answered(response.status)
+            flight.status = response.status  # a retry hides it from everything that comes later
 
     def _spider_error(self, failure: Any, response: Any) -> None:
-        flight = self._flights.find(getattr(response, "request", None))
+        flight = self._flights.get(id(getattr(response, "request", None)))
         if flight is not None:
             flight.callback_raised(failure.value)
 
     def _response_received(self, response: Any, request: Request) -> None:
-        flight = self._flights.find(request)
+        flight = self._flights.get(id(request))
         if flight is not None:
             flight.fetched(response)
             self._ended(request)

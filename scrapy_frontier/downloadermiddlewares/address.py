@@ -33,8 +33,8 @@ class AddressMiddleware(Component):
         super().__init__(crawler)
 
     async def process_request(self, request: Request) -> Request | None:
-        crawl = self.crawl
-        lease = crawl.flights.lease_of(request) if crawl is not None else None
+        crawl, flight = self.crawl, self.flights.get(id(request))
+        lease = flight.lease if flight is not None else None
         if crawl is None or lease is None or request.meta.get("proxy"):
             return None
         if request.meta.get(SLOT, lease.host) != request.meta.get(AUTO_SLOT):  # a slot of the user's own

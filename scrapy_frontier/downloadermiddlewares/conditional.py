@@ -57,7 +57,7 @@ class ConditionalMiddleware(Component):
             )
 
     def process_request(self, request: Request) -> None:
-        crawl, flight = self.crawl, self.flight_of(request)
+        crawl, flight = self.crawl, self.flights.get(id(request))
         if crawl is None or flight is None or not flight.lease.is_return:
             return
         if not self._may_ask(request, flight):
@@ -79,7 +79,7 @@ class ConditionalMiddleware(Component):
         )
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
-        flight = self.flight_of(request)
+        flight = self.flights.get(id(request))
         if flight is None:
             return response
         _take_back(request, flight)
@@ -100,7 +100,7 @@ class ConditionalMiddleware(Component):
         return once_more
 
     def process_exception(self, request: Request, exception: Exception) -> None:
-        flight = self.flight_of(request)
+        flight = self.flights.get(id(request))
         if flight is not None:
             _take_back(request, flight)
 

@@ -50,14 +50,16 @@ class CooldownMiddleware(Component):
 
         A page that the frontier gave up ends here, as if it had met the trouble itself.
         """
-        crawl = self.crawl
-        lease = crawl.flights.lease_of(request) if crawl is not None else None
+        crawl, flight = self.crawl, self.flights.get(id(request))
+        lease = flight.lease if flight is not None else None
         if crawl is None or lease is None:
             return None
         if lease.given_up is not None and not request.meta.get("proxy"):
             raise error_of(lease.given_up, request)
-        now = crawl.clock()
         when = request.meta.get(NOT_BEFORE)
+        if when is None and lease.leased_at > crawl.frontier.cooled_at:
+            return None
+        now = crawl.clock()
         if isinstance(when, (int, float)) and when > now:
             sent_back = self._sent_back(request, reasons.TO_WAIT())
             sent_back.meta[POSTPONED_FOR] = min(when - now, LONGEST_ASKED)
@@ -81,8 +83,8 @@ class CooldownMiddleware(Component):
         return sent_back
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
-        crawl = self.crawl
-        lease = crawl.flights.lease_of(request) if crawl is not None else None
+        crawl, flight = self.crawl, self.flights.get(id(request))
+        lease = flight.lease if flight is not None else None
         if lease is not None and lease.given_up is not None:
             return None
         is_elsewhere = request.meta.get("proxy") or ERRAND in request.meta
@@ -108,7 +110,8 @@ class CooldownMiddleware(Component):
 
         A request that the frontier did not hand out (a pipeline's, say) cannot be sent back.
         """
-        lease = crawl.flights.lease_of(request)
+        flight = self.flights.get(id(request))
+        lease = flight.lease if flight is not None else None
         if lease is not None:
             page = lease.page
             trouble = trouble._replace(sent=lease.leased_at, page_id=lease.page_id, attempts=page.attempts)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ..crawl.in_flight import Flight
 
 
+_NO_HEAD = Head()
+
+
 class DirectivesMiddleware(Component):
     """Puts what a page says to crawlers into ``response.meta["frontier_directives"]``, if it says anything.
 
@@ -48,8 +51,8 @@ class DirectivesMiddleware(Component):
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
-        flight = self.flight_of(request)
-        if flight is not None and self._has_ajax_form(request, response):
+        flight = self.flights.get(id(request))
+        if self._settings.ajax and flight is not None and self._has_ajax_form(request, response):
             count(self.crawler, "frontier/ajax")
             return request.replace(url=escaped_fragment(without_fragment(request.url) + "#!"))
         said = self._read(request, response)
@@ -65,10 +68,14 @@ class DirectivesMiddleware(Component):
         return said is not None and bool(said["nofollow"])
 
     def _read(self, request: Request, response: Response) -> dict[str, Any] | None:
-        tags, links = _lines(response, "X-Robots-Tag"), _lines(response, "Link")
-        head = head_of(response) if isinstance(response, HtmlResponse) else Head()
+        headers = response.headers
+        tags = _lines(response, "X-Robots-Tag") if b"X-Robots-Tag" in headers else []
+        links = _lines(response, "Link") if b"Link" in headers else []
+        head = head_of(response) if isinstance(response, HtmlResponse) else _NO_HEAD
+        if not (tags or links or head.metas or head.canonicals):
+            return None
         robots = robots_directives(tags, head.metas, self._agent(request), self._now())
-        named = canonical(head, links, response.url)
+        named = canonical(head, links, response.url) if links or head.canonicals else None
         if named is not None and is_same_page(named, response.url):
             named = None
         if not robots.names and not robots.noindex and named is None:
@@ -110,8 +117,7 @@ class DirectivesMiddleware(Component):
     def _has_ajax_form(self, request: Request, response: Response) -> bool:
         """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""
         return (
-            self._settings.ajax
-            and isinstance(response, HtmlResponse)
+            isinstance(response, HtmlResponse)
             and response.status == 200
             and request.method == "GET"
             and "_escaped_fragment_=" not in request.url

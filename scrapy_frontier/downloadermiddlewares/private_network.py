@@ -8,7 +8,7 @@ from scrapy.exceptions import NotConfigured
 
 from ..core.parse.hostnames import is_private
 from ..core.parse.redirects import PRIVATE
-from ..crawl.meta_keys import FROM_PUBLIC
+from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
 from ..crawl.private_network import is_led_to, leads_inside, refusal_of
 from ..crawl.stats import count
 from ..settings import FrontierSettings
@@ -42,7 +42,10 @@ class PrivateNetworkMiddleware:
         return cls(crawler)
 
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        return self._look_up(request) if is_led_to(request) and not request.meta.get("proxy") else None
+        meta = request.meta
+        if (FROM_PUBLIC in meta or SITEMAP in meta) and is_led_to(request) and not meta.get("proxy"):
+            return self._look_up(request)
+        return None
 
     async def _look_up(self, request: Request) -> None:
         address = await leads_inside(request)
@@ -50,7 +53,8 @@ class PrivateNetworkMiddleware:
             raise self._refused(address)
 
     def process_response(self, request: Request, response: Response) -> Response:
-        led_to = is_led_to(request) and FROM_PUBLIC in request.meta and not request.meta.get("proxy")
+        meta = request.meta
+        led_to = FROM_PUBLIC in meta and is_led_to(request) and not meta.get("proxy")
         if led_to and response.ip_address is not None:
             address = str(response.ip_address)
             if is_private(address):

@@ -109,7 +109,7 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
             return followed
         if self._was_to_be_followed(request, response):
             reason = self.told(NO_HTTP, _location(response))
-            flight = self.flight_of(request)
+            flight = self.flights.get(id(request))
             if flight is not None:
                 flight.ends_as(refused(response.status, reason))
         return result
@@ -148,8 +148,8 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
-        crawl, flight = self.crawl, self.flight_of(request)
-        if flight is None or crawl is None or not crawl.may_be_called_again(flight):
+        crawl, flight = self.crawl, self.flights.get(id(request))
+        if flight is None or crawl is None or not crawl.may_be_called_again(flight.callback):
             return self._followed(request, response)
         if not request.meta.get("dont_redirect") and request.method != "HEAD":
             found = self._refresh(response)

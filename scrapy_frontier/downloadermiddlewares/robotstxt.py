@@ -65,16 +65,20 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     async def process_request(  # type: ignore[override]
         self, request: Request, spider: Spider | None = None
     ) -> Request | None:
-        gate, flight = self._gate, self.flight_of(request)
+        flight = self.flights.get(id(request))
         decision = flight.robots if flight is not None else None
-        if decision is not None and not gate.holds_for(decision, request):
-            decision = None
-        authority = authority_of(request)
-        if authority is None or (decision is not None and decision.is_allowed):
+        if decision is not None and (
+            decision.url != request.url or decision.header != dict.get(request.headers, b"User-Agent")
+        ):
+            decision = None  # it was about another request
+        if decision is not None and decision.is_allowed:
+            return None
+        authority, gate = authority_of(request), self._gate
+        if authority is None:
             return None
         given_up = flight.lease.given_up if flight is not None else None
         if decision is None:
-            decision = await gate.decide(authority, request, is_to_ask=given_up is None)
+            decision = await gate.decide(request, is_to_ask=given_up is None)
         wait = decision.until - gate.clock() if decision is not None else 0.0
         if decision is not None and wait <= 0 and not await decision.allows():
             self._forbid(request, await decision.why())
@@ -86,7 +90,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
 
     def _later(self, request: Request, trouble: Trouble, seconds: float) -> Request:
         """Send a page back, unless nobody waits for it; any other request is nobody's and cannot wait."""
-        flight = self.flight_of(request)
+        flight = self.flights.get(id(request))
         if flight is None:
             raise IgnoreRequest(trouble.reason)
         if flight.lease.is_last:

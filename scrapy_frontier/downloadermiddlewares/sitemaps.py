@@ -55,7 +55,7 @@ class SitemapsMiddleware(Component):
         if SITEMAP not in request.meta or crawl is None or crawl.sitemaps is None:
             return response
         with _told_by_scheduler():
-            return await crawl.sitemaps.read(request, response, self.flight_of(request))
+            return await crawl.sitemaps.read(request, response, self.flights.get(id(request)))
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         if SITEMAP in request.meta and not isinstance(exception, IgnoreRequest):

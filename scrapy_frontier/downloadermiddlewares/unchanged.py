@@ -40,7 +40,7 @@ class UnchangedMiddleware(Component):
         self._digest = digest_by(settings.digest)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        flight = self.flight_of(request)
+        flight = self.flights.get(id(request))
         fetched = fetched_of(response) if flight is not None else None
         if flight is None or fetched is None or not fetched.is_body_whole:
             return response

@@ -53,7 +53,7 @@ class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
             return
         digest = blake2b(response.body, digest_size=_DIGEST_BYTES).digest()
         try:
-            flight = crawl.flights.find(request)
+            flight = crawl.flights.get(id(request))
             kept = flight.digest if flight is not None else b""
             other = crawl.frontier.same_content(page_id, _host_of(request), digest, kept)
         except FrontierUnwritable:  # the scheduler meets it too, says so and closes the spider

@@ -6,6 +6,7 @@ What follows from a page's directives for the items and links that its callback 
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -25,7 +26,7 @@ from ..crawl.assembly import Component
 from ..crawl.entries import entry_of
 from ..crawl.identity import page_fingerprint, plain_fingerprint
 from ..crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
-from ..crawl.outlinks import AT_A_TIME
+from ..crawl.outlinks import AT_A_TIME, CONTENT_SCORE
 from ..crawl.private_network import is_from_private
 from ..crawl.response_head import is_text
 from ..crawl.spell import Spell
@@ -86,9 +87,10 @@ class FrontierSpiderMiddleware(Component):
         self._consequences = Consequences(crawler)
 
     def process_spider_input(self, response: Response) -> None:
+        """What *response* says of its page is not what others said."""
         crawl = self.crawl
-        if crawl is not None and crawl.links is not None:
-            crawl.links.begin(response)
+        if crawl is not None and crawl.links is not None and response.request is not None:
+            response.request.meta.pop(CONTENT_SCORE, None)
         if crawl is not None and crawl.follow is not None:
             crawl.follow.begin(response)
 
@@ -123,7 +125,7 @@ class FrontierSpiderMiddleware(Component):
                 if taker is not None:
                     taker.take(each)
                 yield each
-                if spell.is_over():
+                if perf_counter() >= spell.look_at and spell.is_over():
                     await place.give_way()
                     spell.renew()
             if taker is not None:
@@ -166,13 +168,13 @@ class Consequences(Component):
         0.1 ms for a page of 100 KB without directives: its bytes are searched for the link types that count.
         """
         said = response.meta.get(DIRECTIVES) if response.request is not None else None
-        crawl, flight = self.crawl, self.flight_of(response.request)
+        crawl, flight = self.crawl, self.flights.get(id(response.request))
         leads_on = flight is not None and flight.outcome is not None
         entry = entry_of(response.request)
         is_plain = said is None and entry is None and not leads_on and not self.settings.ajax
         if is_plain and not self._may_have_rels(response):
             return None
-        may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight)
+        may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight.callback)
         return PageRules(self, response, said or {}, leads_on, may_add, entry)
 
     def _may_have_rels(self, response: Response) -> bool:

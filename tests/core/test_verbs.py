@@ -13,6 +13,7 @@ from scrapy_frontier.core.frontier import Frontier
 
 PACKAGE = Path(scrapy_frontier.__file__).parent
 ROOT = Path(__file__).parent.parent.parent
+FIELDS = {"cooled_at", "is_loaded", "was_clean"}
 PAGE = (ROOT / "docs" / "internals" / "verbs.md").read_text(encoding="utf-8")
 
 
@@ -41,7 +42,7 @@ def test_the_page_tells_each_verb_as_it_is() -> None:
 def test_the_page_names_what_is_there_without_a_call(tmp_path: Path) -> None:
     last = PAGE[PAGE.index("And without a call:") :]
     fields = {name for name in public() if isinstance(getattr(Frontier, name), property)}
-    fields |= {"is_loaded", "was_clean"}
+    fields |= FIELDS
     assert set(re.findall(r"`(\w+)`", last)) == fields
 
 
@@ -60,4 +61,4 @@ def asked(file: Path) -> Iterator[str]:
 )
 def test_adapters_ask_for_nothing_else(room: str) -> None:
     found = {name for file in (PACKAGE / room).rglob("*.py") for name in asked(file)}
-    assert found - public() - {"is_loaded", "was_clean"} == set()
+    assert found - public() - FIELDS == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -9,11 +10,15 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from scrapy import Field, Item, Request
+from scrapy import Field, Item, Request, Spider
 from scrapy.http import JsonRequest, Response
+from scrapy.utils.request import RequestFingerprinter
 from test_requests import LabelRequest, Size
 
-from scrapy_frontier.crawl.request_cache import LIVE, Objects, mutable_in
+from scrapy_frontier.crawl.codec import Codec
+from scrapy_frontier.crawl.identity import Identities
+from scrapy_frontier.crawl.records import LIVE, Records, mutable_in
+from scrapy_frontier.crawl.stats import Notes
 
 URL = "http://example.com/a"
 
@@ -66,28 +71,14 @@ def test_what_scrapy_keeps_for_itself_is_handed_on_by_nobody() -> None:
     assert mutable_in(JsonRequest(URL, data={"a": []}, meta=meta, cookies={"a": "b"}, flags=["f"])) == ""
 
 
-def test_a_request_that_is_stored_is_given_back_once() -> None:
-    objects, request = Objects(), Request(URL)
-    objects.keep(1, request)
-    assert objects.recall(2) is None
-    assert objects.recall(1) is request
-    assert objects.recall(1) is None
-
-
-def test_one_that_no_record_stands_for_is_held_until_it_is_let_go() -> None:
-    objects, request, retry = Objects(), Request(URL), Request(URL)
-    objects.hold(1, request)
-    assert objects.recall(1) is request
-    objects.hold(1, retry)
-    assert (objects.recall(1), objects.holds(1)) == (retry, True)
-    objects.drop(1)
-    assert (objects.recall(1), objects.holds(1)) == (None, False)
-
-
 def test_of_very_many_stored_requests_the_last_are_kept_and_all_that_cannot_be_stored() -> None:
-    objects, queued = Objects(), [Request(URL) for _ in range(6 * LIVE)]
+    spider, identities = Spider("a"), Identities(RequestFingerprinter())
+    records = Records(Codec(spider), identities, Notes(logging.getLogger(__name__)), is_temporary=False)
+    queued = [Request(URL) for _ in range(6 * LIVE)]
     for page_id, request in enumerate(queued):
-        (objects.hold if page_id % 2 else objects.keep)(page_id, request)
-    assert objects.recall(0) is None
-    assert objects.recall(1) is queued[1]
-    assert objects.recall(6 * LIVE - 2) is queued[6 * LIVE - 2]
+        records.queued(page_id, request, is_stored=page_id % 2 == 0)
+    assert 0 not in records.live
+    assert records.live[6 * LIVE - 2] is queued[6 * LIVE - 2]
+    assert list(records.held.values()) == queued[1::2]
+    records.instead(1, queued[0])
+    assert 1 not in records.held, "there is a record of it now"

@@ -77,8 +77,10 @@ class Clocks:
 
     def answered(self, host: Host, url: str, begun: float, response_time: float, now: float) -> None:
         """A request for *url* was answered; `left` has to follow."""
-        if self._haste is not None and (where := origin(url)) not in host.origins and where:
-            host.origins |= {where}
+        if self._haste is not None and url[: url.find("/", 8)] not in host.origins:
+            where = origin(url)
+            if where:
+                host.origins |= {where}
         if host.cooldown is not None:
             self._troubles.answered(host, begun, now)
         if self._pace.factor:

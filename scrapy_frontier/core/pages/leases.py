@@ -32,8 +32,10 @@ class Lease:
     """
 
     __slots__ = (
+        "asked",
         "before",
         "deadline",
+        "delay",
         "edges",
         "given_up",
         "host",
@@ -68,6 +70,7 @@ class Lease:
         self.leased_at = leased_at
         self.deadline = deadline
         self.before = host.visited, host.ready_at  # its clock
+        self.delay, self.asked = host.delay, host.asked
         self.given_up = given_up  # the page is not to be asked for: it ends with this
         self.is_last = is_last  # nobody waits for the page any longer: it cannot be put off again
         self.is_return = page.state is not State.QUEUED  # it ended before, and stays so until this visit ends
