@@ -91,12 +91,11 @@ class PageFollowing:
         self._new: list[Link] = []
         self._known = self._recognized = self._too_long = self._unrecorded = self._count = 0
 
-    def take(self, output: Any) -> None:
+    def take(self, output: Any) -> bool:
         """What the callback asks for itself is not asked for again."""
         if isinstance(output, Request):
             self._yielded.append(output)
-        if self._recorder is not None:
-            self._recorder.take(output)
+        return self._recorder is None or self._recorder.take(output)
 
     def end(self, response: Response) -> Iterator[None]:
         """Take all links in that nobody refuses; yields whenever others should have a turn. 3 us a link to a

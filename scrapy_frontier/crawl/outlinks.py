@@ -72,8 +72,11 @@ class Outlinks:
 
     # -- while the callback runs -----------------------------------------------------------------------
 
-    def recorder(self, response: Response) -> Recorder | None:
-        """Who takes down the links of *response*; None for a response that no lease is out for."""
+    def recorder(self, response: Response, ending: str | None = None) -> Recorder | None:
+        """Who takes down the links of *response*; None for a response that no lease is out for.
+
+        Links to known pages whose URLs begin with *ending* go no further, but for the first.
+        """
         flight = self._flights.get(id(response.request))
         if flight is None:
             return None
@@ -81,18 +84,18 @@ class Outlinks:
             said = response.meta.get(meta_keys.DIRECTIVES) or {}
             is_nofollow = self._obeys_nofollow and bool(said.get("nofollow"))
             flight.links = PageLinks(response.url, said.get("canonical"), is_nofollow)
-        return Recorder(self, flight, flight.links)
+        return Recorder(self, flight, flight.links, ending)
 
-    def note(self, flight: Flight, found: PageLinks, request: Request) -> None:
-        """Take down a request that a callback yields; 1 us if its page is known by its URL."""
+    def note(self, flight: Flight, found: PageLinks, request: Request) -> bool:
+        """Take down a request that a callback yields; whether its page is known by its URL, then 1 us."""
         url = request.url
         if request.method != "GET" or not url.startswith("http") or self._is_too_long(url):
-            return
+            return False
         if request.dont_filter and url == flight.request.url:  # a retry is no link
-            return
+            return False
         if found.count >= MOST:
             self._notes.tally["frontier/links/ignored"] += 1
-            return
+            return False
         found.count += 1
         meta = request.meta
         flags = INTERNAL if url.startswith(found.origin) or host_of(url) == found.host else 0
@@ -104,9 +107,11 @@ class Outlinks:
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE, 1.0)
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
-        if not self._is_known(request, flight, flags, weight):
-            found.pending[id(request)] = request, flags, weight
-            self._flights.by_link[id(request)] = flight.lease, flags, weight, found.pending
+        if self._is_known(request, flight, flags, weight):
+            return True
+        found.pending[id(request)] = request, flags, weight
+        self._flights.by_link[id(request)] = flight.lease, flags, weight, found.pending
+        return False
 
     def _is_known(
         self, request: Request, flight: Flight, flags: int, weight: float, only_seen: bool = False
@@ -119,6 +124,9 @@ class Outlinks:
     def _is_too_long(self, url: str) -> bool:
         """Whether a link is a trap by its length alone: to know who a URL of a megabyte is takes 100 ms."""
         return 0 < self._longest < len(url)
+
+    def filtered(self, count: int) -> None:
+        self._notes.tally["dupefilter/filtered"] += count
 
     def judge(self, found: PageLinks, content_score: Any) -> None:
         found.content_score = self.score(content_score, CONTENT_SCORE, 1.0)
@@ -224,20 +232,28 @@ def item_field(item: Any, name: str) -> Any:
 class Recorder:
     """Takes down what one callback yields."""
 
-    def __init__(self, links: Outlinks, flight: Flight, found: PageLinks) -> None:
+    def __init__(self, links: Outlinks, flight: Flight, found: PageLinks, ending: str | None) -> None:
         self._links = links
         self._flight = flight
         self._found = found
+        self._ending = ending
 
-    def take(self, yielded: Any) -> None:
+    def take(self, yielded: Any) -> bool:
+        """Whether *yielded* goes on to the scheduler, or the pipelines."""
         if isinstance(yielded, Request):
-            self._links.note(self._flight, self._found, yielded)
-            return
+            is_known = self._links.note(self._flight, self._found, yielded)
+            ends = is_known and self._ending is not None and self._found.count > 1
+            if not ends or yielded.dont_filter or meta_keys.FORCE in yielded.meta:
+                return True
+            ends = yielded.url.startswith(self._ending or "")
+            self._links.filtered(ends)
+            return not ends
         score = item_field(yielded, CONTENT_SCORE)
         if score is not None:
             self._links.judge(self._found, score)
         if self._links.takes_hashes:
             self._flight.takes_content(item_field(yielded, meta_keys.CONTENT_HASH))
+        return True
 
     def end(self, response: Response) -> Iterator[None]:
         """The callback is through; yields now and then on the way through a page with very many anchors."""

@@ -82,9 +82,8 @@ class CallbackOutput:
             for request in requests:
                 self._engine.crawl(request)
             return
-        offsite = (
-            _Offsite(heard, crawler.spider) if getattr(crawler.spider, "allowed_domains", None) else None
-        )
+        is_anywhere = not getattr(crawler.spider, "allowed_domains", None)
+        offsite = None if is_anywhere else _Offsite(heard, crawler.spider)
         enqueue = slot.scheduler.enqueue_request
         for request in requests:
             if offsite is None or request.dont_filter or offsite.lets_pass(request):

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Taker(Protocol):
     """Sees each output of one callback, and its end."""
 
-    def take(self, yielded: Any) -> None: ...
+    def take(self, yielded: Any) -> bool:
+        """Whether *yielded* goes on to the engine."""
 
     def end(self, response: Response) -> Iterator[None]:
         """The callback is through; yields whenever others should have a turn."""

@@ -25,6 +25,7 @@ from ..crawl import compat
 from ..crawl.assembly import Component
 from ..crawl.entries import entry_of
 from ..crawl.identity import page_fingerprint, plain_fingerprint
+from ..crawl.known_links import KnownLinks
 from ..crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
 from ..crawl.outlinks import AT_A_TIME, CONTENT_SCORE
 from ..crawl.private_network import is_from_private
@@ -85,6 +86,7 @@ class FrontierSpiderMiddleware(Component):
         super().__init__(crawler)
         self._line: list[PlaceInLine] = []
         self._consequences = Consequences(crawler)
+        self._known: KnownLinks | None = None
 
     def process_spider_input(self, response: Response) -> None:
         """What *response* says of its page is not what others said."""
@@ -99,7 +101,10 @@ class FrontierSpiderMiddleware(Component):
         crawl = self.crawl
         if crawl is None:
             return None
-        recorder = crawl.links.recorder(response) if crawl.links is not None else None
+        recorder = None
+        if crawl.links is not None:
+            self._known = self._known or KnownLinks(self.crawler, self)
+            recorder = crawl.links.recorder(response, self._known.ending_on(response))
         return recorder if crawl.follow is None else crawl.follow.taker(response, recorder, rules)
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
@@ -122,9 +127,8 @@ class FrontierSpiderMiddleware(Component):
         taker, spell = self._taker(response, rules), Spell()
         try:
             async for each in result:
-                if taker is not None:
-                    taker.take(each)
-                yield each
+                if taker is None or taker.take(each):
+                    yield each
                 if perf_counter() >= spell.look_at and spell.is_over():
                     await place.give_way()
                     spell.renew()
@@ -145,8 +149,8 @@ class FrontierSpiderMiddleware(Component):
 
 def _taken(response: Response, result: Iterable[Any], taker: Taker) -> Iterator[Any]:
     for each in result:
-        taker.take(each)
-        yield each
+        if taker.take(each):
+            yield each
     for _ in taker.end(response):
         pass
 

@@ -12,6 +12,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.selector import Selector
 from scrapy.utils.trackref import live_refs
 
+from scrapy_frontier import FrontierScheduler
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
@@ -106,6 +108,67 @@ def test_middlewares_of_others_see_every_request_first(
     url = web.link("/", "/1", "/2")
     run(FollowSpider, {**way, "SPIDER_MIDDLEWARES": {"test_output.LastMiddleware": -1_000_000}}, url=url)
     assert sorted(web.paths()) == ["/", "/1?seen"]
+
+
+class SeeingMiddleware:
+    """Of another project, between the add-on's and the engine: it counts what it sees."""
+
+    def __init__(self, crawler: Any) -> None:
+        self.stats = crawler.stats
+
+    @classmethod
+    def from_crawler(cls, crawler: Any) -> SeeingMiddleware:
+        return cls(crawler)
+
+    async def process_spider_output(self, response: Response, result: Any) -> AsyncIterator[Any]:
+        async for output in result:
+            self.stats.inc_value("seen")
+            yield output
+
+
+class CountingScheduler(FrontierScheduler):
+    """Counts what comes to it."""
+
+    def enqueue_request(self, request: Request) -> bool:
+        assert self.crawler.stats is not None
+        self.crawler.stats.inc_value("came")
+        return super().enqueue_request(request)
+
+
+class DeepSpider(FollowSpider):
+    """Every page links all, so that most links lead to known pages."""
+
+    allowed_domains = ("127.0.0.2",)
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for number in range(3):
+            yield Request(f"http://elsewhere.example/{number}")
+        for path in ("/", "/on", "/1", "/1", "/2", "/on#fragment", "/" + "long" * 10):
+            yield Request(response.urljoin(path))
+        yield Request(response.urljoin("/on"), meta={"depth_reset": True})
+        if response.meta["depth"] < 2:
+            yield Request(response.urljoin("/again"), dont_filter=True)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"DEPTH_LIMIT": 1}, {"DEPTH_STATS_VERBOSE": True}, {"URLLENGTH_LIMIT": 40}],
+    ids=str,
+)
+def test_links_to_known_pages_end_early_and_the_stats_are_the_same(
+    web: Web, run: Callable[..., Crawl], settings: dict[str, Any]
+) -> None:
+    """With a middleware that might see each, all go the whole way."""
+    url = web.link("/")
+    common = {**ADDON, "SCHEDULER": "test_output.CountingScheduler", "FRONTIER_DIR": None, **settings}
+    seeing = {"SPIDER_MIDDLEWARES": {"test_output.SeeingMiddleware": 500}}
+    short, long = (run(DeepSpider, {**common, **more}, url=url).stats for more in ({}, seeing))
+    others = ("time", "elapsed", "memusage", "rank", "seen", "came", "_bytes", "log_count")
+    names = {name for name in short | long if not any(word in name for word in others)}
+    assert {name: short.get(name) for name in names} == {name: long.get(name) for name in names}
+    assert names >= {"request_depth_max", "offsite/filtered", "dupefilter/filtered"}
+    assert long["seen"] >= long["came"]
+    assert (short["came"] < long["came"]) is ("DEPTH_STATS_VERBOSE" not in settings)
 
 
 class RaisingSpider(FollowSpider):
