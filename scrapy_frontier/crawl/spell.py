@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from time import perf_counter, thread_time
 
+from . import compat
+
 FIRST_SPELL = 0.02  # seconds for the links of a page: most are through by then
 SPELL = 0.003  # seconds for the rest, between two turns of others
 
@@ -34,3 +36,23 @@ class Spell:
     def _begin(self, seconds: float) -> None:
         self.look_at = perf_counter() + seconds
         self._end = thread_time() + seconds
+
+
+class PlaceInLine:
+    """A page's place in *line*, those with very many links, from when it gives way first until `leave`.
+
+    The first in the line gives way for one turn of the event loop at a time, so that it is done in bounded
+    time whatever others do: a kill before that has it fetched again.
+    """
+
+    def __init__(self, line: list[PlaceInLine]) -> None:
+        self._line = line
+
+    async def give_way(self) -> None:
+        if self not in self._line:
+            self._line.append(self)
+        await compat.give_way(1 if self._line[0] is self else compat.TURNS)
+
+    def leave(self) -> None:
+        if self in self._line:
+            self._line.remove(self)

@@ -30,7 +30,7 @@ from ..crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, 
 from ..crawl.outlinks import AT_A_TIME, CONTENT_SCORE
 from ..crawl.private_network import is_from_private
 from ..crawl.response_head import is_text
-from ..crawl.spell import Spell
+from ..crawl.spell import PlaceInLine, Spell
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
@@ -44,26 +44,6 @@ if TYPE_CHECKING:
     from ..crawl.taker import Taker
 
 SEEDS_AT_A_TIME = 25
-
-
-class PlaceInLine:
-    """A page's place in *line*, those with very many links, from when it gives way first until `leave`.
-
-    The first in the line gives way for one turn of the event loop at a time, so that it is done in bounded
-    time whatever others do: a kill before that has it fetched again.
-    """
-
-    def __init__(self, line: list[PlaceInLine]) -> None:
-        self._line = line
-
-    async def give_way(self) -> None:
-        if self not in self._line:
-            self._line.append(self)
-        await compat.give_way(1 if self._line[0] is self else compat.TURNS)
-
-    def leave(self) -> None:
-        if self in self._line:
-            self._line.remove(self)
 
 
 class FrontierSpiderMiddleware(Component):
