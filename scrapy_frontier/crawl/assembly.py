@@ -26,12 +26,12 @@ from .clock import never_back, steady_clock
 from .codec import Codec
 from .dupefilters import DupeFilter
 from .enqueue import Intake
-from .follow_ups import FollowUps
 from .identity import Identities
 from .in_flight import Flights
 from .loading import Loading
 from .politeness_key import Units, read_suffixes, registered_domain
 from .records import Records, Sharing
+from .redirects_and_retries import FollowUps
 from .refusals import Refusals
 from .returns import Returns
 from .scorers import make_scorer

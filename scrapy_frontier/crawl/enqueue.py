@@ -11,10 +11,10 @@ from ..core.frontier import NEUTRAL, Fate, Link
 from ..core.parse import urls
 from ..core.parse.urls import host_of, without_session
 from .codec import meta_record
-from .follow_ups import is_answer, is_seed, times
 from .identity import plain_identity
 from .meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, POSTPONED, REFUSED, SLOT, START
 from .plain_data import Unstorable
+from .redirects_and_retries import is_answer, is_seed, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from ..core.frontier import Discovered, Frontier, Lease, PageId
     from ..settings import FrontierSettings
     from .dupefilters import DupeFilter
-    from .follow_ups import FollowUps
     from .identity import Identities
     from .in_flight import Flight, Flights
     from .politeness_key import Units
     from .records import Records
+    from .redirects_and_retries import FollowUps
     from .refusals import Refusals
     from .seeds import Seeds
     from .stats import Notes

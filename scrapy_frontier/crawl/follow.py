@@ -21,11 +21,11 @@ from scrapy.spidermiddlewares.start import StartSpiderMiddleware
 from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from . import compat
+from .callback_requests import are_usual, listeners
 from .callbacks import Unreadable
 from .entries import entry_of
 from .follow_page import PageFollowing, Stock
 from .meta_keys import FOLLOW
-from .output import are_usual, listeners
 from .response_head import is_text
 from .rules import SpiderRules, Way, one_way
 

@@ -18,7 +18,7 @@ from scrapy.spidermiddlewares.start import StartSpiderMiddleware
 from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from . import compat
-from .output import are_usual, listeners
+from .callback_requests import are_usual, listeners
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler

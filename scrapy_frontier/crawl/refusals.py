@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 
-from .follow_ups import is_seed
+from .redirects_and_retries import is_seed
 from .stats import REFUSAL_STATS
 
 if TYPE_CHECKING:

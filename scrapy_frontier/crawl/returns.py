@@ -11,10 +11,10 @@ from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.revisit import Met
 from ..core.pages.values import State
+from .callback_requests import listeners
 from .fetched import renewed_by
 from .in_flight import NOTHING, REASON, Consumed
 from .meta_keys import SITEMAP
-from .output import listeners
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,13 +19,13 @@ from ..core.pages.lifecycle import Event
 from ..core.pages.values import IN_MEMORY
 from . import compat, downloader
 from .assembly import Crawl
+from .callback_requests import CallbackOutput
 from .callbacks import Unreadable
 from .entries import is_forced
-from .follow_ups import use_up_retries
 from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
 from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, FORCE, LAST_VISIT, SLOT
-from .output import CallbackOutput
+from .redirects_and_retries import use_up_retries
 from .stats import Notes
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from ..core.parse.urls import absolute, host_of
 from ..core.reasons import LONGEST_URL
 from ..crawl import compat
 from ..crawl.assembly import Component
-from ..crawl.follow_ups import redirected, refused
 from ..crawl.identity import is_same_page
 from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
 from ..crawl.private_network import is_from_private
+from ..crawl.redirects_and_retries import redirected, refused
 from ..crawl.response_head import head_of, is_text
 from ..crawl.stats import count
 from ..crawl.troubles import asked_pause

@@ -27,9 +27,9 @@ from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.times import moment, span
-from scrapy_frontier.crawl.follow_ups import redirected_to_itself
 from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
+from scrapy_frontier.crawl.redirects_and_retries import redirected_to_itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -106,7 +106,11 @@ def test_middlewares_of_others_see_every_request_first(
     web: Web, run: Callable[..., Crawl], way: dict[str, Any]
 ) -> None:
     url = web.link("/", "/1", "/2")
-    run(FollowSpider, {**way, "SPIDER_MIDDLEWARES": {"test_output.LastMiddleware": -1_000_000}}, url=url)
+    run(
+        FollowSpider,
+        {**way, "SPIDER_MIDDLEWARES": {"test_output.LastMiddleware": -1_000_000}},
+        url=url,
+    )
     assert sorted(web.paths()) == ["/", "/1?seen"]
 
 
@@ -160,7 +164,12 @@ def test_links_to_known_pages_end_early_and_the_stats_are_the_same(
 ) -> None:
     """With a middleware that might see each, all go the whole way."""
     url = web.link("/")
-    common = {**ADDON, "SCHEDULER": "test_output.CountingScheduler", "FRONTIER_DIR": None, **settings}
+    common = {
+        **ADDON,
+        "SCHEDULER": "test_output.CountingScheduler",
+        "FRONTIER_DIR": None,
+        **settings,
+    }
     seeing = {"SPIDER_MIDDLEWARES": {"test_output.SeeingMiddleware": 500}}
     short, long = (run(DeepSpider, {**common, **more}, url=url).stats for more in ({}, seeing))
     others = ("time", "elapsed", "memusage", "rank", "seen", "came", "_bytes", "log_count")
