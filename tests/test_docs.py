@@ -15,8 +15,10 @@ from scrapy_frontier import Scorer, addon
 from scrapy_frontier.core.pages.crawl_value import Bounds
 from scrapy_frontier.core.pages.revisit_rule import SHELF_LIFE
 from scrapy_frontier.core.parse.redirects import REFUSALS
+from scrapy_frontier.core.reasons import OTHER, REASONS
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl import meta_keys, outlinks
+from scrapy_frontier.crawl.stats import TRAPS, refusal_stat
 from scrapy_frontier.settings import SCORERS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -162,11 +164,18 @@ def test_every_stat_is_in_the_table() -> None:
     found = {
         name for name in re.findall(r'"(frontier/[\w/]+)"', CODE) if not name.startswith("frontier/pages")
     }
-    assert first_cells(page("stats")) == found | {"frontier/pages/<state>"}
+    found |= {refusal_stat(kind) for kind in (*TRAPS, "deferred", "over-budget")}
+    assert first_cells(page("stats")) == found | {"frontier/pages/<state>", "frontier/reasons/<code>"}
     states = re.search(r"`frontier/pages/<state>` \| (.*)", page("stats"))
     assert states is not None
     named = set(re.findall(r"`(\w+)`", states[1]))
     assert named == {state.name.lower() for state in State if state is not State.LEASED}
+
+
+def test_the_codes_of_reasons_are_listed() -> None:
+    (row,) = re.findall(r"^\| `frontier/reasons/<code>` \| (.*) \|", page("stats"), re.MULTILINE)
+    assert re.findall(r"`([\w-]+)`", row.partition("codes:")[2]) == [reason.code for reason in REASONS]
+    assert f"`{OTHER}`" in row
 
 
 def test_every_meta_key_is_in_the_table() -> None:

@@ -89,6 +89,7 @@ DEPTH = Reason("depth", "more than {links} from a seed")
 BUDGET = Reason("budget", "over the budget of {most} for {whose}")
 BEHIND = Reason("behind", "behind others that wait for room in a budget of {whose}")
 
+OTHER = "other"
 BETWEEN = "; "  # two notes of one page
 
 REASONS = tuple(each for each in list(globals().values()) if isinstance(each, Reason))
@@ -97,6 +98,12 @@ REASONS = tuple(each for each in list(globals().values()) if isinstance(each, Re
 def reason_of(text: str) -> Reason | None:
     """The reason that *text* was written by; None for what others wrote."""
     return next((reason for reason in REASONS if reason.read(text) is not None), None)
+
+
+def codes_in(text: str) -> list[str]:
+    """The codes of the notes in *text*; ``other`` for what others wrote. 20 us."""
+    found = [reason.code for note in text.split(BETWEEN) if (reason := reason_of(note)) is not None]
+    return found or [OTHER]
 
 
 def notes_in(text: str) -> tuple[str, str | None]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from scrapy import Request
 
 from .redirects_and_retries import is_seed
-from .stats import REFUSAL_STATS
+from .stats import refusal_stat
 
 if TYPE_CHECKING:
     from ..core.frontier import Discovered, Link
@@ -29,7 +29,7 @@ class Refusals:
         self._said: set[str] = set()
 
     def say(self, answer: Discovered, link: Link, what: Request | str) -> None:
-        self._notes.tally[REFUSAL_STATS[answer.kind]] += 1
+        self._notes.tally[refusal_stat(answer.kind)] += 1
         words = _WORDS.get(answer.kind, "Refused %s, which looks like a trap (%s)")
         if answer.page is None and isinstance(what, Request) and is_seed(what):
             self._notes.log(logging.WARNING, f"{words}; it comes from a seed", what, answer.reason)

@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
 
 
-REFUSAL_STATS = {  # the stat of each kind of refusal
-    "length": "frontier/traps/length",
-    "depth": "frontier/traps/depth",
-    "repeated-segments": "frontier/traps/repeated_segments",
-    "deferred": "frontier/deferred",
-    "over-budget": "frontier/over_budget",
-}
+TRAPS = frozenset(("length", "depth", "repeated-segments"))  # kinds of refusals
+
+
+def refusal_stat(kind: str) -> str:
+    """The stat that counts the refusals of a kind."""
+    return f"frontier/traps/{kind}" if kind in TRAPS else f"frontier/{kind}"
 
 
 def inventory(states: Mapping[str, int]) -> str:

@@ -12,6 +12,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
+from ..core import reasons
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import WRITTEN_WITHIN, State
 from . import compat, downloader
@@ -183,6 +184,9 @@ class Watch:
             self._timer = compat.call_later(WRITTEN_WITHIN, self._commit)
         if released.visit is not None:
             self._returns.tell(lease, outcome, released.visit)
+        if outcome.reason:
+            for code in reasons.codes_in(outcome.reason):
+                self._tally[f"frontier/reasons/{code}"] += 1
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/recorded"] += released.links
         if released.state is not State.QUEUED:

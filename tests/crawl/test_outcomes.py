@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Response
 from server import Answer, Web
 
+from scrapy_frontier.core import reasons
+from scrapy_frontier.core.reasons import codes_in
 from scrapy_frontier.core.store.states import State
 
 if TYPE_CHECKING:
@@ -186,6 +189,18 @@ def test_every_page_is_finished_and_counted(story: Story) -> None:
     assert State.QUEUED not in states
     for state in set(State) - {State.LEASED}:
         assert story.crawl.stats[f"frontier/pages/{state.name.lower()}"] == states.count(state)
+
+
+def test_what_ended_visits_is_counted_by_its_code(story: Story) -> None:
+    """By the table by which the texts in the records are read back."""
+    begin = "frontier/reasons/"
+    counted = {name.removeprefix(begin): n for name, n in story.crawl.stats.items() if name.startswith(begin)}
+    last = Counter(code for page in story.pages.values() if page.reason for code in codes_in(page.reason))
+    del last[reasons.GIVEN_UP.code]  # which is said by the frontier, of a page that was to be retried
+    assert {code: min(counted[code], times) for code, times in last.items()} == last
+    assert counted[reasons.CALLBACK.code] == last[reasons.CALLBACK.code] == 2
+    assert counted[reasons.OTHER] >= last[reasons.OTHER] > 1, "an IgnoreRequest of the project"
+    assert counted[reasons.RETRIED.code] > 1
 
 
 def test_nothing_went_wrong_inside(story: Story) -> None:
