@@ -3,58 +3,27 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from answers import ids, see
-from scrapy.utils.misc import load_object
+from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Link
-from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.deferred import AT_A_TIME
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.traps import TrapLimits
 from scrapy_frontier.core.store import host_rows, keys, page_rows
-from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-NOW = 1_700_000_000.0
 FETCHED = Outcome(Event.FETCHED, 200)
 EXCLUDED = Outcome(Event.EXCLUDED, 0, "Forbidden by robots.txt")
-
-opened: list[Store] = []
-
-
-@pytest.fixture(autouse=True)
-def _let_go() -> Iterator[None]:
-    yield
-    while opened:
-        opened.pop().close()
-
-
-def domain_of(host: str) -> str:
-    return ".".join(host.split(".")[-2:])
-
-
-def start(directory: Path, traps: TrapLimits | None = None, loaded: bool = True, **limits: int) -> Frontier:
-    opened.append(Store(directory))
-    frontier = Frontier(opened[-1], NOW, traps=traps, limits=Limits(**limits), domain_of=domain_of)
-    while loaded and not frontier.load(NOW, 2):
-        pass
-    return frontier
-
-
-def page(number: int, host: str = "a.example", **kept: Any) -> Link:
-    url = f"http://{host}/{number}"
-    return Link(url.encode().rjust(40, b"."), url, host, **kept)
 
 
 def pages(count: int, host: str = "a.example", first: int = 0) -> list[Link]:
@@ -551,52 +520,42 @@ def test_a_trap_leaves_no_trace(tmp_path: Path) -> None:
 # -- their place in the order ------------------------------------------------------------------------------
 
 
-def scores(directory: Path, name: str, **limits: int) -> Frontier:
-    store = Store(directory)
-    opened.append(store)
-    scorer = None if name == "fifo" else load_object(SCORERS[name])()
-    frontier = Frontier(store, NOW, scorer=scorer, limits=Limits(**limits), domain_of=domain_of)
-    while not frontier.load(NOW):
-        pass
-    return frontier
-
-
 @pytest.mark.parametrize("scorer", ["fifo", "mixed"])
 def test_what_a_sitemap_said_of_a_page_holds_when_it_comes_back(tmp_path: Path, scorer: str) -> None:
-    frontier = scores(tmp_path, scorer, host_pages=1)
+    frontier = start(tmp_path, scorer=scorer, host_pages=1)
     frontier.discover([page(0)], NOW)
     places = {number: 0x8000 - 100 * (5 - number) for number in range(1, 6)}
     listed = [page(number, bucket=place, is_placed=True, parent=0) for number, place in places.items()]
     frontier.discover(listed, NOW)
     assert drain(frontier) == [0]
     frontier.close()
-    frontier = scores(tmp_path, scorer, host_pages=9)
+    frontier = start(tmp_path, scorer=scorer, host_pages=9)
     assert drain(frontier) == [5, 4, 3, 2, 1]
     frontier.close()
 
 
 def test_pages_put_aside_from_their_queue_keep_their_place(tmp_path: Path) -> None:
     """The budget shrinks, and grows again."""
-    frontier = scores(tmp_path, "fifo")
+    frontier = start(tmp_path)
     frontier.discover([page(number, bucket=0x7000 + number, is_placed=True) for number in range(5)], NOW)
     frontier.close()
-    frontier = scores(tmp_path, "fifo", host_pages=1)
+    frontier = start(tmp_path, scorer="fifo", host_pages=1)
     assert drain(frontier) == [4]
     frontier.close()
-    frontier = scores(tmp_path, "fifo", host_pages=9)
+    frontier = start(tmp_path, scorer="fifo", host_pages=9)
     assert drain(frontier) == [3, 2, 1, 0]
     frontier.close()
 
 
 def test_a_link_score_outlives_the_wait_for_a_budget(tmp_path: Path) -> None:
-    frontier = scores(tmp_path, "link", host_pages=1)
+    frontier = start(tmp_path, scorer="link", host_pages=1)
     frontier.discover([page(0, weight=9.0)], NOW)
     frontier.discover(
         [page(number, weight=score) for number, score in enumerate((0.5, 4.0, 1.0, 2.0), 1)], NOW
     )
     assert drain(frontier) == [0]
     frontier.close()
-    frontier = scores(tmp_path, "link", host_pages=9)
+    frontier = start(tmp_path, scorer="link", host_pages=9)
     assert drain(frontier) == [2, 4, 3, 1]
     frontier.close()
 

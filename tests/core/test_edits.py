@@ -7,49 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from answers import ids
-from scrapy.utils.misc import load_object
+from openings import NOW, let_go, opened, page, start  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.admin.check import Check
-from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
-from scrapy_frontier.core.hosts.budgets import Limits
+from scrapy_frontier.core.frontier import Frontier, Lease, Outcome
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import HEADS
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from scrapy_frontier.core.store.page_rows import Page
 
-NOW = 1_700_000_000.0
 A, B = "a.example", "b.example"
 FETCHED = Outcome(Event.FETCHED, 200, has_links=True)
-
-opened: list[Store] = []
-
-
-@pytest.fixture(autouse=True)
-def _let_go() -> Iterator[None]:
-    yield
-    while opened:
-        opened.pop().close()
-
-
-def start(directory: Path, scorer: str | None = None, **limits: int) -> Frontier:
-    opened.append(Store(directory))
-    found = None if scorer is None else load_object(SCORERS[scorer])()
-    frontier = Frontier(opened[-1], NOW, scorer=found, limits=Limits(**limits))
-    while not frontier.load(NOW):
-        pass
-    return frontier
-
-
-def page(number: int, host: str = A) -> Link:
-    url = f"http://{host}/{number}"
-    return Link(url.encode().rjust(40, b"."), url, host, text=url)
 
 
 def fingerprint_of(found: Page) -> bytes:
@@ -105,7 +77,7 @@ def test_a_page_that_is_under_way_is_not_forgotten(tmp_path: Path) -> None:
 @pytest.mark.parametrize("scorer", [None, "mixed"])
 def test_whatever_is_forgotten_the_store_stays_sound(tmp_path: Path, scorer: str | None) -> None:
     chance = random.Random(2)
-    frontier = start(tmp_path, scorer, host_pages=30)
+    frontier = start(tmp_path, scorer=scorer, host_pages=30)
     for turn in range(60):
         found = [page(chance.randrange(200), chance.choice([A, B])) for _ in range(9)]
         frontier.discover(found, NOW + turn)
