@@ -172,7 +172,7 @@ def test_links_to_known_pages_end_early_and_the_stats_are_the_same(
     }
     seeing = {"SPIDER_MIDDLEWARES": {"test_output.SeeingMiddleware": 500}}
     short, long = (run(DeepSpider, {**common, **more}, url=url).stats for more in ({}, seeing))
-    others = ("time", "elapsed", "memusage", "rank", "seen", "came", "_bytes", "log_count")
+    others = ("time", "elapsed", "memusage", "rank", "seen", "came", "_bytes", "log_count", "per_minute")
     names = {name for name in short | long if not any(word in name for word in others)}
     assert {name: short.get(name) for name in names} == {name: long.get(name) for name in names}
     assert names >= {"request_depth_max", "offsite/filtered", "dupefilter/filtered"}
