@@ -104,7 +104,7 @@ def _was_lost(lease: Lease, outcome: Outcome) -> bool:
     page = lease.page
     if outcome.met is Met.NOINDEX:
         return reasons.NOINDEX() in page.reason or page.reason == reasons.SKIPPED()
-    return page.state is not State.DONE
+    return page.state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
 
 
 class Returns:
@@ -122,7 +122,7 @@ class Returns:
         page = lease.page
         if self._lastmods is not None:
             self._lastmods.visited(lease, end)
-        if end.fate == "gone" and _was_lost(lease, outcome):  # it was told then
+        if outcome.met in _GONE and _was_lost(lease, outcome):  # it was told then
             self._tally["frontier/visits/unchanged"] += 1
             return
         if outcome.met is Met.UNCHANGED and outcome.status == 304:

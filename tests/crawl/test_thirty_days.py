@@ -312,6 +312,9 @@ def test_every_way_a_visit_can_end(
         errors = [line for line in heard[path] if line["what"] == "errback"]
         assert len(errors) == 0 or path in ("/error", "/missing", "/flaky", "/gone", "/private/page"), path
     assert "not modified" in crawl.log.split(" came back: ")[1]
+    doubts = 5 + 1 + 1 + 1 + 1 + 6  # /error, the first of three, /flaky, and /raises
+    assert crawl.stats["frontier/visits/undecided"] == doubts
+    assert crawl.stats["frontier/visits/gone"] == 6
 
 
 @pytest.mark.parametrize("way", ["setting", "meta", "hash", "item"])
