@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import NotConfigured
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from ..crawl.in_flight import Flight
 
 
+logger = logging.getLogger(__name__)
+
+
 class UnchangedMiddleware(Component):
     """Where bodies are decoded, and directives read: a page that says something new to crawlers has changed.
 
@@ -38,16 +42,14 @@ class UnchangedMiddleware(Component):
         self._default = settings.unchanged
         self._is_slow = settings.digest != "body"
         self._digest = digest_by(settings.digest)
+        self._has_failed = False
 
     async def process_response(self, request: Request, response: Response) -> Response:
         flight = self.flights.get(id(request))
         fetched = fetched_of(response) if flight is not None else None
-        if flight is None or fetched is None or not fetched.is_body_whole:
+        if flight is None or fetched is None or not fetched.is_body_whole or request.method == "HEAD":
             return response
-        if self._is_slow and len(response.body) > LONG:
-            flight.digest = await compat.in_thread(self._digest, response)
-        else:
-            flight.digest = self._digest(response)
+        flight.digest = await self._digest_of(response)
         visits = flight.lease.page.visits
         if flight.lease.is_return and visits is not None and visits.digest and flight.digest:
             request.meta[CHANGED] = flight.digest != visits.digest
@@ -57,6 +59,18 @@ class UnchangedMiddleware(Component):
                     flight, response, fetched._replace(digest=flight.digest, was_asked=was_asked)
                 )
         return response
+
+    async def _digest_of(self, response: Response) -> bytes:
+        """b"" where it cannot be made: the function may be the user's."""
+        try:
+            if self._is_slow and len(response.body) > LONG:
+                return await compat.in_thread(self._digest, response)
+            return self._digest(response)
+        except Exception:
+            if not self._has_failed:
+                self._has_failed = True
+                logger.error("FRONTIER_DIGEST fails for %s (said once)", response, exc_info=True)
+            return b""
 
     def _may_skip(self, request: Request, flight: Flight) -> bool:
         return (

@@ -110,6 +110,27 @@ def test_digests_are_kept_where_pages_come_back(web: Web, run: Run, pages: Pages
     assert {len(digest) for digest in kept.values()} == {5}
 
 
+def fails(response: Any) -> Any:
+    raise LookupError("no such thing")
+
+
+class Head(One):
+    async def start(self) -> Any:
+        yield Request(self.start_urls[0], method="HEAD")
+
+
+@pytest.mark.parametrize(("spider", "digest"), [(One, "test_visits_crawl.fails"), (Head, "body")])
+def test_a_page_without_a_digest_is_a_page(
+    web: Web, items: Callable[..., Any], pages: Pages, spider: type[Spider], digest: str
+) -> None:
+    url = web.on("/a", body="" if spider is Head else "hello")
+    (found,) = items(spider, [{**ADDON, "FRONTIER_REVISIT": "interval", "FRONTIER_DIGEST": digest}], url=url)
+    assert found == [{"url": url}]
+    visits = pages()[url].visits
+    assert visits is not None
+    assert visits.digest == b""
+
+
 def title(response: Any) -> Any:
     return response.css("title::text").get()
 
