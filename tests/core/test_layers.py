@@ -65,7 +65,6 @@ SINS: set[tuple[str, str]] = set()
 CIRCLES: set[str] = set()
 LONG = {
     "core/frontier.py",
-    "core/pages/rescoring.py",
 }
 SAME_NAMES: set[str] = set()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..hosts.cooldown import CooldownRule, at_start
-from ..pages.rescoring import CONTENT
+from ..pages.score_columns import CONTENT
 from ..ranking import graph
 from ..store import host_rows, keys, meta_rows
 from ..store.host_rows import UNREADABLE as LEFT_ALONE

@@ -11,7 +11,7 @@ from base64 import b64decode, b64encode
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from ..pages.rescoring import CONTENT
+from ..pages.score_columns import CONTENT
 from ..ranking import graph
 from ..store import keys, meta_rows, segments
 from ..store.keys import SEGMENT

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..errors import UnreadableRecord
-from ..pages.rescoring import AVERAGE, BLOCK, CONTENT
+from ..pages.rescoring import AVERAGE
+from ..pages.score_columns import BLOCK, CONTENT
 from ..ranking import graph
 from ..ranking.hits import hits
 from ..ranking.pagerank import pagerank

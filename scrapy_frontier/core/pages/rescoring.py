@@ -26,9 +26,10 @@ from ..store.link_rows import NOFOLLOW
 from ..store.meta_rows import last_ranking
 from ..store.queue_rows import MAX_PRIORITY
 from ..store.states import State
+from .score_columns import ScoreColumns, Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from ..hosts.host import Host
     from ..hosts.hosts import Hosts
@@ -46,9 +47,7 @@ _LEAST = 2  # the least bucket of a row
 AVERAGE = bucket(1.0)
 _OWN = struct.Struct(">IHBI")  # a sort key whose turn is the page's own id: priority, bucket, id
 _OWN_TURN = _OWN.size
-BLOCK = 4096  # pages in a piece of a column
 _FIRST_RANKING = 30  # pages known or read
-CONTENT = struct.Struct(">f")
 _NO_PAGES = np.zeros(0, np.int64)
 
 
@@ -71,18 +70,16 @@ class Rescoring:
         self._hosts_of = array("I", bytes(4 * pages))  # numbers
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
-        self._judged: set[int] = set()  # content scores with rows of their own
+        self._columns = columns = ScoreColumns(scorer, store, batch, pages)
+        self.judged = columns.judged
         self._pages_at_start = pages
         self._late: list[tuple[int, list[int], list[float] | None]] = []
-        self._loading: _Steps | None = _Steps(
-            [self._load_columns, self._load_content, self._load_queue, self._load_waiting]
-        )
-        self._walk: _Steps | None = None
+        tasks = [columns.load, columns.load_content, self._load_queue, self._load_waiting]
+        self._loading: Steps | None = Steps(tasks) if pages else None
+        self._walk: Steps | None = None
         self.rows_moved = 0  # by the last walk
         self.last_ranking = last_ranking(store) or {}
         self._ranked_at: float | None = None  # or when we were first asked
-        if not pages:
-            self._loading = None
 
     # -- a page at a time ------------------------------------------------------------------------------
 
@@ -92,19 +89,11 @@ class Rescoring:
         """The bucket of a page about to be queued in its own turn."""
         score = self.scorer.discovered(page_id, parent, host, link_score)
         place = max(bucket(score), _LEAST) if score > 0 else _LEAST
-        number = self._numbers.get(host)
-        if number is None:
-            number = self._number(host)
         if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
             priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
-        if page_id == len(self._buckets):
-            self._buckets.append(place)
-            self._priorities.append(MAX_PRIORITY - priority)
-            self._hosts_of.append(number)
-        else:
-            self._set(page_id, place)
-            self._priorities[page_id] = MAX_PRIORITY - priority
-            self._hosts_of[page_id] = number
+        self._set(page_id, place)
+        self._priorities[page_id] = MAX_PRIORITY - priority
+        self._hosts_of[page_id] = self._number(host)
         return place
 
     def opened(self, page_id: int, kept: int = 0) -> int:
@@ -112,7 +101,7 @@ class Rescoring:
 
         The one it had before holds unless the scorer thinks more of the page by now.
         """
-        place = _bucket(self.scorer.opened(page_id))
+        place = max(bucket(self.scorer.opened(page_id)), _LEAST)
         if kept and self.scorer.current_scores(_NO_PAGES) is None:  # it remembers nothing
             return max(kept, _LEAST)
         return max(kept, place)
@@ -151,19 +140,12 @@ class Rescoring:
         # A link with nofollow carries nothing, nor one that weighs nothing.
         paid = [edge for edge in edges if not edge.flags & NOFOLLOW and edge.weight]
         targets = [edge.target for edge in paid]
-        weights: list[float] | None = [edge.weight for edge in paid]
-        if weights is not None and weights.count(1.0) == len(weights):
-            weights = None
+        scores = [edge.weight for edge in paid]
+        weights = None if scores.count(1.0) == len(scores) else scores
         if self._loading is not None:
             self._late.append((page_id, targets, weights))
         elif changes := self.scorer.parsed(page_id, targets, weights):
             self.changed(changes)
-
-    def judged(self, page_id: int, content_score: float) -> None:
-        """Keep the callback's opinion of a page; it counts from the next ranking or parsed page on."""
-        self._batch.rows[keys.content_key(page_id)] = CONTENT.pack(content_score)
-        self._judged.add(page_id)
-        self.scorer.judged(page_id, content_score)
 
     def _set(self, page_id: int, place: int) -> None:
         more = page_id + 1 - len(self._buckets)
@@ -194,10 +176,8 @@ class Rescoring:
         """
         places, priorities, hosts_of = self._buckets, self._priorities, self._hosts_of
         moved: dict[int, list[tuple[bytes, bytes]]] = {}
-        for (page_id, _), new in zip(changes, places_of(changes), strict=True):
-            old = places[page_id]
-            if new < _LEAST:
-                new = _LEAST
+        for (page_id, _), place in zip(changes, places_of(changes), strict=True):
+            old, new = places[page_id], max(place, _LEAST)
             if old < _LEAST or old == new:
                 continue
             priority, high, low = priorities[page_id], page_id >> 32, page_id & 0xFFFFFFFF
@@ -238,7 +218,7 @@ class Rescoring:
         *about*, the ranking they come from."""
         self.rows_moved = 0
         self._read = self._batch.counts.states[State.DONE]
-        self._walk = _Steps([self._walk_queue, self._walk_waiting, self._save_columns])
+        self._walk = Steps([self._walk_queue, self._walk_waiting, self._save_columns])
         self._about = about
 
     def step(self, limit: int) -> bool:
@@ -310,26 +290,6 @@ class Rescoring:
 
     # -- what comes back, and what is kept -------------------------------------------------------------
 
-    def _load_columns(self, after: bytes, limit: int) -> bytes | None:
-        rows = list(self._store.scan(keys.COLUMN, after, max(limit // 40, 1)))
-        for key, value in rows:
-            name, _, first = key[1:].partition(b"\0")
-            codes = np.frombuffer(value, ">u2").astype(np.uint16)
-            start = int.from_bytes(first, "big")
-            codes = codes[: max(self._pages_at_start - start, 0)]
-            if len(codes):
-                self.scorer.restore(name.decode(), start, codes)
-        return rows[-1][0][1:] if rows else None
-
-    def _load_content(self, after: bytes, limit: int) -> bytes | None:
-        rows = list(self._store.scan(keys.CONTENT, after, limit))
-        for key, value in rows:
-            page_id = int.from_bytes(key[1:], "big")
-            if len(value) == CONTENT.size and page_id < len(self._buckets):
-                self._judged.add(page_id)
-                self.scorer.judged(page_id, CONTENT.unpack(value)[0])
-        return rows[-1][0][1:] if len(rows) == limit else None
-
     def _load_queue(self, after: bytes, limit: int) -> bytes | None:
         rows = self._store.keys_of(keys.QUEUE, after, limit)
         split = [row.partition(b"\0") for row in rows]
@@ -357,29 +317,12 @@ class Rescoring:
     def save(self) -> None:
         """Keep the columns, all at once: for the end of a run; about 30 ms a million pages."""
         if self.is_loaded:
-            steps = _Steps([self._save_columns])
+            steps = Steps([self._save_columns])
             while not steps.step(1 << 20):
                 self._batch.commit()
 
     def _save_columns(self, after: bytes, limit: int) -> bytes | None:
-        """Write one piece of each column for every thousand of *limit*; content rows go into theirs."""
-        first = int.from_bytes(after, "big")
-        pages = len(self._buckets)
-        if not self.scorer.columns:
-            return None
-        for _ in range(max(limit // 1000, 1)):
-            if first >= pages:
-                return None
-            stop = min(first + BLOCK, pages)
-            for name in self.scorer.columns:
-                codes = self.scorer.column(name, first, stop)
-                self._batch.rows[keys.column_key(name, first)] = codes.astype(">u2").tobytes()
-            if self._judged:
-                for page_id in [each for each in self._judged if first <= each < stop]:
-                    self._judged.remove(page_id)
-                    self._batch.rows[keys.content_key(page_id)] = None
-            first = stop
-        return first.to_bytes(keys.ID_BYTES, "big")
+        return self._columns.save(after, limit, len(self._buckets))
 
     # -- rankings --------------------------------------------------------------------------------------
 
@@ -391,9 +334,8 @@ class Rescoring:
         if self._ranked_at is None:
             self._ranked_at = min(self.last_ranking.get("at", now), now)
         grown = self.scorer.growth
-        if read >= max(_FIRST_RANKING, self.last_ranking.get("read", 0) * grown):
-            return True
-        if pages >= max(_FIRST_RANKING, self.last_ranking.get("pages", 0) * grown):
+        has_read = read >= max(_FIRST_RANKING, self.last_ranking.get("read", 0) * grown)
+        if has_read or pages >= max(_FIRST_RANKING, self.last_ranking.get("pages", 0) * grown):
             return True
         return bool(interval) and pages > 0 and now - self._ranked_at >= interval
 
@@ -402,28 +344,6 @@ class Rescoring:
         self.last_ranking = about
         self._ranked_at = about.get("at")
         self._batch.rows[keys.RANKING] = json.dumps(about).encode()
-
-
-class _Steps:
-    """Tasks one after the other, a slice at a time.
-
-    Each is called with a cursor and a limit, and returns the next cursor, None when it is done.
-    """
-
-    def __init__(self, tasks: list[Callable[[bytes, int], bytes | None]]) -> None:
-        self._tasks = tasks
-        self._cursor = b""
-
-    def step(self, limit: int) -> bool:
-        cursor = self._tasks[0](self._cursor, limit)
-        self._cursor = cursor or b""
-        if cursor is None:
-            del self._tasks[0]
-        return not self._tasks
-
-
-def _bucket(score: float) -> int:
-    return max(bucket(score), _LEAST)
 
 
 def _sort_key_bucket(sort_key: bytes) -> int:

@@ -1,0 +1,98 @@
+"""What a scorer remembers beyond a restart: its columns, written and read back a piece at a time.
+
+A callback's opinion of a page has a row of its own until the column it belongs to is written.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..store import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..ranking.scorer import Scorer
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+
+BLOCK = 4096  # pages in a piece of a column
+CONTENT = struct.Struct(">f")
+
+
+class ScoreColumns:
+    """The columns and the content scores of *scorer* in *store*, which has *pages* at the start."""
+
+    def __init__(self, scorer: Scorer, store: Store, batch: Batch, pages: int) -> None:
+        self._scorer = scorer
+        self._store = store
+        self._batch = batch
+        self._pages = pages
+        self._judged: set[int] = set()  # content scores with rows of their own
+
+    def judged(self, page_id: int, content_score: float) -> None:
+        """Keep the callback's opinion of a page; it counts from the next ranking or parsed page on."""
+        self._batch.rows[keys.content_key(page_id)] = CONTENT.pack(content_score)
+        self._judged.add(page_id)
+        self._scorer.judged(page_id, content_score)
+
+    def load(self, after: bytes, limit: int) -> bytes | None:
+        """One piece for every forty of *limit*; where to go on, None when all are read."""
+        rows = list(self._store.scan(keys.COLUMN, after, max(limit // 40, 1)))
+        for key, value in rows:
+            name, _, first = key[1:].partition(b"\0")
+            codes = np.frombuffer(value, ">u2").astype(np.uint16)
+            start = int.from_bytes(first, "big")
+            codes = codes[: max(self._pages - start, 0)]
+            if len(codes):
+                self._scorer.restore(name.decode(), start, codes)
+        return rows[-1][0][1:] if rows else None
+
+    def load_content(self, after: bytes, limit: int) -> bytes | None:
+        """The opinions that stand in no column yet."""
+        rows = list(self._store.scan(keys.CONTENT, after, limit))
+        for key, value in rows:
+            page_id = keys.key_id(key)
+            if len(value) == CONTENT.size and page_id < self._batch.counts.next_page:
+                self._judged.add(page_id)
+                self._scorer.judged(page_id, CONTENT.unpack(value)[0])
+        return rows[-1][0][1:] if len(rows) == limit else None
+
+    def save(self, after: bytes, limit: int, pages: int) -> bytes | None:
+        """Write one piece of each column for every thousand of *limit*; content rows go into theirs."""
+        first = int.from_bytes(after, "big")
+        if not self._scorer.columns:
+            return None
+        for _ in range(max(limit // 1000, 1)):
+            if first >= pages:
+                return None
+            stop = min(first + BLOCK, pages)
+            for name in self._scorer.columns:
+                codes = self._scorer.column(name, first, stop)
+                self._batch.rows[keys.column_key(name, first)] = codes.astype(">u2").tobytes()
+            for page_id in [each for each in self._judged if first <= each < stop]:
+                self._judged.remove(page_id)
+                self._batch.rows[keys.content_key(page_id)] = None
+            first = stop
+        return first.to_bytes(keys.ID_BYTES, "big")
+
+
+class Steps:
+    """Tasks one after the other, a slice at a time.
+
+    Each is called with a cursor and a limit, and returns the next cursor, None when it is done.
+    """
+
+    def __init__(self, tasks: Sequence[Callable[[bytes, int], bytes | None]]) -> None:
+        self._tasks = list(tasks)
+        self._cursor = b""
+
+    def step(self, limit: int) -> bool:
+        cursor = self._tasks[0](self._cursor, limit)
+        self._cursor = cursor or b""
+        if cursor is None:
+            del self._tasks[0]
+        return not self._tasks
