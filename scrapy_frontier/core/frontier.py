@@ -358,8 +358,7 @@ class Frontier:
         visited since; false otherwise. A *payload* is its request from now on."""
         if payload is not None and not self._edits.renew(page_id, payload):
             return False
-        page = self._known.page(page_id)
-        return page is not None and self._returning.hasten(page_id, page, now)
+        return self._returning.hasten(page_id, now)
 
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
         """Remove all that is known of a page: as if it had never been seen. False for one that is under way,

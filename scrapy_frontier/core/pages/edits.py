@@ -113,7 +113,8 @@ class Edits:
 
     def renew(self, page_id: PageId, payload: bytes) -> bool:
         """See `Frontier.renew`."""
-        page = self._known.page(page_id)
+        stored = self._batch.get(keys.page_key(page_id))
+        page = page_rows.decode_page(stored) if stored is not None else None
         if page is None or page.payload.startswith(IN_MEMORY) or page_id in self._leased():
             return False
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(payload=payload))

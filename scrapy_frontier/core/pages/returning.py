@@ -221,12 +221,13 @@ class Returning:
         if due_rows.due_key(due.when, due.page_id)[1:] <= self._cursor:
             self._cursor = b""
 
-    def hasten(self, page_id: int, page: Page, now: float) -> bool:
+    def hasten(self, page_id: int, now: float) -> bool:
         """Have a page be due in this run, not later, in the open batch; false where it is already, where it
-        was visited in this run, and for one that does not come back. A lookup."""
-        visits, batch = page.visits, self._batch
+        was visited in this run, and for one that does not come back. Two lookups."""
+        page, batch = self._read(page_id) if self.rule is not None else None, self._batch
+        visits = page.visits if page is not None else None
         when = max(int(self._until(now)), QUEUED_AGAIN + 1)
-        if self.rule is None or visits is None or visits.due <= when or visits.last >= when:
+        if page is None or visits is None or visits.due <= when or visits.last >= when:
             return False
         key = due_rows.due_key(visits.due, page_id)
         due = due_rows.decode_due(key, batch.get(key) or b"")
