@@ -17,6 +17,7 @@ from scrapy_frontier.core.hosts.domain_rates import Rates
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.pages.revisit_rule import RevisitRule
 from scrapy_frontier.core.ranking.mixed import Mixed
 from scrapy_frontier.core.store.leveldb import Store
 
@@ -169,7 +170,9 @@ class Run:
 kinds = ["add"] * 8 + ["lease"] * 4 + ["fetched"] * 4 + ["commit", "wait"] * 2
 kinds += ["put_back", "retried", "cool", "hold", "delay", "block", "visit", "left", "reopen"]
 kinds += ["rank"] * 2
-moves = st.lists(st.tuples(st.sampled_from(kinds), st.sampled_from(HOSTS), st.integers(0, 3)), max_size=60)
+moves = st.lists(
+    st.tuples(st.sampled_from(kinds), st.sampled_from(HOSTS), st.integers(0, 3)), min_size=10, max_size=80
+)
 
 
 @given(
@@ -180,6 +183,7 @@ moves = st.lists(st.tuples(st.sampled_from(kinds), st.sampled_from(HOSTS), st.in
             {"default_politeness": Politeness(2.0, 1)},
             {"rates": Rates(1.0, 3.0)},
             {"is_scored": True},
+            {"revisits": RevisitRule(shelf_life=5.0, horizon=60.0)},
         ]
     ),
 )

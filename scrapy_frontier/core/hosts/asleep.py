@@ -1,15 +1,14 @@
 """Hosts that sleep: a third of a host is kept of each while thousands of others come before it.
 
-Of a million hosts with a page or two each, few are asked soon. A host may sleep that can be asked now, is
-alone in its domain, has nothing under way and all its pages in memory, and about which there is nothing else
-to know than its row. It keeps its place in the order: its head, and the round in which it is due. Whoever
-means it wakes it (`Hosts.find`), and so does its turn.
+Of a million hosts few are asked soon. A host may sleep that can be asked now, is alone in its domain, has
+nothing under way, and about which there is nothing else to know than its row and its queue. It keeps its
+place in the order: its head, and the round in which it is due. Whoever means it wakes it (`Hosts.find`), and
+so does its turn.
 """
 
 from __future__ import annotations
 
 import heapq
-from bisect import insort
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,7 @@ from .delays import by_settings
 from .domain import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from .host import Host
 
@@ -26,9 +25,9 @@ AWAKE = 20_000  # hosts, before any sleeps
 GROWTH = 1.25  # times as many as stayed awake, before all are looked at again
 AT_ONCE = 64  # hosts looked at by one verb, 1 us each
 
-# Head, domain, name, the round in which it is due, and what else there is: its row and all heads, nothing
-# for a host that was never asked, with one page. A plain tuple: the garbage collector soon walks it no more.
-Sleeper = tuple[bytes, str, str, float, tuple[()] | tuple[bytes, tuple[bytes, ...]]]
+# Head, domain, name, the round in which it is due, and its row; none for a host that was never asked, with
+# one page. A plain tuple: the garbage collector soon walks it no more.
+Sleeper = tuple[bytes, str, str, float, bytes]
 
 _UNASKED = HostRow(queued=1)
 
@@ -37,8 +36,7 @@ def may_sleep(host: Host) -> bool:
     """Whether nothing but the row and the heads of *host* has to be kept, as far as it knows itself."""
     return (
         host.place is Place.READY
-        and not (host.more or host.in_flight or host.leased or host.waited)
-        and len(host.heads) == host.queued
+        and not (host.in_flight or host.leased or host.waited)
         and host.asked is by_settings(host.delay)
         and host.cooldown is None
         and not (host.is_doubted or host.suspects or host.origins or host.given_up)
@@ -50,16 +48,14 @@ def may_sleep(host: Host) -> bool:
 
 
 def sleeper_of(host: Host, domain: str, due: float) -> Sleeper:
-    heads = tuple(host.heads)
-    is_unasked = len(heads) == 1 and not (
+    is_unasked = host.queued == 1 and not (
         host.visited or host.done or host.failed or host.deferred or host.response_time
     )
-    return heads[0], domain, host.name, due, () if is_unasked else (encode_host(host), heads)
+    return host.heads[0], domain, host.name, due, b"" if is_unasked else encode_host(host)
 
 
-def row_and_heads(sleeper: Sleeper) -> tuple[HostRow, list[bytes]]:
-    rest = sleeper[4]
-    return (decode_host(rest[0]), list(rest[1])) if rest else (_UNASKED, [sleeper[0]])
+def row_of(sleeper: Sleeper) -> HostRow:
+    return decode_host(sleeper[4]) if sleeper[4] else _UNASKED
 
 
 class _Line:
@@ -119,17 +115,21 @@ class Asleep:
 
     def remove(self, sleeper: Sleeper) -> None:
         del self.by_domain[sleeper[1]]
-        self.pages -= len(sleeper[4][1]) if sleeper[4] else 1
+        self.pages -= row_of(sleeper).queued
 
-    def rekey(self, sleeper: Sleeper, old: bytes, new: bytes) -> None:
-        """The row of one of its pages moved from sort key *old* to *new*."""
-        _, domain, name, due, rest = sleeper
-        if rest:
-            heads = [head for head in rest[1] if head != old]
-            insort(heads, new)
-            new, rest = heads[0], (rest[0], tuple(heads))
-        moved = self.by_domain[domain] = (new, domain, name, due, rest)
-        self._push(moved)
+    def rekey(self, sleeper: Sleeper, moved: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Rows of its pages moved, each from an old sort key to a new one; false where only the disk tells
+        which is the best now: then it has to wake."""
+        head, domain, name, due, row = sleeper
+        best = min(new for _, new in moved)
+        if best >= head and any(old == head for old, _ in moved):
+            if row_of(sleeper).queued > 1:
+                return False
+        elif best >= head:
+            return True
+        again = self.by_domain[domain] = (best, domain, name, due, row)
+        self._push(again)
+        return True
 
     def first(self) -> Sleeper | None:
         """The one with the best head."""

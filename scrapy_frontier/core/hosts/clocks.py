@@ -137,7 +137,7 @@ class Clocks:
 
     def obey(self, name: str, seconds: float, now: float, source: str = delays.ROBOTS_TXT) -> bool:
         """See `Frontier.site_delay`. Asked with every page: nearly always that is nothing new."""
-        host = self._hosts.by_name.get(name)
+        host = self._hosts.by_name.get(name) or self._hosts.find(name)
         if host is None or delays.OPERATOR in host.asked or host.asked.get(source, 0.0) == seconds:
             return False
         return self.ask(name, source, seconds, now)

@@ -20,7 +20,7 @@ from .host import FOREVER, Host, Politeness
 from .turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..store.batch import Batch
     from ..store.host_rows import HostRow
@@ -182,11 +182,12 @@ class Hosts:
         sleeper = self.asleep.by_domain.get(self._turns.domain_name(name)) if self.asleep.by_domain else None
         return sleeper if sleeper is not None and sleeper[2] == name else None
 
-    def rekey_asleep(self, name: str, old: bytes, new: bytes) -> None:
-        """The row of a queued page moved from sort key *old* to *new*; its host is not awake."""
-        sleeper = self._asleep(name)
-        if sleeper is not None:
-            self.asleep.rekey(sleeper, old, new)
+    def to_rekey(self, name: str, moved: Sequence[tuple[bytes, bytes]]) -> Host | None:
+        """The host in memory that has to know that rows of queued pages moved; one that sleeps on is told."""
+        host = self.by_name.get(name)
+        if host is None and (sleeper := self._asleep(name)) and not self.asleep.rekey(sleeper, moved):
+            return self._wake(sleeper)
+        return host
 
     def _wake_domain(self, domain: str) -> None:
         sleeper = self.asleep.by_domain.get(domain)
@@ -195,9 +196,9 @@ class Hosts:
 
     def _wake(self, sleeper: Sleeper) -> Host:
         self.asleep.remove(sleeper)
-        row, heads = asleep.row_and_heads(sleeper)
-        host = self.by_name[sleeper[2]] = self.make(sleeper[2], row)
-        host.heads, host.place = heads, Place.READY
+        host = self.by_name[sleeper[2]] = self.make(sleeper[2], asleep.row_of(sleeper))
+        host.heads, host.place = [sleeper[0]], Place.READY
+        host.more, host.cursor = host.queued > 1, sleeper[0]
         self._turns.wake(host, sleeper)
         return host
 

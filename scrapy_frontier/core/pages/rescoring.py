@@ -189,11 +189,9 @@ class Rescoring:
 
     def _move(self, name: str, pairs: list[tuple[bytes, bytes]]) -> int:
         """Move rows of one host from one sort key to another; how many were not leased."""
-        host, rows = self._hosts.by_name.get(name), self._batch.rows
+        host, rows = self._hosts.to_rekey(name, pairs), self._batch.rows
         if host is None:
             prefix = queue_rows.queue_prefix(name)
-            for before, after in pairs:
-                self._hosts.rekey_asleep(name, before, after)
         else:
             prefix = host.prefix
             if host.leased:
