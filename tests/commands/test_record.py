@@ -203,3 +203,14 @@ def test_what_comes_back_does_so_in_a_copy_too(returning: Frontiers, tmp_path: P
     assert said.code == 0, said.err
     assert check(tmp_path / "copy") == []
     assert rows(tmp_path / "copy") == rows(returning.directory)
+
+
+def test_a_visit_that_is_tried_again_waits_in_a_copy_too(returning: Frontiers, tmp_path: Path) -> None:
+    found = start(returning.directory, now=NOW, revisits=RevisitRule(shelf_life=7 * DAY))
+    fetch(found, Outcome(Event.RETRIED, 503, "HTTP 503", delay=60.0))
+    found.close()
+    assert returning("export", tmp_path / "x.gz").code == 0
+    assert Frontiers(tmp_path / "copy", returning._capsys)("import", tmp_path / "x.gz").code == 0
+    assert rows(tmp_path / "copy") == rows(returning.directory)
+    (row,) = (row for row in returning("dump", "--what", "queue").lines if row["due"])
+    assert row["is_return"]

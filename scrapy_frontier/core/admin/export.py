@@ -114,12 +114,10 @@ def _queues(store: Store) -> Iterator[Record]:
     for key, _ in store.scan(keys.QUEUE):
         found = split_queue_key(key)
         if found is not None:
-            is_return = due_rows.is_return_key(found[1])
-            parts = {"sort_key": found[1].hex()} if is_return else read_sort_key(found[1])._asdict()
-            yield {"queued": queue_rows.sort_key_id(found[1]), "host": found[0], **parts}
+            yield {"queued": queue_rows.sort_key_id(found[1]), "host": found[0], **_place(found[1])}
     for place in waiting_places(store):
         head = {"waiting": queue_rows.sort_key_id(place.sort_key), "due": place.due, "host": place.host}
-        yield {**head, **read_sort_key(place.sort_key)._asdict()}
+        yield {**head, **_place(place.sort_key)}
     for key, value in store.scan(keys.DUE):
         if due_rows.is_due_key(key):
             _, page_id, *rest = due = due_rows.decode_due(key, value)
@@ -132,6 +130,12 @@ def _queues(store: Store) -> Iterator[Record]:
             record: Record = {"deferred": deferred[1], "unit": deferred[0]}
             record |= {"depth": depth} if depth else {}
             yield record | ({"bucket": bucket} if bucket else {})
+
+
+def _place(sort_key: bytes) -> Record:
+    """Where a page stands in its queue; as bytes for one that comes back."""
+    is_return = due_rows.is_return_key(sort_key)
+    return {"sort_key": sort_key.hex()} if is_return else read_sort_key(sort_key)._asdict()
 
 
 def _hosts(store: Store) -> Iterator[Record]:
