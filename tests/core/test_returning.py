@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
+from zlib import crc32
 
 import plyvel
 import pytest
@@ -25,7 +26,7 @@ from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import Visits
+from scrapy_frontier.core.store.visit_rows import NO_HISTORY, Visits
 
 NOW = 1_700_000_000.0
 HOUR, DAY = 3600.0, 86400.0
@@ -389,7 +390,7 @@ def test_an_error_changes_nothing_but_when_it_comes_back(tmp_path: Path, outcome
     assert page.visits is not None
     assert first.visits is not None
     kept = page.visits._replace(due=0, bad=first.visits.bad)
-    assert kept == first.visits._replace(due=0, last=int(NOW), visits=1)
+    assert kept == first.visits._replace(due=0, last=int(NOW), visits=1, history=NO_HISTORY)
     assert (page.state, page.status) == (State.DONE, 200)
     assert page.visits.due == int(NOW + (8 + 0.9 * 7 / 4) * DAY)
     assert page.visits.bad.visits == 1
@@ -595,6 +596,62 @@ def test_seeds_are_hubs_and_so_is_where_they_lead(tmp_path: Path) -> None:
         assert visit_all(frontier, NOW + DAY) == ["home"], "the article never, the seed after four spans"
 
 
+# -- adaptive ---------------------------------------------------------------------------------------------
+
+ADAPTIVE = RevisitRule("adaptive", shelf_life=6 * DAY, horizon=inf)
+KINDS = {"never": 0.0, "seldom": 20.0, "often": 3.0}  # days between two changes
+
+
+def kept_for(directory: Path, days: float, runs: int = 1) -> Counter[str]:
+    """How often each kind of page was visited in the second half of so many days."""
+    found: Counter[str] = Counter()
+    now, end = NOW, NOW + days * DAY
+    for run in range(runs):
+        with opened(directory, now, ADAPTIVE) as frontier:
+            find(frontier, *[f"{kind}{number}" for kind in KINDS for number in range(20)])
+            stop = NOW + days * DAY * (run + 1) / runs
+            while now < stop:
+                while (lease := next_lease(frontier, now)) is not None:
+                    name = name_of(lease)
+                    kind = name.rstrip("0123456789")
+                    offset = crc32(name.encode()) % 97 / 97
+                    version = int((now - NOW) / DAY / KINDS[kind] + offset) if KINDS[kind] else 0
+                    digest = version.to_bytes(4, "big") + b"."
+                    frontier.release(lease, changed(digest), now)
+                    found[kind] += now > NOW + days * DAY / 2
+                due = frontier.next_due()
+                assert due is not None
+                now = max(due, now + 60)
+    assert now > end
+    return found
+
+
+def test_pages_are_visited_when_it_is_worth_most(tmp_path: Path) -> None:
+    """As many visits as if each came back after its shelf life, and where they help most."""
+    found = kept_for(tmp_path, 240)
+    assert found["often"] > found["seldom"] > found["never"] > 0
+    assert found["often"] > 1.5 * found["never"]
+    assert 0.6 < found.total() / (60 * 120 / 6) < 1.3
+
+
+def test_what_was_learnt_outlasts_restarts(tmp_path: Path) -> None:
+    found = kept_for(tmp_path, 240, runs=8)
+    assert found["often"] > found["seldom"] > found["never"] > 0
+    with opened(tmp_path, NOW + 240 * DAY, ADAPTIVE) as frontier:
+        rates = frontier._returning.rates
+        assert rates is not None
+        assert rates.multiplier > 0
+        assert rates.expected("a.example") > rates.expected("unknown.example") / 100
+
+
+def test_who_names_a_span_gets_it_whatever_it_is_worth(tmp_path: Path) -> None:
+    rule = ADAPTIVE._replace(shelf_lives=(("/daily", DAY),), horizon=0.0)
+    for days in range(10):
+        with opened(tmp_path, NOW + days * DAY, rule) as frontier:
+            find(frontier, "daily", *map(str, range(5)))
+            assert "daily" in visit_all(frontier, NOW + days * DAY)
+
+
 # -- edits -----------------------------------------------------------------------------------------------
 
 
@@ -762,6 +819,8 @@ def damage(directory: Path, name: str) -> None:
             db.put(key[:-1], value)
         elif name == "value":
             db.put(key, b"?")
+        elif name == "rates":
+            db.put(keys.rates_key("a.example"), b"?")
         elif name == "counts":
             counts = decode_counts(db.get(keys.COUNTS))
             counts.due, counts.returning = 7, 9
@@ -777,6 +836,7 @@ def damage(directory: Path, name: str) -> None:
         ("torn", ["due row that leads nowhere"]),
         ("value", []),
         ("counts", ["wrong counts"]),
+        ("rates", ["unreadable rates"]),
     ],
 )
 def test_a_check_finds_and_mends_damaged_due_rows(tmp_path: Path, name: str, found: list[str]) -> None:

@@ -51,6 +51,7 @@ KINDS = {
     "unreadable robots row": "the row is removed, so that robots.txt is asked for again",
     "unreadable listing": "the row is removed; the next crawl makes contact again",
     "unreadable cooldown": "the host rests for a minute from now",
+    "unreadable rates": "the row is removed; they are learnt anew",
     "unreadable body row": "the row is removed; the next page with that body is the first",
 }
 

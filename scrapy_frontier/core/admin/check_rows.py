@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..hosts.cooldown import CooldownRule, at_start
+from ..pages.rates import HOST_RATES
 from ..pages.score_columns import CONTENT
 from ..ranking import graph
 from ..store import host_rows, keys, meta_rows
@@ -43,6 +44,7 @@ class RowCheck:
             (LISTING, decode_listing, "unreadable listing", None),
             (COOLDOWN, decode_cooldown, "unreadable cooldown", rests),
             (keys.BODY, _decode_body, "unreadable body row", None),
+            (keys.RATES, _decode_rates, "unreadable rates", None),
         ):
             for key, value in self._work.scan(prefix):
                 try:
@@ -165,6 +167,11 @@ def _decode_body(value: bytes) -> None:
     """Raises `UnreadableRecord` for what is no page id; that of a forgotten page is."""
     if len(value) != keys.ID_BYTES:
         raise UnreadableRecord(f"body row of {len(value)} bytes")
+
+
+def _decode_rates(value: bytes) -> None:
+    if len(value) != HOST_RATES.size:
+        raise UnreadableRecord(f"rates row of {len(value)} bytes")
 
 
 def _counted(row: HostRow) -> _Counted:

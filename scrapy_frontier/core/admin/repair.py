@@ -38,6 +38,7 @@ ROWS = {
     b"q": "queue",
     b"w": "waiting",
     b"n": "due",
+    b"u": "rates",
     b"d": "deferred",
     b"h": "host",
     b"g": "links",

@@ -7,6 +7,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
+from ..parse.urls import host_of
 from ..store import due_rows, keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.visit_rows import Visits
@@ -86,9 +87,9 @@ class DueAnew:
 
     def _time(self, page_id: int, page: Page, visits: Visits) -> tuple[int, bool]:
         returning, rule = self._returning, self._rule
-        assert returning.plans is not None
         assert rule is not None
-        plan = returning.plans.of(page_id, page)
+        host = page.host or host_of(page.url)
+        plan = returning.plan_of(page_id, page, host, visits, self._weight(page_id, visits.due))
         after, visits = returning.after_end(page, visits, plan, float(max(visits.last, page.changed)))
         if after == inf or plan.span == inf:
             return 0, False

@@ -105,14 +105,29 @@ class Homecoming:
             payload = page.payload if outcome.payload is None else outcome.payload
             return _Back(page._replace(payload=payload), False)
         met = outcome.met if outcome.met is not None else _met(outcome)
-        plan = returning.plans.of(lease.page_id, page)
+        weight = returning.weight(lease)
+        plan = returning.plan_of(lease.page_id, page, lease.host, visits, weight)
         longest = returning.longest(plan)
         can_end = not self._loses(lease.host, met, now)
         if plan.is_hub and met in NO_END_OF_A_HUB:
             met = Met.ERROR
         span = plan.span if plan.span < inf else longest
         end = ending(met, page.state, span, longest, doubt_of(visits.bad), now, can_end)
-        return _Back(_after(page, visits, met, end, outcome, int(now)), True, met, end, plan)
+        page = _after(page, visits, met, end, outcome, int(now))
+        if end.state is State.DONE and page.visits is not None:
+            page = page._replace(visits=self._learn(lease.host, visits, page.visits, met, now))
+            if end.after == plan.span:  # as what was seen now has it
+                plan = returning.plan_of(lease.page_id, page, lease.host, page.visits or visits, weight)
+                end = end._replace(after=plan.span)
+        return _Back(page, True, met, end, plan)
+
+    def _learn(self, host: str, before: Visits, after: Visits, met: Met, now: float) -> Visits:
+        """The record with what a visit taught: nothing where nobody can tell whether the page has changed."""
+        rates, is_known = self._returning.rates, bool(before.digest and after.digest)
+        if rates is None or not (met is Met.UNCHANGED or is_known):
+            return after
+        has_changed = met is not Met.UNCHANGED and before.digest != after.digest
+        return rates.observed(host, before, after, has_changed, now)
 
     def _loses(self, host: str, met: Met, now: float) -> bool:
         """Whether most of what is visited again on *host* would be lost: then it is to blame."""

@@ -110,6 +110,14 @@ def _own(sample: Sample, limit: float, bounds: Bounds) -> float:
     return _root(lambda multiplier: float(visits_wanted(sample, multiplier, bounds).sum()), limit, most)
 
 
+def solved(pages: list[tuple[float, float]], budget: float, bounds: Bounds) -> float:
+    """The multiplier at which *pages*, weights and rates, ask for *budget* visits a second."""
+    weights, rates = np.array(pages, np.float64).T
+    nobody = np.zeros(len(weights))
+    sample = Sample(weights, rates, nobody, nobody.astype(np.int64))
+    return multipliers(sample, budget, bounds).everywhere
+
+
 _DEEPEST = 1e-12  # of the largest multiplier: less is as good as none
 
 

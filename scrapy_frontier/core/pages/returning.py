@@ -16,8 +16,9 @@ from ..store import due_rows, keys, page_rows, queue_rows
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.states import FINISHED, State
 from ..store.visit_rows import NOT_BAD, Bad, Visits
+from .rates import PageRates
 from .return_share import ReturnShare
-from .revisit import Doubt, Met, age_value, due_at, ending, rest
+from .revisit import Doubt, Met, due_at, ending, rest
 from .revisit_rule import Plans
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 64  # due pages that one lease queues, 30 us each
 _AHEAD = 8.0  # hubs that may come before all others at once
-_DAY = 86400.0
 _MINUTE = 60.0
 
 
@@ -68,6 +68,9 @@ class Returning:
         self.is_being_made = False  # the due rows are made anew, beside the crawl
         self.share = None if rule is None else ReturnShare(store, batch, hosts, rule.share)
         self.plans = None if rule is None else Plans(rule, self._read)
+        self.rates = None
+        if rule is not None and self.plans is not None:
+            self.rates = PageRates(store, batch, rule, self.plans)
         if rule is not None:
             first = next(store.scan(keys.DUE, limit=1), None)
             self.next = float(due_rows.due_time(first[0])) if first else None
@@ -152,7 +155,8 @@ class Returning:
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         weight = due.weight or due_rows.code(1.0)
-        sort_key = due_rows.return_key(self._place(due, visits, now), weight, visits.last, page_id)
+        place = self._place(due, host.name, visits, now)
+        sort_key = due_rows.return_key(place, weight, visits.last, page_id)
         batch.queue(host, sort_key)
         batch.count_returning(host, 1)
         host.add(sort_key)
@@ -160,9 +164,10 @@ class Returning:
         if self.share is not None:
             self.share.joins(host)
 
-    def _place(self, due: Due, visits: Visits, now: float) -> int:
+    def _place(self, due: Due, host: str, visits: Visits, now: float) -> int:
         """Where a page stands among those that are due: hubs first, but no more of them than their share."""
         assert self.rule is not None
+        assert self.rates is not None
         if not due.is_hub:
             share = self.rule.hub_share
             self._ahead = min(self._ahead + (share / (1.0 - share) if share < 1.0 else inf), _AHEAD)
@@ -170,7 +175,7 @@ class Returning:
             self._ahead -= 1.0
             return due_rows.TOP
         weight = due_rows.number_of(due.weight) or 1.0
-        return min(due_rows.code(age_value(weight, visits.last, now) / _DAY), due_rows.TOP - 1)
+        return min(due_rows.code(self.rates.value(host, visits, weight, now)), due_rows.TOP - 1)
 
     # -- a visit ends ----------------------------------------------------------------------------------
 
@@ -179,10 +184,17 @@ class Returning:
         with the time when it is due, in the open batch."""
         if self.plans is None or page.state not in COMES_BACK:
             return page
-        plan = self.plans.of(lease.page_id, page)
         visits = page.visits or Visits(int(now), int(now))
+        plan = self.plan_of(lease.page_id, page, lease.host, visits, self.weight(lease))
         after, visits = self.after_end(page, visits, plan, now)
         return self.come_back(lease, page._replace(visits=visits), plan, after, now)
+
+    def plan_of(self, page_id: int, page: Page, host: str, visits: Visits, weight: int) -> Plan:
+        """When a page of *host* is to come back, by what is known of it."""
+        assert self.plans is not None
+        assert self.rates is not None
+        plan = self.plans.of(page_id, page)
+        return self.rates.plan(plan, host, visits, due_rows.number_of(weight) or 1.0)
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
         """Seconds until a page comes back that ended like this, and its record with that."""
@@ -204,7 +216,9 @@ class Returning:
         if after == inf or plan.span == inf:
             return page._replace(visits=visits._replace(due=0))
         when = self.second(due_at(now, after, self.rule.waits))
-        self.put(Due(when, lease.page_id, plan.is_hub, self._weight(lease)))
+        assert self.rates is not None
+        rate = due_rows.code(self.rates.rate_of(lease.host, visits))
+        self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease), rate))
         return page._replace(visits=visits._replace(due=when))
 
     @staticmethod
@@ -270,7 +284,8 @@ class Returning:
         page = page._replace(visits=visits._replace(due=when))
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
 
-    def _weight(self, lease: Lease) -> int:
+    def weight(self, lease: Lease) -> int:
+        """What the page of a lease weighs, as a due row holds it."""
         if self._scores is not None:
             score = self._scores.score_of(lease.page_id)
             if score is not None:

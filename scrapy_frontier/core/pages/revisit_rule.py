@@ -30,10 +30,12 @@ _MOST_REDIRECTS = 5  # that a hub is followed through
 
 
 class Plan(NamedTuple):
-    """A page comes back every ``span`` seconds, or is a hub; infinite: never."""
+    """A page comes back every ``span`` seconds, or is a hub; infinite: never. Somebody asked for just that
+    span where it ``is_fixed``."""
 
     span: float
     is_hub: bool = False
+    is_fixed: bool = False
 
 
 NEVER = Plan(inf)
@@ -95,14 +97,13 @@ class Plans:
         if refresh is None and shelf_life is None and SITEMAP_KEY in payload and page.state is State.DONE:
             refresh = span_of(page.visits, self._rule.shelf_life)
         if refresh is not None:
-            return Plan(refresh, True)
-        if shelf_life is None:
-            shelf_life = self._rule.shelf_life
-            for matches, span in self._shelf_lives:
-                if matches(page.url):
-                    shelf_life = span
-                    break
-        return Plan(shelf_life)
+            return Plan(refresh, is_hub=True, is_fixed=True)
+        if shelf_life is not None:
+            return Plan(shelf_life, is_fixed=True)
+        for matches, span in self._shelf_lives:
+            if matches(page.url):
+                return Plan(span, is_fixed=True)
+        return Plan(self._rule.shelf_life)
 
     def _hub_span(self, page_id: int, page: Page) -> float | None:
         """The span of a hub, or of the page that one leads to."""

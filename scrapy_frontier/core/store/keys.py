@@ -14,6 +14,7 @@ queue       ``q`` host ``\\0`` sort key                 per host: best first, th
 waiting     ``w`` microseconds (8) page id (5)          soonest first
 due         ``n`` second (4) page id (5)                soonest first
 host        ``h`` host                                  --
+rates       ``u`` host                                  --
 aside       ``x`` page id (5)                           --
 orders      ``o`` host                                  --
 body        ``b`` host ``\\0`` digest (16)              --
@@ -37,12 +38,14 @@ SPIDER = b"mspider"
 CLEAN = b"mclean"
 RANKING = b"mranking"
 REVISIT = b"mrevisit"
+RATES_OF_ALL = b"mrates"
 
 INDEX = b"f"
 PAGE = b"p"
 QUEUE = b"q"
 WAITING = b"w"
 DUE = b"n"
+RATES = b"u"
 HOST = b"h"
 ASIDE = b"x"
 DEFERRED = b"d"
@@ -95,6 +98,10 @@ DEPTH_UNIT = "@depth"
 
 def domain_unit(domain: str) -> str:
     return f"*.{domain}"
+
+
+def rates_key(host: str) -> bytes:
+    return RATES + host.encode()
 
 
 def deferred_units(host: str) -> list[str]:
