@@ -43,6 +43,7 @@ class Clocks:
         self._pace = pace
         self._haste = haste
         self._held: set[str] = set()  # hosts held until a known time, and some that were
+        self.cooled_at = 0.0  # when a host began to rest last
         self.given_up: list[Abandoned] = []  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
@@ -94,8 +95,13 @@ class Clocks:
             if host.visited and host.delay:  # which may have grown meanwhile
                 host.ready_at = max(host.ready_at, host.visited + host.delay)
 
-    def begin_visit(self, name: str, now: float, despite_hold: bool) -> float:
-        """See `Frontier.begin_visit`."""
+    def begin_visit(self, name: str, now: float, despite_hold: bool = False) -> float:
+        """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then
+        ask again; 0: it begins now, and `end_visit` has to follow.
+
+        It obeys the host's clock and concurrency like a page, and the next page keeps the delay after it, in
+        the next run too. Of a blocked or held host nothing is fetched; *despite_hold* is for robots.txt.
+        """
         self._batch.check()
         host = self._table.get(name)
         wait = max(host.ready_at - now, 0.0)
@@ -113,7 +119,7 @@ class Clocks:
         return wait
 
     def end_visit(self, name: str, now: float) -> None:
-        """See `Frontier.end_visit`."""
+        """An errand has ended. The delay counts from here: it opened the connection, which takes long."""
         host = self._hosts.find(name)
         if host is None:
             return
@@ -136,14 +142,19 @@ class Clocks:
         return True
 
     def obey(self, name: str, seconds: float, now: float, source: str = delays.ROBOTS_TXT) -> bool:
-        """See `Frontier.site_delay`. Asked with every page: nearly always that is nothing new."""
+        """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back.
+
+        The largest of all sources counts; what the operator ordered stands. Whether anything changed.
+        """
         host = self._hosts.by_name.get(name) or self._hosts.find(name)
         if host is None or delays.OPERATOR in host.asked or host.asked.get(source, 0.0) == seconds:
             return False
         return self.ask(name, source, seconds, now)
 
     def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
-        """See `Frontier.cool`."""
+        """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to
+        the disk when this returns."""
+        self.cooled_at = max(self.cooled_at, now)
         self._batch.check()
         host = self._table.get(name)
         rest = self._troubles.meet(host, trouble, now)
@@ -155,20 +166,38 @@ class Clocks:
         self._batch.commit()
         return rest
 
+    def set_delay(self, name: str, delay: float, now: float, source: str = delays.SETTINGS) -> None:
+        """From now on *source* asks for at least *delay* seconds between two leases of a host in memory;
+        `delays.deciding` says who of all that ask decides."""
+        self.ask(name, source, delay, now)
+
+    def block(self, name: str, now: float) -> None:
+        """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed."""
+        self._table.order(name, self._table.orders(name)._replace(blocked=int(now)), now)
+
+    def order_delay(self, name: str, seconds: float | None, now: float) -> None:
+        """From now on the operator's delay of a host holds, whatever others ask for; None takes it back.
+        Committed."""
+        self._table.order(name, self._table.orders(name)._replace(delay=seconds), now)
+
     def unblock(self, name: str, now: float) -> bool:
-        """See `Frontier.unblock`."""
+        """End a block, and the rest of a host that met trouble; whether there was one. Committed."""
         orders, host = self._table.orders(name), self._hosts.find(name)
         rested = self._troubles.end_rest(name, host, now)
         self._table.order(name, orders._replace(blocked=None), now)
         return rested or orders.blocked is not None
 
     def rests(self, name: str, now: float) -> bool:
-        """See `Frontier.rests`."""
+        """Whether a host rests after trouble; for one that is in memory, as each with a lease out is."""
         host = self._hosts.find(name)
         return host is not None and host.cooldown is not None and host.cooldown.until > now
 
-    def hold(self, name: str, now: float, until: float, trouble: Trouble | None) -> None:
-        """See `Frontier.hold`."""
+    def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
+        """Give no page of a host in memory away before *until*, or before `release_hold`.
+
+        Its pages stay queued and pending: no lease, no attempt, no row is written. A host that is dropped
+        from memory is no longer held. *trouble*: what happened so many times as it has attempts.
+        """
         host = self._hosts.find(name)
         if host is None:
             return
@@ -181,8 +210,12 @@ class Clocks:
         if now < until < FOREVER:
             self._held.add(name)
 
+    def release_hold(self, name: str, now: float) -> None:
+        """End a `hold`."""
+        self.hold(name, now, 0.0, None)
+
     def held(self, now: float) -> dict[str, float]:
-        """See `Frontier.held`."""
+        """Hosts held until a known time, and that time; O(hosts held)."""
         hosts = ((name, self._hosts.find(name)) for name in self._held)
         found = {name: host.held_until for name, host in hosts if host is not None}
         found = {name: until for name, until in found.items() if now < until < FOREVER}

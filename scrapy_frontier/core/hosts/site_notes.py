@@ -12,31 +12,41 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.site_rows import RobotsCopy
+    from .last_call import Haste
 
 
 class SiteNotes:
     """The rows of sites in *store*, by authority (scheme://host:port)."""
 
-    def __init__(self, store: Store, batch: Batch) -> None:
+    def __init__(self, store: Store, batch: Batch, haste: Haste | None) -> None:
         self._store = store
         self._batch = batch
+        self._haste = haste
 
     def robots_copy(self, authority: str) -> RobotsCopy | None:
-        """See `Frontier.robots_copy`."""
+        """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
+        that cannot be read: the file is asked for again."""
         stored = self._store.get(keys.robots_key(authority))
         try:
             return site_rows.decode_copy(stored) if stored is not None else None
         except UnreadableRecord:
             return None
 
+    def hastened(self, copy: RobotsCopy, now: float) -> RobotsCopy:
+        """*copy*, but in haste a file that could not be read is asked for again as soon as a page would be,
+        the first times; not where the site asks for less."""
+        if self._haste is None or not 0 < copy.failures < self._haste.attempts or copy.status == 429:
+            return copy
+        return copy._replace(ask_at=min(copy.ask_at, now + self._haste.pause(copy.failures)))
+
     def keep_robots_copy(self, authority: str, copy: RobotsCopy) -> None:
-        """See `Frontier.keep_robots_copy`."""
+        """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns."""
         self._batch.check()
         self._batch.rows[keys.robots_key(authority)] = site_rows.encode_copy(copy)
         self._batch.commit()
 
     def listing(self, authority: str) -> Listing:
-        """See `Frontier.listing`."""
+        """What is known of the sitemaps of *authority*; one lookup."""
         self._batch.commit()
         stored = self._store.get(keys.listing_key(authority))
         try:
@@ -45,6 +55,6 @@ class SiteNotes:
             return Listing()
 
     def note_listing(self, authority: str, listing: Listing) -> None:
-        """See `Frontier.note_listing`."""
+        """Remember *listing*: in one batch with what was discovered before, or a later one."""
         self._batch.check()
         self._batch.rows[keys.listing_key(authority)] = site_rows.encode_listing(listing)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from .traps import TrapLimits
 
 LATELY = 50_000  # texts in each of two generations; about 160 bytes each
-_LEARN_LIMIT = 400  # fingerprints of earlier runs at a time, 0.3 ms
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
 
 
@@ -79,7 +78,7 @@ class Texts:
 
 
 class Known:
-    """The pages of *store*; *seen* is filled with the fingerprints that earlier runs left.
+    """The pages of *store*; *seen* is the filter of their fingerprints.
 
     Ids here are ``~id`` for a page that may be only seen.
     """
@@ -88,7 +87,6 @@ class Known:
         self._store = store
         self._batch = batch
         self._seen = seen
-        self._learned = b""
         self.texts = Texts()
         self.unknown: bytes | None = None  # the fingerprint asked for last, if no page has it
 
@@ -101,7 +99,13 @@ class Known:
         fingerprint: bytes = b"",
         only_seen: bool = False,
     ) -> bool:
-        """See `Frontier.recognize`."""
+        """Whether the text of *url*, or else the *fingerprint*, tells that its page needs no `discover`.
+
+        So it is with nine links in ten, in .2 us.
+
+        With a *source* the edge from there is noted. A page that was only seen so far is enough for a link
+        that is *only_seen* itself.
+        """
         page_id = self.texts.latest.get(url)
         if page_id is None:
             page_id = self.texts.find(url)
@@ -135,8 +139,13 @@ class Known:
                 return page_id if len(stored) == keys.ID_BYTES else ~page_id
         return found
 
-    def page(self, page_id: int) -> Page | None:
-        """What is known of a page; None for an id nobody has. Commits; raises `UnreadableRecord`."""
+    def find(self, fingerprint: bytes) -> PageId | None:
+        """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
+        found = self.look_up(fingerprint)
+        return ~found if found is not None and found < 0 else found
+
+    def page(self, page_id: PageId) -> Page | None:
+        """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
         self._batch.commit()
         stored = self._store.get(keys.page_key(page_id))
         return page_rows.decode_page(stored) if stored is not None else None
@@ -153,18 +162,6 @@ class Known:
             return Fate.SEEN
         is_waiting = page.state is State.QUEUED or page.is_deferred
         return Fate.ABSENT if is_waiting and page.payload.startswith(IN_MEMORY) else Fate.KNOWN
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the filter knows all that earlier runs left."""
-        return self._seen.is_complete
-
-    def learn(self) -> None:
-        """Look up some more of the fingerprints that earlier runs left."""
-        found = self._store.keys_of(keys.INDEX, self._learned, _LEARN_LIMIT)
-        self._seen.update(found)
-        self._learned = found[-1] if found else b""
-        self._seen.is_complete = len(found) < _LEARN_LIMIT
 
 
 class Discovery:
@@ -194,7 +191,12 @@ class Discovery:
         self._slashes = slashes_of_a_trap(traps)
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
-        """See `Frontier.discover`."""
+        """Take in links, found on the page of *source*: one answer each, in order.
+
+        What is new or wanted again is queued, the edges gather on the lease; one that has ended still gives
+        the parent. Durable no later than the end of any lease that comes after. O(log hosts) a link. Raises
+        `FrontierUnwritable`.
+        """
         batch = self._batch
         if len(batch.fresh) >= _MOST_FRESH or batch.failure is not None:
             batch.check()

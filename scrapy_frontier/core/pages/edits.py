@@ -81,8 +81,14 @@ class Edits:
 
     # -- queue again -----------------------------------------------------------------------------------
 
-    def requeue(self, page_id: PageId, now: float, payload: bytes | None, priority: int | None) -> bool:
-        """See `Frontier.requeue`."""
+    def requeue(
+        self, page_id: PageId, now: float, payload: bytes | None = None, priority: int | None = None
+    ) -> bool:
+        """Queue a finished page again, its attempts forgotten; false for one that is not finished.
+
+        With its own request and priority where none are given. Commits what was open before; in the next
+        batch.
+        """
         self._batch.check()
         page = self._known.page(page_id)
         if page is None or (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
@@ -112,7 +118,8 @@ class Edits:
         return True
 
     def renew(self, page_id: PageId, payload: bytes) -> bool:
-        """See `Frontier.renew`."""
+        """Give a known page another request; false while it is leased, and for one nobody knows, or that only
+        a process has."""
         stored = self._batch.get(keys.page_key(page_id))
         page = page_rows.decode_page(stored) if stored is not None else None
         if page is None or page.payload.startswith(IN_MEMORY) or page_id in self._leased():
@@ -125,8 +132,20 @@ class Edits:
 
     # -- forget ----------------------------------------------------------------------------------------
 
+    def hasten(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
+        """A page is said to have changed: it is due in this run if it comes back at all, and if it was not
+        visited since; false otherwise. A *payload* is its request from now on."""
+        if payload is not None and not self.renew(page_id, payload):
+            return False
+        return self._returning.hasten(page_id, now)
+
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
-        """See `Frontier.forget`."""
+        """Remove all that is known of a page: as if it had never been seen. False for one that is under way,
+        or that nobody knows.
+
+        *fingerprint_of* tells the fingerprint of the request in a `Page`, None where it cannot. Links to it
+        stay on the pages that have them. Committed; O(queue of its host).
+        """
         page = self._known.page(page_id)
         if page is None or page_id in self._leased():
             return False
@@ -140,7 +159,11 @@ class Edits:
         return True
 
     def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
-        """See `Frontier.forget_host`."""
+        """`forget` every page of a host, a batch at a time; yields the number forgotten so far. O(pages).
+
+        The host row stays, with the time of the last visit: whoever adds the host again must still keep its
+        delay.
+        """
         self._batch.commit()
         count = 0
         without_index: list[_Doomed] = []

@@ -82,7 +82,12 @@ class Endings:
         self.finished = 0
 
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
-        """See `Frontier.release`."""
+        """End a lease; nothing is done for one that has ended.
+
+        One batch with everything discovered since the last one, the page's end and its links; on its way to
+        the disk when this returns, or, if it is not written yet, with the next `commit`. A retry beyond
+        ``max_attempts`` fails the page.
+        """
         batch, by_name = self._batch, self._hosts.by_name
         if batch.failure is not None:
             raise batch.failure

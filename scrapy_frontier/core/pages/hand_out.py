@@ -81,7 +81,11 @@ class HandOut:
     # -- the next page ---------------------------------------------------------------------------------
 
     def lease(self, now: float) -> Lease | None:
-        """See `Frontier.lease`."""
+        """The best page of the best host that may be visited at *now*, or None; O(log hosts).
+
+        None commits what is open, and is O(1) while no host is ready. A page that is given up takes no place
+        of its host, and is no visit.
+        """
         self._catch_up(now)
         budgets, batch = self._budgets, self._batch
         if budgets.is_counting:  # until then nobody knows what a domain has left
@@ -168,7 +172,8 @@ class HandOut:
     # -- its turn --------------------------------------------------------------------------------------
 
     def sending(self, lease: Lease, now: float) -> bool:
-        """See `Frontier.sending`."""
+        """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
+        has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
         host = self._hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
         if not host.delay or not self._leases.sending(lease.id):
             return False
@@ -176,12 +181,15 @@ class HandOut:
         return True
 
     def sent(self, lease: Lease, now: float) -> None:
-        """See `Frontier.sent`."""
+        """The request of a lease has gone out: the delay of its host counts from *now*."""
         if self._leases.sent(lease.id):
             self._clocks.sent(self._table.get(lease.host), now)
 
     def off_wire(self, lease: Lease, now: float, response_time: float | None = None) -> None:
-        """See `Frontier.off_wire`."""
+        """The request of a lease has left the network: its host has room again. The lease goes on.
+
+        *response_time* in seconds says that the host answered, and how fast.
+        """
         found = self._leases.leave_wire(lease.id)
         if found is None:
             return
@@ -192,7 +200,11 @@ class HandOut:
         self._clocks.left(host, lease.leased_at, was_sent, now)
 
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
-        """See `Frontier.put_back`."""
+        """End the lease granted last as if it had never been: page, clock and turns are as before. Writes
+        nothing.
+
+        *is_replaced*: the turn is used up all the same, by something else that is asked of the host.
+        """
         host = self._unvisit(lease, now, is_replaced)
         if self._leases.end(lease.id) is None or host is None:
             return
@@ -201,7 +213,8 @@ class HandOut:
         self._budgets.note(host)
 
     def skip_visit(self, lease: Lease, now: float) -> None:
-        """See `Frontier.skip_visit`."""
+        """Nothing will be asked of the host under the lease granted last: its clock and its turn go back, the
+        lease goes on."""
         host = self._unvisit(lease, now)
         if host is not None:
             self._hosts.put(host, now)
@@ -221,7 +234,7 @@ class HandOut:
     # -- the end ---------------------------------------------------------------------------------------
 
     def wake_at(self) -> float | None:
-        """See `Frontier.wake_at`."""
+        """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
         returning = self._returning
         if self._budgets.due or self._is_spilling or self._has_opened or self._is_over or returning.has_due:
             return 0.0
@@ -256,7 +269,8 @@ class HandOut:
         return None
 
     def last_lease(self, page_id: int, now: float) -> Lease | None:
-        """See `Frontier.last_lease`."""
+        """A lease at the end of the crawl for a queued page whose request no other run can make; None for any
+        other page. It is no lease of the store's: the row stays, and nobody has to release it."""
         page = self._known.page(page_id)
         if page is None or page.state is not State.QUEUED:
             return None

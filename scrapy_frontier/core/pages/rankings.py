@@ -110,7 +110,7 @@ class Rankings:
         return self._run(None)
 
     def begin(self) -> RankRun:
-        """See `Frontier.rank_now`."""
+        """`rank_due`, whether it is due or not; for what is loaded."""
         return self._run(None if self._scores is None else self._scores.scorer)
 
     def _run(self, scorer: Scorer | None) -> RankRun:
@@ -118,9 +118,19 @@ class Rankings:
         return RankRun(self._graph.snapshot(), scorer)
 
     def steps(
-        self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int
+        self,
+        run: RankRun,
+        computed: Iterable[Computed | float],
+        clock: Callable[[], float],
+        rows: int = 1000,
     ) -> Iterator[float]:
-        """See `Frontier.rank_steps`."""
+        """Take over what *run* computed: move queue rows, keep the ranking, pack links. Yields the seconds to
+        wait before the next step: a timer drives it in a live crawl, a loop in a stopped one.
+
+        *computed* is `RankRun.compute`, or what a thread hands over of it, and meanwhile seconds to wait. A
+        step looks at so many *rows*, 10 us each, and is a batch of its own: whatever interrupts it, the store
+        is sound.
+        """
         for result in computed:
             if isinstance(result, float):
                 yield result

@@ -103,7 +103,7 @@ class Returning:
         return now if self.rule is not None and self.rule.waits else self._opened_at
 
     def awaits(self, now: float) -> bool:
-        """Whether the crawl is to wait for what falls due next."""
+        """Whether the crawl is to stay open for a page that falls due."""
         return (
             self.rule is not None
             and self.rule.waits

@@ -1,0 +1,46 @@
+"""Pages of one host that have the same content: the first of them stands for all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..errors import UnreadableRecord
+from ..parse.urls import clean_host
+from ..store import keys
+from ..store.states import State
+
+if TYPE_CHECKING:
+    from ..store.batch import Batch
+    from ..store.page_rows import Page
+    from .discovery import Known
+    from .links import PageId
+
+
+class Contents:
+    """Owns the rows that lead from a digest to the first page with it."""
+
+    def __init__(self, batch: Batch, known: Known) -> None:
+        self._batch = batch
+        self._known = known
+
+    def same_content(self, page_id: PageId, host: str, digest: bytes, kept: bytes = b"") -> Page | None:
+        """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
+
+        A page that failed does not count: nobody followed its links; nor one that has changed, as its record
+        says where that of such content would have another digest *kept*. One lookup, two for a duplicate.
+        """
+        self._batch.commit()
+        key = keys.body_key(clean_host(host), digest)
+        stored = self._batch.get(key)
+        first = page_id if stored is None else int.from_bytes(stored, "big")
+        try:
+            page = self._known.page(first) if first != page_id else None
+        except UnreadableRecord:
+            page = None
+        if page is not None and page.state in (State.DONE, State.QUEUED):
+            now_has = b"" if page.visits is None else page.visits.digest
+            if not now_has or not kept or now_has == kept:
+                return page
+        if stored is None or first != page_id:
+            self._batch.rows[key] = keys.id_bytes(page_id)
+        return None
