@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 TOGETHER = 300  # new links in one call at most, 6 ms
 _TEXT = "\ufdd0"  # no character: stands for the text of an anchor in a record all links share
+_NO_REQUEST = Request("http://none.invalid/")  # says nothing of a Referer
 _quote = json.encoder.encode_basestring
 
 
@@ -304,7 +305,7 @@ class _Records:
         self._depth = depth
         self._shared: dict[tuple[int | None, str | None], bytes] = {}
         self._referrers: dict[str, str | None] = {}
-        self._policy: Any = None if middleware is None else middleware.policy(response, Request(response.url))
+        self._policy: Any = None if middleware is None else middleware.policy(response, _NO_REQUEST)
         self._is_by_origin = type(self._policy).__module__ == referer.__name__
 
     def record(self, url: str, way: Way, anchor: Anchor) -> bytes:

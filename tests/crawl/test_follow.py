@@ -9,7 +9,9 @@ from conftest import read_pages, wait_until
 from scrapy import Request, Spider, signals
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
+from scrapy.utils.asyncio import call_later
 from scrapy.utils.request import RequestFingerprinter
+from server import links
 from test_links import read_links
 
 from scrapy_frontier import FrontierSpider
@@ -414,3 +416,32 @@ def test_a_page_with_more_links_than_the_graph_takes_is_followed_whole(
     assert crawl.stats["scheduler/enqueued"] == 10_501
     assert crawl.stats["frontier/links/ignored"] == 500
     assert len(read_links(tmp_path / "frontier")[seed]) == 10_000
+
+
+class Ticking(Simple):
+    """Counts the turns of the event loop until all links of its page are queued."""
+
+    turns = 0
+
+    def parse(self, response: Response, **arguments: Any) -> Any:
+        self.tick()
+        return ()
+
+    def tick(self) -> None:
+        if len(self.crawler.engine._slot.scheduler) < 9_000:
+            self.turns += 1
+            call_later(0, self.tick)
+
+    def closed(self, reason: str) -> None:
+        self.crawler.stats.set_value("turns", self.turns)
+
+
+@pytest.mark.parametrize("padding", [0, 600_000], ids=["", "parsed in a thread"])
+def test_others_have_their_turns_while_a_very_large_page_is_followed(
+    web: Web, run: Callable[..., Crawl], padding: int
+) -> None:
+    body = links(*(f"/{number}" for number in range(9_500))) + " " * padding
+    settings = {**ADDON, "CLOSESPIDER_PAGECOUNT": 1, "CONCURRENT_REQUESTS": 1}
+    crawl = run(Ticking, settings, urls=[web.on("/", body=body)])
+    assert crawl.stats["scheduler/enqueued"] == 9_501
+    assert crawl.stats["turns"] >= 10
