@@ -151,25 +151,25 @@ class Frontier:
         scores = self._scores
         self._queue = queue = Queue(store, batch, hosts, table, budgets, scores)
         self._waiting = waiting = Waiting(store, batch, table, queue)
-        self._deferred = Deferral(store, batch, hosts, table, budgets, queue, scores)
-        self._discovery = Discovery(batch, known, hosts, table, budgets, queue, self._deferred, scores, traps)
-        self._returning = returning = Returning(store, batch, hosts, table, scores, revisits, now)
-        due_anew = DueAnew(store, batch, returning, scores)
-        self._earlier_runs = EarlierRuns(store, batch, seen, table, self._deferred, queue, scores, due_anew)
+        self._deferred = deferred = Deferral(store, batch, hosts, table, budgets, queue, scores)
+        self._returning = back = Returning(store, batch, hosts, table, scores, revisits, now)
+        self._discovery = Discovery(batch, known, hosts, table, budgets, queue, deferred, scores, back, traps)
+        due_anew = DueAnew(store, batch, back, scores)
+        self._earlier_runs = EarlierRuns(store, batch, seen, table, deferred, queue, scores, due_anew)
         self._edits = Edits(
-            *(store, batch, known, hosts, table, self._leases, queue, self._deferred, scores, returning)
+            *(store, batch, known, hosts, table, self._leases, queue, deferred, scores, back, due_anew)
         )
-        homecoming = Homecoming(batch, table, queue, waiting, self._graph, scores, returning, max_attempts)
+        homecoming = Homecoming(batch, table, queue, waiting, self._graph, scores, back, max_attempts)
         self._lies = homecoming.lies
         self._endings = Endings(
             *(batch, known, hosts, table, budgets, self._clocks, self._leases, queue, waiting),
-            *(self._graph, scores, returning, homecoming, max_attempts, at_risk),
+            *(self._graph, scores, back, homecoming, max_attempts, at_risk),
         )
         self._rankings = Rankings(store, batch, queue, self._graph, scores)
         self._contents = Contents(batch, known)
         self._hand_out = HandOut(
             *(store, batch, known, hosts, budgets, table, self._clocks, self._leases, queue),
-            *(waiting, self._deferred, self._endings, returning, haste, at_risk),
+            *(waiting, deferred, self._endings, back, haste, at_risk),
         )
 
     def __repr__(self) -> str:

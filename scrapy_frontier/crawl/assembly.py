@@ -169,7 +169,7 @@ class Crawl:
         self.may_be_called_again = codec.callbacks.may_be_called_again
         records = self.records = Records(codec, identities, notes, self.is_temporary)
         self._dupefilter = DupeFilter(crawler, notes)
-        self.seeds = Seeds(frontier, clock, records)
+        self.seeds = Seeds(frontier, clock, records, settings.comes_back)
         refusals = Refusals(notes)
         intake = self.intake = Intake(
             settings,

@@ -164,7 +164,7 @@ class Intake:
         page_id = self._take_in(request, original, link, is_stored)
         if page_id is None:
             if is_named:
-                self._seeds.note(request.url, fingerprint)
+                self._seeds.note(request, fingerprint)
             return False
         if flight is not None:
             flight.leads_to(page_id)

@@ -21,22 +21,30 @@ if TYPE_CHECKING:
 class Seeds:
     """``known`` counts those of an earlier run that are not fetched again, ``first`` is the URL of one."""
 
-    def __init__(self, frontier: Frontier, clock: Callable[[], float], records: Records) -> None:
+    def __init__(
+        self, frontier: Frontier, clock: Callable[[], float], records: Records, comes_back: bool
+    ) -> None:
         self._frontier = frontier
         self._clock = clock
         self._records = records
+        self._comes_back = comes_back
         self.known = 0
         self.first = ""
 
-    def note(self, url: str, fingerprint: bytes) -> None:
-        """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back."""
+    def note(self, request: Request, fingerprint: bytes) -> None:
+        """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back.
+        Where pages come back, its page does by this request from now on: callback, arguments, span."""
         frontier = self._frontier
         known = frontier.find(fingerprint)
         is_old = known is not None and not frontier.is_of_this_run(known)
         page = frontier.page(known) if known is not None and is_old else None
         if page is not None and page.state is not State.QUEUED:
             self.known += 1
-            self.first = self.first or url
+            self.first = self.first or request.url
+            if self._comes_back and known is not None and page.state is not State.SEEN:
+                payload, is_stored = self._records.of(request)
+                if is_stored and payload != page.payload:
+                    frontier.renew(known, payload)
 
     def forced(self, request: Request, fingerprint: bytes, is_named: bool) -> PageId | None:
         """The known page of *request* if it is queued again, because it was visited last before the time that

@@ -716,6 +716,47 @@ def test_what_is_not_due_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
         assert len([key for key in read if key[:1] == keys.PAGE]) == 20 + 1
 
 
+# -- yielded again ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_due_and_wanted_again_is_one_visit_by_the_request_that_is_wanted_now(
+    tmp_path: Path, is_queued: bool
+) -> None:
+    rule = WEEKLY._replace(hubs=(("/page", DAY),))
+    with opened(tmp_path, rule=rule) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW)
+    later = NOW + 2 * DAY
+    with opened(tmp_path, later, rule) as frontier:
+        if is_queued:
+            lease = next_lease(frontier, later)
+            assert lease is not None
+            frontier.release(lease, Outcome(Event.RETURNED), later)
+        assert find(frontier, "page", again=True, payload=b'{"priority":1}', now=later) == [page_id]
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        assert (lease.page_id, lease.page.payload) == (page_id, b'{"priority":1}')
+        more = find(frontier, "page", again=True, now=later)
+        assert more != [page_id], "the visit under way is another one"
+        frontier.release(lease, READ, later)
+        assert record(frontier, page_id)[1].visits == 2
+        assert visit_all(frontier, later) == ["page"]
+        assert find(frontier, "page", again=True, now=later) != [page_id], "it was visited in this run"
+        visit_all(frontier, later)
+
+
+def test_another_request_brings_its_page_back_at_another_time(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW)
+        assert frontier.renew(page_id, b'{"meta":{"frontier_shelf_life":86400}}')
+        assert record(frontier, page_id)[1].due == int(NOW + 0.9 * DAY)
+        assert frontier.totals().due == 1
+    with opened(tmp_path, NOW + DAY) as frontier:
+        assert visit_all(frontier, NOW + DAY) == ["page"]
+
+
 # -- other settings ---------------------------------------------------------------------------------------
 
 

@@ -118,6 +118,25 @@ def test_a_request_may_say_when_its_page_comes_back(site: ChangingWeb, run: Run,
     assert asked(site, run, INTERVAL, wishes={key: 600}) == ["/"], "no link has inherited that"
 
 
+class Renamed(Follower):
+    """The same after its callback was given another name."""
+
+    async def start(self) -> Any:
+        yield Request(self.url, self.parse_home, dont_filter=True, meta={"frontier_shelf_life": 86400})
+
+    def parse_home(self, response: Any) -> Any:
+        self.logger.info("renamed: %s", response.url)
+        yield from response.follow_all(css="a")
+
+
+def test_a_seed_that_is_yielded_again_renews_its_request(site: ChangingWeb, run: Run) -> None:
+    asked(site, run, INTERVAL)
+    site.clock.jump(site.clock() + DAY)
+    crawl = run(Renamed, INTERVAL, url=site.url("/"))
+    assert f"renamed: {site.url('/')}" in crawl.log, "it asks for a day, which has passed"
+    assert site.statuses("/page") == [200]
+
+
 def test_with_a_horizon_the_crawl_stays_open_for_what_falls_due(site: ChangingWeb, start: Run) -> None:
     """It looks at the clock again and again: this one jumps while the crawl waits."""
     settings = {**INTERVAL, "FRONTIER_REVISIT_HORIZON": 8 * DAY, "FRONTIER_REVISIT_SHARE": 1}
@@ -126,6 +145,7 @@ def test_with_a_horizon_the_crawl_stays_open_for_what_falls_due(site: ChangingWe
         crawl.wait_for(f"'{site.url('/article0')}'", times=1)
         while len(site.of("/article0")) < times or len(site.of("/page")) < times:
             crawl.go_on()
+        crawl.go_on()  # until nothing is under way: a lease does not last for days
         site.clock.jump(site.clock() + 7.1 * DAY)
     crawl.kill()
     assert json.dumps(site.statuses("/article0")[:3]) == "[200, 304, 304]"

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .links import PageId
     from .queue import Queue
     from .rescoring import Rescoring
+    from .returning import Returning
     from .traps import TrapLimits
 
 LATELY = 50_000  # texts in each of two generations; about 160 bytes each
@@ -175,15 +176,12 @@ class Discovery:
         queue: Queue,
         deferred: Deferral,
         scores: Rescoring | None,
+        returning: Returning,
         traps: TrapLimits | None,
     ) -> None:
-        self._batch = batch
-        self._known = known
-        self._hosts = hosts
-        self._table = table
-        self._budgets = budgets
-        self._queue = queue
-        self._deferred = deferred
+        self._batch, self._known, self._queue = batch, known, queue
+        self._hosts, self._table, self._budgets = hosts, table, budgets
+        self._deferred, self._returning = deferred, returning
         self._scores = scores
         self._traps = traps
         self._slashes = slashes_of_a_trap(traps)
@@ -255,6 +253,8 @@ class Discovery:
         fate = Fate.KNOWN if known >= 0 else self._known.standing(link.fingerprint, page_id)
         if fate is Fate.SEEN:
             return self._admit(link, page_id, parent, now)
+        if link.again and self._returning.is_due(page_id, link.payload, now):
+            return Discovered(Fate.VISIT, page_id)
         if link.again:
             return self._queue_visit(link, page_id, parent, now)
         return Discovered(fate, page_id)

@@ -59,7 +59,7 @@ class DueAnew:
             if page_id >= keys.FIRST_VISIT:
                 break
             try:
-                self._look(page_id, page_rows.decode_page(value))
+                self.look(page_id, page_rows.decode_page(value))
             except UnreadableRecord:  # `check` sees to it
                 continue
         self.is_done = len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT
@@ -68,7 +68,10 @@ class DueAnew:
         self._note()
         self._batch.commit()
 
-    def _look(self, page_id: int, page: Page) -> None:
+    def look(self, page_id: int, page: Page) -> None:
+        """Have a page come back when the rule and its request say now, in the open batch."""
+        if self._rule is None:
+            return
         visits = page.visits or Visits(page.changed, page.changed)
         if (page.state not in COMES_BACK and page.visits is None) or not page.changed:
             return

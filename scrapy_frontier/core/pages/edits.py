@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..store.queue_rows import QueuePlace
     from .deferred import Deferral
     from .discovery import Known
+    from .due_anew import DueAnew
     from .leases import Leases
     from .links import PageId
     from .queue import Queue
@@ -65,6 +66,7 @@ class Edits:
         deferred: Deferral,
         scores: Rescoring | None,
         returning: Returning,
+        due_anew: DueAnew,
     ) -> None:
         self._store = store
         self._batch = batch
@@ -76,6 +78,7 @@ class Edits:
         self._deferred = deferred
         self._scores = scores
         self._returning = returning
+        self._due_anew = due_anew
         self._touched: set[Host] = set()
         self._steps = 0
 
@@ -124,7 +127,9 @@ class Edits:
         page = page_rows.decode_page(stored) if stored is not None else None
         if page is None or page.payload.startswith(IN_MEMORY) or page_id in self._leased():
             return False
-        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(payload=payload))
+        page = page._replace(payload=payload)
+        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        self._due_anew.look(page_id, page)
         return True
 
     def _leased(self) -> set[PageId]:

@@ -14,6 +14,7 @@ from ..errors import UnreadableRecord
 from ..parse.urls import host_of
 from ..store import due_rows, keys, page_rows, queue_rows
 from ..store.due_rows import QUEUED_AGAIN, Due
+from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
 from ..store.visit_rows import NOT_BAD, Bad, Visits
 from .rates import PageRates
@@ -234,6 +235,26 @@ class Returning:
             self.next = float(due.when)
         if due_rows.due_key(due.when, due.page_id)[1:] <= self._cursor:
             self._cursor = b""
+
+    def is_due(self, page_id: int, payload: bytes, now: float) -> bool:
+        """Whether a page comes back in this run, and has not yet: then one visit does, by the request that is
+        wanted now. A lookup where anything comes back."""
+        if self.rule is None or payload.startswith(IN_MEMORY):
+            return False
+        page = self._read(page_id)
+        if page is None or page.visits is None or page.state not in FINISHED:
+            return False
+        due = page.visits.due
+        if not due or due > self._until(now):
+            return False
+        if due == QUEUED_AGAIN:
+            host = self._hosts.by_name.get(page.host or host_of(page.url))
+            under_way = () if host is None else host.leased
+            if any(queue_rows.sort_key_id(sort_key) == page_id for sort_key in under_way):
+                return False
+        if page.payload != payload:
+            self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(payload=payload))
+        return True
 
     def hasten(self, page_id: int, now: float) -> bool:
         """Have a page be due in this run, not later, in the open batch; false where it is already, where it
