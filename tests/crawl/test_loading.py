@@ -53,12 +53,8 @@ class WatchedSpider(ManyHostsSpider):
             crawl.frontier,
             self.crawler.engine._slot.scheduler,  # type: ignore[union-attr]
         )
-        lease, load = frontier.lease, frontier.load
+        load = frontier.load
         is_asked = False
-
-        def watched_lease(now: float) -> Any:
-            stats.inc_value("test/unloaded" if not frontier.is_loaded else "test/loaded")
-            return lease(now)
 
         def watched_load(now: float, limit: int = 100) -> bool:
             stats.inc_value("test/asked" if is_asked else "test/beside")
@@ -74,7 +70,7 @@ class WatchedSpider(ManyHostsSpider):
             finally:
                 is_asked = False
 
-        frontier.lease, frontier.load = watched_lease, watched_load  # type: ignore[method-assign]
+        frontier.load = watched_load  # type: ignore[method-assign]
         scheduler.next_request = watched_next  # type: ignore[method-assign]
 
 
@@ -89,4 +85,3 @@ def test_hosts_are_loaded_beside_the_crawl(web: Web, run: Callable[..., Crawl]) 
     assert again.stats["frontier/pages/done"] == HOSTS, "all had their turn"
     assert again.stats["test/beside"] > 1
     assert "test/asked" not in again.stats
-    assert again.stats["test/unloaded"] > 0, "nobody waited until all were there"
