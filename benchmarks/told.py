@@ -1,12 +1,56 @@
-"""A page's end for a harness without an engine, told as Scrapy's engine tells it: by calls.
+"""For a harness without an engine, which has links from elsewhere: a page's end by calls, and links in bulk.
 
-With ``--on-done signals:done`` such a harness sends three signals instead, which Scrapy sends whatever the
-scheduler, and counts them as the scheduler's time.
+`done`: with ``--on-done signals:done`` such a harness sends three signals, which Scrapy sends whatever the
+scheduler, and counts them as the scheduler's time; Scrapy's engine tells the frontier by calls.
+
+``--driver told:Bulk``: a page's links are handed over as a followed page hands them over, with no request each.
 """
+
+import json
+import time
+from types import SimpleNamespace
+
+from drivers import ApiDriver  # of the harness
+
+from scrapy_frontier.core.frontier import Link
+
+TEXT = "\ufdd0"  # stands for the text of an anchor in the record all links share
+quote = json.encoder.encode_basestring
 
 
 def done(scheduler, crawler, request, response):
-    flights = scheduler._flights
-    flights._response_downloaded(response, request)
-    flights._fetched(request, response)
-    flights.ended(request)
+    watch = scheduler._crawl.watch
+    watch._response_downloaded(response, request)
+    watch._fetched(request, response)
+    watch._ended(request)
+
+
+class FrontierSpiderMiddleware:
+    """By its name the scheduler knows that links are followed."""
+
+
+class Bulk(ApiDriver):
+    def open(self):
+        self.crawler.engine.scraper.spidermw = SimpleNamespace(middlewares=[FrontierSpiderMiddleware()])
+        super().open()
+        self.flights = self.scheduler._crawl.flights
+        self.bulk = self.scheduler._crawl.follow._intake
+
+    def page_done(self, request, page_url, links):
+        begin = time.perf_counter_ns()
+        bulk, lease = self.bulk, self.flights[id(request)].lease
+        before = bulk._tally["scheduler/enqueued/disk"]
+        depth = request.meta.get("depth", 0) + 1
+        record, text = bulk.encode(self.make(page_url, 0, TEXT, depth, page_url)), quote(TEXT).encode()
+        new, met = [], set()
+        for url, priority, words in links:
+            if url in met or bulk.recognize(url, lease):
+                continue
+            met.add(url)
+            fingerprint, clean, host = bulk.identify(bulk.without_session(url), None)
+            payload = record.replace(text, quote(words).encode())
+            new.append(Link(fingerprint, clean, host, priority, payload, text=url))
+        if new:
+            bulk.hand_over(new, lease)
+        self.clock.enqueue += time.perf_counter_ns() - begin
+        return bulk._tally["scheduler/enqueued/disk"] - before
