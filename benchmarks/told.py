@@ -3,7 +3,7 @@
 `done`: with ``--on-done signals:done`` such a harness sends three signals, which Scrapy sends whatever the
 scheduler, and counts them as the scheduler's time; Scrapy's engine tells the frontier by calls.
 
-``--driver told:Bulk``: a page's links are handed over as a followed page hands them over, with no request each.
+``--driver told:Bulk``: a page's links are handed over as a followed page hands them over, without requests.
 """
 
 import json
