@@ -123,7 +123,7 @@ def test_a_sitemap_comes_back_conditionally_and_leaving_it_is_no_sign(site: News
     assert site.statuses("/sitemap.xml") == [200, 304]
     assert asked(0.3) == []
     site.listed = range(6)
-    assert asked(1) == ["/sitemap.xml"]
+    assert asked(2.5) == ["/sitemap.xml"], "a day and a half later than before: it had not changed"
     assert site.statuses("/sitemap.xml")[-1] == 200
     rests = 0
     while asked(1) == []:
