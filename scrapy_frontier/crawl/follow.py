@@ -70,7 +70,7 @@ class Follow:
     ) -> None:
         self._crawler = crawler
         self._spider = spider
-        self._is_on = settings.follows
+        self.is_on = settings.follows
         self._callbacks = callbacks
         self._dupefilter = dupefilter
         self._flights = flights
@@ -78,15 +78,15 @@ class Follow:
         self._notes = notes
         self._rules = SpiderRules(spider)
         self._ways: dict[Any, tuple[Way, ...]] = {}
-        self._pages: WeakKeyDictionary[Response, tuple[Way, ...]] = WeakKeyDictionary()
+        self.pages: WeakKeyDictionary[Response, tuple[Way, ...]] = WeakKeyDictionary()  # to be followed
         self._bar: str | None = None  # why every link is to be a request; None: not asked yet
         self._stock = Stock(None, None, None)
         self._heard: list[Any] = []  # who hears of requests
 
     def begin(self, response: Response) -> None:
-        """A callback is about to see *response*: what it says of itself decides. 1 us."""
+        """A callback is about to see *response*, whose links are wanted: what it is decides."""
         request = response.request
-        wanted = request is not None and request.meta.get(FOLLOW, self._is_on)
+        wanted = request is not None and request.meta.get(FOLLOW, self.is_on)
         if not wanted or request is None or id(request) not in self._flights:
             return
         if not isinstance(response, HtmlResponse) or not is_text(response):
@@ -94,21 +94,21 @@ class Follow:
         if self._bar is None:
             self._bar = self._look_for_bar()
         if ways := self._ways_from(request, wanted):
-            self._pages[response] = ways
+            self.pages[response] = ways
 
     def after(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         """*result*, and a request for each link of *response* if they are followed, but not in bulk."""
         if self._is_in_bulk(response):
             return result
-        return chain(result, self._requests(response, self._pages.pop(response)))
+        return chain(result, self._requests(response, self.pages.pop(response)))
 
     def after_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """`after`; and a very large page is parsed beside the event loop, which would stand still."""
-        ways = self._pages.get(response)
+        ways = self.pages.get(response)
         if ways is None:
             return result
         if not self._is_in_bulk(response):
-            return self._and_requests(response, result, self._pages.pop(response))
+            return self._and_requests(response, result, self.pages.pop(response))
         return _and_tree(response, result) if len(response.body) > LARGE else result
 
     async def _and_requests(
@@ -121,7 +121,7 @@ class Follow:
 
     def _is_in_bulk(self, response: Response) -> bool:
         """Whether the links of *response*, if they are to be followed, need no requests."""
-        if response not in self._pages:
+        if response not in self.pages:
             return True
         if entry_of(response.request) is not None:  # of which each link inherits its own
             return False
@@ -140,7 +140,7 @@ class Follow:
     def taker(self, response: Response, recorder: Taker | None, refusing: Refusing | None) -> Taker | None:
         """Who follows the links of *response* in bulk, and stands before the *recorder*; that one itself for
         any other page. To be asked after `after`."""
-        ways = self._pages.pop(response, None)
+        ways = self.pages.pop(response, None)
         flight = self._flights.get(id(response.request))
         if ways is None or flight is None or not isinstance(response, HtmlResponse):
             return recorder
@@ -190,7 +190,7 @@ class Follow:
                 "Links are followed by a request each, not in bulk: %s (docs/follow.md)",
                 bar,
             )
-        elif self._rules and self._is_on:
+        elif self._rules and self.is_on:
             self._rules.take_over()
         return bar
 

@@ -26,7 +26,7 @@ from ..crawl.assembly import Component
 from ..crawl.entries import entry_of
 from ..crawl.identity import page_fingerprint, plain_fingerprint
 from ..crawl.known_links import KnownLinks
-from ..crawl.meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
+from ..crawl.meta_keys import DIRECTIVES, FOLLOW, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
 from ..crawl.outlinks import AT_A_TIME, CONTENT_SCORE
 from ..crawl.private_network import is_from_private
 from ..crawl.response_head import is_text
@@ -73,7 +73,9 @@ class FrontierSpiderMiddleware(Component):
         crawl = self.crawl
         if crawl is not None and crawl.links is not None and response.request is not None:
             response.request.meta.pop(CONTENT_SCORE, None)
-        if crawl is not None and crawl.follow is not None:
+        if crawl is None or crawl.follow is None or response.request is None:
+            return
+        if response.request.meta.get(FOLLOW, crawl.follow.is_on):
             crawl.follow.begin(response)
 
     def _taker(self, response: Response, rules: PageRules | None) -> Taker | None:
@@ -85,12 +87,14 @@ class FrontierSpiderMiddleware(Component):
         if crawl.links is not None:
             self._known = self._known or KnownLinks(self.crawler, self)
             recorder = crawl.links.recorder(response, self._known.ending_on(response))
-        return recorder if crawl.follow is None else crawl.follow.taker(response, recorder, rules)
+        follow = crawl.follow
+        return follow.taker(response, recorder, rules) if follow is not None and follow.pages else recorder
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         rules = self._consequences.of(response)
-        if self.crawl is not None and self.crawl.follow is not None:
-            result = self.crawl.follow.after(response, result)
+        follow = self.crawl.follow if self.crawl is not None else None
+        if follow is not None and follow.pages:
+            result = follow.after(response, result)
         if rules is not None:
             result = rules.filter(result)
         taker = self._taker(response, rules)
@@ -100,8 +104,9 @@ class FrontierSpiderMiddleware(Component):
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         rules, place = self._consequences.of(response), PlaceInLine(self._line)
-        if self.crawl is not None and self.crawl.follow is not None:
-            result = self.crawl.follow.after_async(response, result)
+        follow = self.crawl.follow if self.crawl is not None else None
+        if follow is not None and follow.pages:
+            result = follow.after_async(response, result)
         if rules is not None:
             result = rules.filter_async(result, place.give_way)
         taker, spell = self._taker(response, rules), Spell()
