@@ -303,6 +303,20 @@ def test_what_is_not_used_of_a_share_is_there_for_the_others(tmp_path: Path) -> 
     assert found == {"a": 60, "A": 5}
 
 
+def test_no_page_comes_back_again_while_its_end_waits_to_be_written(tmp_path: Path) -> None:
+    """Taken out of turn, pages are looked for on the disk, where those that ended just now still stand."""
+    with opened(tmp_path) as frontier:
+        find(frontier, *[f"old{number}" for number in range(6)])
+        visit_all(frontier, NOW)
+    later = NOW + 8 * DAY
+    with opened(tmp_path, later, WEEKLY._replace(share=0.9), at_risk=100) as frontier:
+        find(frontier, *[f"new{number}" for number in range(6)], now=later)
+        assert sorted(visit_all(frontier, later)) == [
+            f"{kind}{number}" for kind in ("new", "old") for number in range(6)
+        ]
+        assert (frontier.pending, frontier.totals().returning) == (0, 0)
+
+
 def test_the_share_holds_after_a_restart(tmp_path: Path) -> None:
     shares(tmp_path, 0.5, {"a": 100}, {"a": 100}, 10)
     later = NOW + 8 * DAY + HOUR

@@ -86,7 +86,11 @@ class ReturnShare:
             self._line = {name: None for name, host in self._by_name.items() if host.returning}
 
     def _best_of(self, host: Host) -> bytes | None:
-        for sort_key in self._store.keys_of(host.prefix, RETURNS, 1 + len(host.leased)):
-            if sort_key not in host.leased:
+        batch = self._batch
+        for sort_key in self._store.keys_of(host.prefix, RETURNS, 1 + len(host.leased) + batch.ends):
+            is_there = (
+                batch.rows.get(host.prefix + sort_key, b"") is not None
+            )  # its end may not be written yet
+            if is_there and sort_key not in host.leased:
                 return sort_key
         return None
