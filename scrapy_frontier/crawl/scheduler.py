@@ -21,6 +21,7 @@ from . import compat, downloader
 from .assembly import Crawl
 from .callback_requests import CallbackOutput
 from .callbacks import Unreadable
+from .enqueue import Listed
 from .entries import is_forced
 from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
@@ -148,6 +149,8 @@ class FrontierScheduler(BaseScheduler):
         crawl.loading.begin()
         crawl.telling.say_how_it_begins(spider, crawler.settings)
         self._enqueue = crawl.intake.enqueue
+        if crawl.settings.revisits is not None:
+            crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
         downloader.steady_downloader(crawler)
         CallbackOutput(crawler).begin()
         if crawl.watch.begin():

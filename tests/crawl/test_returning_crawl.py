@@ -100,6 +100,15 @@ def test_daily_only_what_is_new(site: ChangingWeb, run: Run) -> None:
         assert asked(site, run, settings) == ["/", f"/article{day}"]
 
 
+def test_a_hub_that_is_named_by_its_url_is_fetched_though_nobody_yields_it(
+    site: ChangingWeb, run: Run
+) -> None:
+    settings = {**INTERVAL, "FRONTIER_HUBS": {site.url("/article30"): 86400}}
+    assert asked(site, run, settings) == ["/", "/article0", "/article30", "/page"]
+    site.clock.jump(site.clock() + DAY)
+    assert asked(site, run, settings) == ["/article30"]
+
+
 def test_shelf_lives_by_pattern_and_bounds(site: ChangingWeb, run: Run) -> None:
     settings = {
         **INTERVAL,
@@ -143,8 +152,12 @@ def test_with_a_horizon_the_crawl_stays_open_for_what_falls_due(site: ChangingWe
     crawl = start(Follower, settings, url=site.url("/"))
     for times in (1, 2, 3):
         crawl.wait_for(f"'{site.url('/article0')}'", times=1)
-        while len(site.of("/article0")) < times or len(site.of("/page")) < times:
+        for _ in range(40):
+            if len(site.of("/article0")) >= times and len(site.of("/page")) >= times:
+                break
             crawl.go_on()
+        else:
+            pytest.fail(crawl.log)
         crawl.go_on()  # until nothing is under way: a lease does not last for days
         site.clock.jump(site.clock() + 7.1 * DAY)
     crawl.kill()

@@ -218,7 +218,7 @@ class Returning:
             return page._replace(visits=visits._replace(due=0))
         when = self.second(due_at(now, after, self.rule.waits))
         assert self.rates is not None
-        rate = due_rows.code(self.rates.rate_of(lease.host, visits))
+        rate = due_rows.code(self.rates.rate_of(lease.host, visits)) if self.rates.is_adaptive else 0
         self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease), rate))
         return page._replace(visits=visits._replace(due=when))
 

@@ -65,6 +65,11 @@ class RevisitRule(NamedTuple):
         return self.horizon > 0.0
 
     @property
+    def hub_urls(self) -> list[str]:
+        """Hubs that are named by their URLs: they are queued though nobody yields them."""
+        return [pattern for pattern, _ in self.hubs if _is_url(pattern)]
+
+    @property
     def name(self) -> bytes:
         """Of two rules that make different due rows the names differ."""
         told = (self.policy, self.shelf_life, self.shelf_lives, self.bounds, self.waits, self.hubs)
@@ -122,8 +127,12 @@ class Plans:
         return None
 
 
+def _is_url(pattern: str) -> bool:
+    return pattern.startswith(("http://", "https://"))
+
+
 def _matcher(pattern: str) -> Callable[[str], Any]:
-    if pattern.startswith(("http://", "https://")):
+    if _is_url(pattern):
         return pattern.__eq__
     return re.compile(pattern).search
 
