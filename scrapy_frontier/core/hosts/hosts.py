@@ -183,10 +183,10 @@ class Hosts:
         return sleeper if sleeper is not None and sleeper[2] == name else None
 
     def to_rekey(self, name: str, moved: Sequence[tuple[bytes, bytes]]) -> Host | None:
-        """The host in memory that has to know that rows of queued pages moved; one that sleeps on is told."""
+        """The host that is awake and has to know that rows of queued pages moved; one that sleeps is told."""
         host = self.by_name.get(name)
-        if host is None and (sleeper := self._asleep(name)) and not self.asleep.rekey(sleeper, moved):
-            return self._wake(sleeper)
+        if host is None and (sleeper := self._asleep(name)) is not None:
+            self.asleep.rekey(sleeper, moved)
         return host
 
     def _wake_domain(self, domain: str) -> None:
@@ -196,9 +196,9 @@ class Hosts:
 
     def _wake(self, sleeper: Sleeper) -> Host:
         self.asleep.remove(sleeper)
-        host = self.by_name[sleeper[2]] = self.make(sleeper[2], asleep.row_of(sleeper))
-        host.heads, host.place = [sleeper[0]], Place.READY
-        host.more, host.cursor = host.queued > 1, sleeper[0]
+        row, heads = asleep.row_and_heads(sleeper)
+        host = self.by_name[sleeper[2]] = self.make(sleeper[2], row)
+        host.heads, host.place = heads, Place.READY
         self._turns.wake(host, sleeper)
         return host
 
