@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .host import Host
 
-AWAKE = 50_000  # hosts, before any sleeps: 60 MB
+AWAKE = 20_000  # hosts, before any sleeps: 30 MB
 GROWTH = 1.25  # times as many as stayed awake, before all are looked at again
 AT_ONCE = 64  # hosts looked at by one verb, 1 us each
 
