@@ -73,7 +73,6 @@ class RobotsFetcher:
         self._units = units
         self._read: dict[int, int] = {}  # bytes so far, by id of a request that the fetch keeps alive
         self._is_closed = False
-        crawler.signals.connect(self._bytes_received, signals.bytes_received)
 
     def close(self) -> None:
         self._is_closed = True
@@ -152,6 +151,8 @@ class RobotsFetcher:
         )
         if from_public:
             request.meta[FROM_PUBLIC] = host_of(url)
+        if not self._read:  # else nobody need hear of every piece of every page
+            self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
         self._read[id(request)] = 0
         engine, stats = compat.engine_of(self._crawler), self._crawler.stats
         try:
@@ -162,6 +163,8 @@ class RobotsFetcher:
             return response
         finally:
             del self._read[id(request)]
+            if not self._read:
+                self._crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
             if stats is not None:
                 stats.inc_value("robotstxt/request_count")
             if self._frontier is not None:

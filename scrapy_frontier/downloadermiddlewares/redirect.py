@@ -149,7 +149,9 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
         crawl, flight = self.crawl, self.flights.get(id(request))
-        if flight is None or crawl is None or not crawl.may_be_called_again(flight.callback):
+        if flight is None or crawl is None:
+            return self._followed(request, response)
+        if flight.callback is not None and not crawl.may_be_called_again(flight.callback):
             return self._followed(request, response)
         if not request.meta.get("dont_redirect") and request.method != "HEAD":
             found = self._refresh(response)
