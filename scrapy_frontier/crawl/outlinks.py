@@ -86,16 +86,17 @@ class Outlinks:
             flight.links = PageLinks(response.url, said.get("canonical"), is_nofollow)
         return Recorder(self, flight, flight.links, ending)
 
-    def note(self, flight: Flight, found: PageLinks, request: Request) -> bool:
-        """Take down a request that a callback yields; whether its page is known by its URL, then 1 us."""
+    def note(self, flight: Flight, found: PageLinks, request: Request, ending: str | None = None) -> bool:
+        """Take down a request that a callback yields, in 1 us if its page is known by its URL; whether it
+        goes on. Links to known pages whose URLs begin with *ending* do not, but for the first."""
         url = request.url
-        if request.method != "GET" or not url.startswith("http") or self._is_too_long(url):
-            return False
+        if request.method != "GET" or url[:4] != "http" or 0 < self._longest < len(url):
+            return True
         if request.dont_filter and url == flight.request.url:  # a retry is no link
-            return False
+            return True
         if found.count >= MOST:
             self._notes.tally["frontier/links/ignored"] += 1
-            return False
+            return True
         found.count += 1
         meta = request.meta
         flags = INTERNAL if url.startswith(found.origin) or host_of(url) == found.host else 0
@@ -107,10 +108,15 @@ class Outlinks:
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE, 1.0)
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
-        if self._is_known(request, flight, flags, weight):
+        if not self._is_known(request, flight, flags, weight):
+            found.pending[id(request)] = request, flags, weight
+            self._flights.by_link[id(request)] = flight.lease, flags, weight, found.pending
             return True
-        found.pending[id(request)] = request, flags, weight
-        self._flights.by_link[id(request)] = flight.lease, flags, weight, found.pending
+        if ending is None or found.count == 1 or request.dont_filter or meta_keys.FORCE in meta:
+            return True
+        if not url.startswith(ending):
+            return True
+        self._notes.tally["dupefilter/filtered"] += 1
         return False
 
     def _is_known(
@@ -124,9 +130,6 @@ class Outlinks:
     def _is_too_long(self, url: str) -> bool:
         """Whether a link is a trap by its length alone: to know who a URL of a megabyte is takes 100 ms."""
         return 0 < self._longest < len(url)
-
-    def filtered(self, count: int) -> None:
-        self._notes.tally["dupefilter/filtered"] += count
 
     def judge(self, found: PageLinks, content_score: Any) -> None:
         found.content_score = self.score(content_score, CONTENT_SCORE, 1.0)
@@ -241,13 +244,7 @@ class Recorder:
     def take(self, yielded: Any) -> bool:
         """Whether *yielded* goes on to the scheduler, or the pipelines."""
         if isinstance(yielded, Request):
-            is_known = self._links.note(self._flight, self._found, yielded)
-            ends = is_known and self._ending is not None and self._found.count > 1
-            if not ends or yielded.dont_filter or meta_keys.FORCE in yielded.meta:
-                return True
-            ends = yielded.url.startswith(self._ending or "")
-            self._links.filtered(ends)
-            return not ends
+            return self._links.note(self._flight, self._found, yielded, self._ending)
         score = item_field(yielded, CONTENT_SCORE)
         if score is not None:
             self._links.judge(self._found, score)
