@@ -34,10 +34,14 @@ _END = object()
 
 
 class CallbackOutput:
-    """Stands before the scraper of *crawler*, from `begin` on."""
+    """Stands before the scraper of *crawler*, from `begin` on.
 
-    def __init__(self, crawler: Crawler) -> None:
+    *write_soon* is called when requests of a page are with the scheduler: its callback may go on for hours.
+    """
+
+    def __init__(self, crawler: Crawler, write_soon: Callable[[], None]) -> None:
         self._crawler = crawler
+        self._write_soon = write_soon
         self._engine = compat.engine_of(crawler)
         self._most = max(crawler.settings.getint("CONCURRENT_ITEMS"), 1)
 
@@ -88,6 +92,7 @@ class CallbackOutput:
         for request in requests:
             if offsite is None or request.dont_filter or offsite.lets_pass(request):
                 enqueue(request)
+        self._write_soon()
         if slot.closing is None:
             slot.nextcall.schedule()
 

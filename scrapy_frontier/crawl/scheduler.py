@@ -152,7 +152,7 @@ class FrontierScheduler(BaseScheduler):
         if crawl.settings.revisits is not None:
             crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
         downloader.steady_downloader(crawler)
-        CallbackOutput(crawler).begin()
+        CallbackOutput(crawler, crawl.watch.write_soon).begin()
         if crawl.watch.begin():
             self._sweeper = compat.create_looping_call(self._sweep)
             self._sweeper.start(SWEEP_INTERVAL, now=False)

@@ -180,8 +180,8 @@ class Watch:
         if lease.is_return or flight.digest or flight.content:
             outcome = told(flight, outcome)
         released = frontier.release(lease, outcome, now)
-        if not released.is_written and self._timer is None:
-            self._timer = compat.call_later(WRITTEN_WITHIN, self._commit)
+        if not released.is_written:
+            self.write_soon()
         if released.visit is not None:
             self._returns.tell(lease, outcome, released.visit)
         if outcome.reason:
@@ -192,8 +192,12 @@ class Watch:
         if released.state is not State.QUEUED:
             self._records.held.pop(lease.page_id, None)
 
+    def write_soon(self) -> None:
+        """Have what waits for others written within `WRITTEN_WITHIN` seconds, if no other comes meanwhile."""
+        if self._timer is None and not self._is_closed:
+            self._timer = compat.call_later(WRITTEN_WITHIN, self._commit)
+
     def _commit(self) -> None:
-        """Write the ends that wait for others, if no other has come meanwhile."""
         self._timer = None
         if not self._is_closed:
             try:
