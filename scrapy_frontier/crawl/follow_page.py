@@ -246,7 +246,8 @@ class _Depth:
             return
         stats = self._middleware.stats
         if self.is_too_deep:
-            stats.inc_value("depth/request_ignored_count", count)
+            if hasattr(self._middleware, "_ignored_logged"):  # Scrapy 2.14 does not count them
+                stats.inc_value("depth/request_ignored_count", count)
             return
         if self._middleware.verbose_stats:
             stats.inc_value(f"request_depth_count/{self.of_links}", count)
