@@ -72,6 +72,7 @@ def test_spiders_that_share_a_jobdir_run_at_the_same_time(
 ) -> None:
     """As under Scrapyd, which gives all spiders the settings of the project."""
     url, settings = put_up(web), job(tmp_path)
+    (tmp_path / "job").mkdir()  # Scrapy's own `job_dir` fails where another makes it at that moment
     web.limit = 0
     crawls = [start(spider, settings, start_urls=[url]) for spider in (OneSpider, TwoSpider)]
     web.wait(2)
