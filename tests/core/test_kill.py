@@ -148,14 +148,18 @@ def crawl_and_kill(
 ) -> list[tuple[str, int]]:
     """What a crawl said before it was killed; it is some lines ahead of what we read when it dies."""
     command = [sys.executable, "-c", CRAWL, str(directory), str(now), str(IN_FLIGHT), scorer, str(at_risk)]
+    return [(word, int(number)) for word, number in said_before_the_kill(command, after_lines)]
+
+
+def said_before_the_kill(command: list[str], after_lines: int) -> list[list[str]]:
+    """The words of each whole line that *command* printed; it was killed when *after_lines* had come."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawl:
         assert crawl.stdout is not None
         said = [crawl.stdout.readline() for _ in range(after_lines)]
         crawl.kill()
         said += crawl.stdout.readlines()
     assert crawl.returncode == -9
-    words = [line.split() for line in said if line.endswith("\n")]
-    return [(word, int(number)) for word, number in words]
+    return [line.split() for line in said if line.endswith("\n")]
 
 
 def check(directory: Path, durable: set[int], done: set[int]) -> None:

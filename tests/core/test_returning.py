@@ -669,6 +669,13 @@ def test_who_names_a_span_gets_it_whatever_it_is_worth(tmp_path: Path) -> None:
 # -- edits -----------------------------------------------------------------------------------------------
 
 
+def queue_what_is_due(frontier: Frontier, now: float) -> None:
+    """The one page that is due waits in its queue."""
+    lease = next_lease(frontier, now)
+    assert lease is not None
+    frontier.release(lease, Outcome(Event.RETURNED), now)
+
+
 @pytest.mark.parametrize("is_queued", [False, True])
 def test_a_page_that_is_queued_anew_comes_back_once(tmp_path: Path, is_queued: bool) -> None:
     with opened(tmp_path) as frontier:
@@ -677,9 +684,7 @@ def test_a_page_that_is_queued_anew_comes_back_once(tmp_path: Path, is_queued: b
     later = NOW + 8 * DAY
     with opened(tmp_path, later) as frontier:
         if is_queued:
-            lease = next_lease(frontier, later)
-            assert lease is not None
-            frontier.release(lease, Outcome(Event.RETURNED), later)
+            queue_what_is_due(frontier, later)
         assert frontier.requeue(page_id, later)
         assert visit_all(frontier, later) == ["page"]
         assert record(frontier, page_id)[1].visits == 2
@@ -700,9 +705,7 @@ def test_a_page_that_is_forgotten_does_not_come_back(
     later = NOW + 8 * DAY
     with opened(tmp_path, later) as frontier:
         if is_queued:
-            lease = next_lease(frontier, later)
-            assert lease is not None
-            frontier.release(lease, Outcome(Event.RETURNED), later)
+            queue_what_is_due(frontier, later)
         if whole_host:
             assert list(frontier.forget_host("a.example", fingerprint_of, later))[-1] == 1
         else:
@@ -744,9 +747,7 @@ def test_due_and_wanted_again_is_one_visit_by_the_request_that_is_wanted_now(
     later = NOW + 2 * DAY
     with opened(tmp_path, later, rule) as frontier:
         if is_queued:
-            lease = next_lease(frontier, later)
-            assert lease is not None
-            frontier.release(lease, Outcome(Event.RETURNED), later)
+            queue_what_is_due(frontier, later)
         assert find(frontier, "page", again=True, payload=b'{"priority":1}', now=later) == [page_id]
         lease = next_lease(frontier, later)
         assert lease is not None

@@ -1,11 +1,11 @@
 """SIGKILL at random moments while pages come back: none is lost, none is visited before it is due."""
 
 import random
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from test_kill import said_before_the_kill
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier
@@ -66,13 +66,7 @@ while True:
 
 def crawl_and_kill(directory: Path, now: float, after_lines: int) -> list[tuple[int, int, float]]:
     command = [sys.executable, "-c", CRAWL, str(directory), str(now), str(PAGES), str(SPAN)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as crawl:
-        assert crawl.stdout is not None
-        said = [crawl.stdout.readline() for _ in range(after_lines)]
-        crawl.kill()
-        said += crawl.stdout.readlines()
-    assert crawl.returncode == -9
-    words = [line.split() for line in said if line.endswith("\n")]
+    words = said_before_the_kill(command, after_lines)
     return [(int(number), int(status), float(when)) for number, status, when in words]
 
 
