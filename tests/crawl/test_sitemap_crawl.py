@@ -511,29 +511,32 @@ def test_fifty_thousand_urls_do_not_stop_the_event_loop(
     assert pauses[-5] < 0.3, pauses  # a loop that waits for the whole file stands still for seconds
 
 
+ENTRIES = 600
+
+
 class DeadlySpider(TickingSpider):
-    """Its process ends as soon as a hundred entries of a sitemap are queued."""
+    """Its process ends in the middle of a sitemap, if the event loop has a turn there."""
 
     name = "deadly"
 
     def tick(self) -> None:
         assert self.crawler.stats
-        if self.crawler.stats.get_value("frontier/sitemaps/new", 0) >= 100:
+        if 100 <= self.crawler.stats.get_value("frontier/sitemaps/new", 0) < ENTRIES:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_sigkill_in_the_middle_of_a_sitemap_loses_no_page(
     web: Web, start: Callable[..., Crawl], tmp_path: Path
 ) -> None:
-    count, at_once = 600, 8
-    urls = [web.url(f"/{number}") for number in range(count)]
+    at_once = 8
+    urls = [web.url(f"/{number}") for number in range(ENTRIES)]
     sitemap = web.on("/sitemap.xml", body=urlset(*urls, note="x" * 2_000))
     settings = {**ON, "CONCURRENT_REQUESTS": at_once}
     crawl = start(DeadlySpider, settings, start_urls=[web.url("/")]).wait()
     assert crawl.process.returncode == -signal.SIGKILL
     halfway = read_pages(tmp_path / "frontier")
     assert halfway[sitemap].state is State.QUEUED
-    assert 2 < len(halfway) < count, "the event loop had no turn before the reading ended"
+    assert len(halfway) < ENTRIES  # how many of them were written is a matter of milliseconds
     seen = len(web.visits)
     last = start(SiteSpider, settings, start_urls=[web.url("/")]).wait()
 
