@@ -24,7 +24,8 @@ AFTER_FAILURE = 1.0  # seconds
 
 class Loading:
     """Loads *frontier*; *failed* is called with what goes wrong. While nothing is under way nobody else needs
-    the loop."""
+    the loop. It ``is_by_hand`` while something is left and the engine is a stand-in, which need not have a
+    loop: then whoever asks for a request calls `step`."""
 
     def __init__(
         self,
@@ -40,11 +41,20 @@ class Loading:
         self._flights = flights
         self._failed = failed
         self._timer: Any = None
+        self.is_by_hand = False
 
     def begin(self) -> None:
         """Load what is quickly there, and go on beside the crawl."""
-        if not self._load(FIRST):
+        if self._load(FIRST):
+            return
+        if compat.in_progress(self._crawler) is None:
+            self.is_by_hand = True
+        else:
             self._timer = compat.call_later(0, self._slice)
+
+    def step(self) -> None:
+        """Load a slice."""
+        self.is_by_hand = not self._load(SLICE)
 
     def stop(self) -> None:
         if self._timer is not None:

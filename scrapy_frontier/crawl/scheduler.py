@@ -193,6 +193,8 @@ class FrontierScheduler(BaseScheduler):
         crawl = self._crawl
         if crawl is None or self._error is not None or len(crawl.flights) >= self._most:
             return None
+        if crawl.loading.is_by_hand:
+            crawl.loading.step()
         frontier, now = crawl.frontier, crawl.clock()
         if self._last:
             return self._hand_out_last(self._last.pop(), crawl)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCRIPT = """
-import gc, sys
+import gc, os, sys
 from unittest.mock import Mock
 
 from scrapy import Request, Spider
@@ -49,18 +49,54 @@ other.close("finished")
 print(gc.get_freeze_count() > 0)
 """
 
+WITHOUT_A_LOOP = """
+import sys
+
+from scrapy import Request, Spider
+from scrapy.utils.test import get_crawler
+
+from scrapy_frontier import FrontierScheduler
+
+crawler = get_crawler(Spider, {"FRONTIER_DIR": sys.argv[1], "CONCURRENT_REQUESTS": 4_000})
+crawler.spider = Spider("one")
+scheduler = FrontierScheduler.from_crawler(crawler)
+scheduler.open(crawler.spider)
+"""
+
+FILLED = """
+for number in range(2_000):
+    assert scheduler.enqueue_request(Request(f"http://host{number}.example/"))
+scheduler.close("finished")
+"""
+
+EMPTIED = """
+left = 100_000
+found = set()
+while len(found) < 2_000 and left:
+    request = scheduler.next_request()
+    if request is not None:
+        found.add(request.url)
+    left -= 1
+print(len(found))
+"""
+
 
 def printed(script: str, tmp_path: Path) -> str:
-    command = [sys.executable, "-c", SCRIPT + script, str(tmp_path)]
+    command = [sys.executable, "-c", script, str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
 
 def test_an_engine_that_answers_everything_does_not_keep_the_frontier_from_opening(tmp_path: Path) -> None:
-    assert printed(ONE, tmp_path) == "http://example.com/a\n"
+    assert printed(SCRIPT + ONE, tmp_path) == "http://example.com/a\n"
 
 
 def test_the_end_of_one_crawl_does_not_make_collections_long_for_another(tmp_path: Path) -> None:
     """What is there for good is spared from garbage collections until the last crawl of a process ends."""
-    assert printed(TWO, tmp_path) == "True\nTrue\nFalse\n"
+    assert printed(SCRIPT + TWO, tmp_path) == "True\nTrue\nFalse\n"
+
+
+def test_a_scheduler_without_an_event_loop_brings_back_what_an_earlier_run_left(tmp_path: Path) -> None:
+    assert not printed(WITHOUT_A_LOOP + FILLED, tmp_path)
+    assert printed(WITHOUT_A_LOOP + EMPTIED, tmp_path) == "2000\n"
