@@ -35,7 +35,7 @@ from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
-from scrapy_frontier.crawl import identity
+from scrapy_frontier.crawl import fingerprints
 from scrapy_frontier.settings import SCORERS
 
 PAGES_OF_A_HOST = 500
@@ -52,7 +52,7 @@ def url(page):
 
 def scheme():
     kind = RequestFingerprinter
-    return identity.key_scheme(kind().fingerprint, f"{kind.__module__}.{kind.__qualname__}")
+    return fingerprints.key_scheme(kind().fingerprint, f"{kind.__module__}.{kind.__qualname__}")
 
 
 def build(graph, directory, share):

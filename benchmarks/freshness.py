@@ -7,7 +7,7 @@ with the power -0.6 of its rank; 0.35 visits a page and day, 120 days. Which cha
 all policies. What is counted is the share of the importance that is fresh after the first third. "optimum"
 knows the true rates, and fetches at any time the page with the largest crawl value. "frontier" is the
 project's own policy, with what visits have shown it: `change_rates`, `crawl_value`, `multipliers` and
-`revisit`. "index" is that without due times, all judged anew every half hour: what due times cost.
+`revisit_policy`. "index" is that without due times, all judged anew every half hour: what due times cost.
 
 Worlds: `plain`; `swap`, in which all pages change their rates among each other on day 60; `limits`, in which
 one host in ten may be asked but a third as often as the others; `signals`, in which half of the hosts tell of
@@ -29,7 +29,7 @@ from statistics import mean
 import numpy as np
 
 from scrapy_frontier.core.hosts import change_rates
-from scrapy_frontier.core.pages import revisit
+from scrapy_frontier.core.pages import revisit_policy
 from scrapy_frontier.core.pages.crawl_value import Bounds
 from scrapy_frontier.core.pages.multipliers import Sample, multipliers, planned
 
@@ -258,7 +258,7 @@ class Frontier(Learning):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.policies = [revisit.Adaptive(0.0, self.bounds)] * HOSTS
+        self.policies = [revisit_policy.Adaptive(0.0, self.bounds)] * HOSTS
 
     def solve(self) -> None:
         shares = np.array([signals.share_told for signals in self.signals])
@@ -268,7 +268,7 @@ class Frontier(Learning):
         self.more = planned(self.more, self.made / DAY / self.every, budget)
         self.made = 0
         found = multipliers(sample, self.more * budget, self.bounds, world.limits / DAY)
-        self.policies = [revisit.Adaptive(found.of_host(host), self.bounds) for host in range(HOSTS)]
+        self.policies = [revisit_policy.Adaptive(found.of_host(host), self.bounds) for host in range(HOSTS)]
 
     def span(self, page: int) -> float:
         host = self.world.hosts[page]
@@ -280,7 +280,7 @@ class Frontier(Learning):
         age = (now - self.visited[page]) * DAY
         trust = signals.weight if self.told_at[page] < inf else 0.0
         rate = self.rates[page] / DAY
-        return revisit.due_value(self.world.weights[page], rate, age, signals.share_told, trust)
+        return revisit_policy.due_value(self.world.weights[page], rate, age, signals.share_told, trust)
 
     def told(self, pages: np.ndarray, now: float) -> None:
         super().told(pages, now)

@@ -16,11 +16,11 @@ from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.keys import SEGMENT
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
+from scrapy_frontier.core.store.link_segments import pack
 from scrapy_frontier.core.store.meta_rows import Counts
 from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.segments import pack
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl import identity
+from scrapy_frontier.crawl import fingerprints
 
 FAN = 10
 PAGES_OF_A_HOST = 500
@@ -97,7 +97,7 @@ def _index(made):
     """Sorted: as they come LevelDB would merge them over and over."""
     found = np.empty(made.pages, "S20")
     for page in range(made.pages):
-        found[page] = identity.plain_fingerprint(made.url(page))
+        found[page] = fingerprints.plain_fingerprint(made.url(page))
     for page in np.argsort(found).tolist():
         yield keys.INDEX + bytes(found[page]).ljust(20, b"\0"), keys.index_value(page)
 

@@ -32,8 +32,8 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.matrix import Ranking
-from scrapy_frontier.core.ranking.mixed import Mixed
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.scorer import Scorer
 from scrapy_frontier.core.store.leveldb import Store

@@ -39,7 +39,7 @@ from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.crawl import compat
-from scrapy_frontier.crawl.upkeep import Upkeep
+from scrapy_frontier.crawl.store_upkeep import Upkeep
 from scrapy_frontier.extensions import ranking
 from scrapy_frontier.settings import SCORERS
 

@@ -105,7 +105,7 @@ OWN_TESTS = """\
 import pytest
 from scrapy.utils.request import RequestFingerprinter
 from scrapy_frontier import FrontierScheduler
-from scrapy_frontier.crawl.callbacks import Unreadable
+from scrapy_frontier.crawl.callback_names import Unreadable
 from scrapy_frontier.crawl.codec import Codec
 from scrapy_frontier.crawl.plain_data import Unstorable
 from tests import test_request_dict, test_scheduler, test_scheduler_base

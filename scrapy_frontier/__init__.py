@@ -19,23 +19,23 @@ if TYPE_CHECKING:
         FrontierUnwritable,
         FrontierVersion,
     )
-    from .core.ranking.mixed import Mixed
+    from .core.ranking.default_scorer import Mixed
+    from .core.ranking.other_scorers import Cash, Fifo, Hits, Lifo, LinkScore, PageRank
     from .core.ranking.scorer import Scorer
-    from .core.ranking.scorers import Cash, Fifo, Hits, Lifo, LinkScore, PageRank
     from .crawl.scheduler import FrontierScheduler
     from .downloadermiddlewares.address import AddressMiddleware
     from .downloadermiddlewares.conditional import ConditionalMiddleware
     from .downloadermiddlewares.cooldown import CooldownMiddleware
     from .downloadermiddlewares.directives import DirectivesMiddleware
     from .downloadermiddlewares.private_network import PrivateNetworkMiddleware
-    from .downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
+    from .downloadermiddlewares.redirect_limits import MetaRefreshMiddleware, RedirectMiddleware
     from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware
     from .downloadermiddlewares.sitemaps import SitemapsMiddleware
     from .downloadermiddlewares.unchanged import UnchangedMiddleware
     from .extensions.ranking import RankingExtension
     from .settings import FrontierSetting
+    from .spidermiddlewares.callback_output import FrontierSpiderMiddleware
     from .spidermiddlewares.duplicates import DuplicatesMiddleware
-    from .spidermiddlewares.page import FrontierSpiderMiddleware
     from .spiders import FrontierSpider
 
 __version__ = "0.1.0"
@@ -77,11 +77,11 @@ _MODULES = {
     "Addon": "addon",
     "FrontierScheduler": "crawl.scheduler",
     "FrontierSpider": "spiders",
-    "FrontierSpiderMiddleware": "spidermiddlewares.page",
+    "FrontierSpiderMiddleware": "spidermiddlewares.callback_output",
     "DuplicatesMiddleware": "spidermiddlewares.duplicates",
     "FrontierRobotsTxtMiddleware": "downloadermiddlewares.robotstxt",
-    "RedirectMiddleware": "downloadermiddlewares.redirect",
-    "MetaRefreshMiddleware": "downloadermiddlewares.redirect",
+    "RedirectMiddleware": "downloadermiddlewares.redirect_limits",
+    "MetaRefreshMiddleware": "downloadermiddlewares.redirect_limits",
     "DirectivesMiddleware": "downloadermiddlewares.directives",
     "SitemapsMiddleware": "downloadermiddlewares.sitemaps",
     "CooldownMiddleware": "downloadermiddlewares.cooldown",
@@ -91,13 +91,13 @@ _MODULES = {
     "AddressMiddleware": "downloadermiddlewares.address",
     "RankingExtension": "extensions.ranking",
     "Scorer": "core.ranking.scorer",
-    "PageRank": "core.ranking.scorers",
-    "Hits": "core.ranking.scorers",
-    "Cash": "core.ranking.scorers",
-    "LinkScore": "core.ranking.scorers",
-    "Fifo": "core.ranking.scorers",
-    "Lifo": "core.ranking.scorers",
-    "Mixed": "core.ranking.mixed",
+    "PageRank": "core.ranking.other_scorers",
+    "Hits": "core.ranking.other_scorers",
+    "Cash": "core.ranking.other_scorers",
+    "LinkScore": "core.ranking.other_scorers",
+    "Fifo": "core.ranking.other_scorers",
+    "Lifo": "core.ranking.other_scorers",
+    "Mixed": "core.ranking.default_scorer",
     "FrontierError": "core.errors",
     "FrontierLocked": "core.errors",
     "FrontierVersion": "core.errors",

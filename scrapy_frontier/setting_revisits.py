@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from .core.pages.crawl_value import Bounds
-from .core.pages.revisit_rule import HUB_SPAN, SEEDS, SHELF_LIFE, RevisitRule
+from .core.pages.revisit_wishes import HUB_SPAN, SEEDS, SHELF_LIFE, RevisitRule
 from .setting_values import FrontierSetting, choice
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from scrapy.utils.misc import load_object
 from .core.hosts.budgets import Limits
 from .core.hosts.cooldown import CooldownRule
 from .core.hosts.delays import ResponseDelay
+from .core.hosts.giving_up import Haste
 from .core.hosts.host import Politeness
-from .core.hosts.last_call import Haste
 from .core.pages.traps import TrapLimits
-from .core.parse.redirects import ChainLimits
+from .core.parse.redirect_chains import ChainLimits
 from .setting_revisits import revisit_rule
 from .setting_values import FrontierSetting as FrontierSetting
 from .setting_values import choice, function, number, path, switch, words
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from .core.pages.revisit_rule import RevisitRule
+    from .core.pages.revisit_wishes import RevisitRule
 
 
 PREFIX = "FRONTIER_"

@@ -13,8 +13,8 @@ import pytest
 
 from scrapy_frontier import Scorer, addon
 from scrapy_frontier.core.pages.crawl_value import Bounds
-from scrapy_frontier.core.pages.revisit_rule import SHELF_LIFE
-from scrapy_frontier.core.parse.redirects import REFUSALS
+from scrapy_frontier.core.pages.revisit_wishes import SHELF_LIFE
+from scrapy_frontier.core.parse.redirect_chains import REFUSALS
 from scrapy_frontier.core.reasons import OTHER, REASONS
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl import meta_keys, outlinks

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.upkeep import LOOK, Upkeep
+from scrapy_frontier.crawl.store_upkeep import LOOK, Upkeep
 
 PATIENCE = 30.0  # seconds; far more than it takes
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from ..core.admin import facts
-from ..core.times import moment, span
+from ..core.time_format import moment, span
 from .output import Column, progress
 from .show import LINES, limit_of, size
 

@@ -11,7 +11,7 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import facts
 from ..core.admin import scores as tops
-from ..core.admin.links import flag_names, links_out, links_to, readable
+from ..core.admin.links_in_chunks import flag_names, links_out, links_to, readable
 from ..core.errors import UnreadableRecord
 from .graph_files import WRITERS, write_graphml, write_urls
 from .output import Column, progress, replacing

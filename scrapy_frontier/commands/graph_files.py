@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from ..core.admin import facts
-from ..core.admin.links import every_link, flag_names
+from ..core.admin.links_in_chunks import every_link, flag_names
 from .output import printable, progress
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..core.admin.export import export_records
 from ..core.admin.importer import BadExport, Importer, filling
-from ..crawl.upkeep import open_store
+from ..crawl.store_upkeep import open_store
 from .output import printable, progress, replacing
 from .show import size
 

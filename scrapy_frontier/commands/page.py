@@ -6,10 +6,10 @@ import contextlib
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ..core.admin import explain, facts, record
+from ..core.admin import explain, facts, visit_record
 from ..core.admin.values import without_session
 from ..core.errors import UnreadableRecord
-from ..core.times import moment
+from ..core.time_format import moment
 from ..crawl.meta_keys import SITEMAP
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
     yield "ended", moment(page.changed) if page.changed else None
     if (visits := page.visits) is not None:
         yield "visited", f"{visits.visits:,} times since {moment(visits.first)}, last {moment(visits.last)}"
-        yield "changes", record.how_often(visits)
-        yield "asked with", record.what_works(visits)
+        yield "changes", visit_record.how_often(visits)
+        yield "asked with", visit_record.what_works(visits)
         yield "content", f"{visits.content_type or 'of no known type'}, {visits.length:,} bytes"
     place = answer.get("queue")
     if isinstance(place, dict) and place["bucket"] is not None:
@@ -99,7 +99,7 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
 def _weight(store: Store, page_id: int) -> dict[str, object]:
     """The score that is kept of a page, and how many links are on it and to it: None where these cannot be
     read, or there are too many links in all to look at each."""
-    from ..core.admin.links import count_links_to, links_out
+    from ..core.admin.links_in_chunks import count_links_to, links_out
     from ..core.admin.scores import kept_score  # loads NumPy and SciPy
 
     links: int | None = None

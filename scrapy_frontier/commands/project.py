@@ -23,10 +23,10 @@ from ..core.admin.values import IN_MEMORY, host_of
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
 from ..crawl import codec, jobdirs
-from ..crawl.identity import Identities, plain_fingerprint
+from ..crawl.choose_scorer import load_scorer
+from ..crawl.fingerprints import Identities, plain_fingerprint
 from ..crawl.politeness_key import Addresses, unit_function
-from ..crawl.scorers import load_scorer
-from ..crawl.upkeep import has_database, open_store
+from ..crawl.store_upkeep import has_database, open_store
 from ..settings import SCORERS, FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Project:
 
 def request_of(page: Page) -> Request:
     """The request that *page* stands for, without its callbacks: these name methods of the spider, and no
-    fingerprint depends on them. Raises `callbacks.Unreadable`."""
+    fingerprint depends on them. Raises `callback_names.Unreadable`."""
     payload = page.payload
     if b'back":' in payload:
         record = json.loads(payload.decode("utf-8", "surrogatepass"))

@@ -11,7 +11,7 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import facts, upcoming
 from ..core.admin.dump import DUMPS
-from ..core.times import span
+from ..core.time_format import span
 from ..crawl.politeness_key import registered_domain
 from .output import Column, progress
 from .page import _MISSING

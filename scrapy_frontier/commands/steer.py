@@ -15,8 +15,8 @@ from ..core.admin.values import host_of
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Link
 from ..crawl.codec import meta_record, with_meta
-from ..crawl.entries import is_forced
 from ..crawl.meta_keys import FORCE, PATTERN
+from ..crawl.pattern_and_force import is_forced
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of

@@ -18,27 +18,27 @@ from .hosts import delays
 from .hosts.budgets import NO_LIMITS, Budgets, Limits
 from .hosts.clocks import Clocks
 from .hosts.cooldown import CooldownRule
-from .hosts.finish import Left, left_behind
+from .hosts.end_of_crawl import Left, left_behind
 from .hosts.host import Politeness
-from .hosts.hosts import Hosts, itself
+from .hosts.load_hosts import HostTable, maker
+from .hosts.ready_hosts import Hosts, itself
 from .hosts.site_notes import SiteNotes
-from .hosts.table import HostTable, maker
-from .hosts.troubles import Troubles
-from .pages.contents import Contents
+from .hosts.troubled_hosts import Troubles
 from .pages.deferred import Deferral
 from .pages.discovery import Discovery, Known
-from .pages.due_anew import DueAnew
-from .pages.earlier_runs import EarlierRuns
 from .pages.edits import Edits
 from .pages.endings import Endings
 from .pages.hand_out import HandOut
-from .pages.homecoming import Homecoming
 from .pages.leases import Lease, Leases, Outcome, Released
 from .pages.link_graph import LinkGraph
 from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId
+from .pages.load_earlier_runs import EarlierRuns
 from .pages.queue import Queue
 from .pages.rankings import Computed, Rankings, RankRun
-from .pages.returning import Returning
+from .pages.recompute_due import DueAnew
+from .pages.revisit_endings import Homecoming
+from .pages.revisit_queue import Returning
+from .pages.same_content import Contents
 from .pages.waiting import Waiting
 from .store import keys
 from .store.batch import Batch
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .hosts.domain_rates import Rates
-    from .hosts.last_call import Abandoned, Haste
+    from .hosts.giving_up import Abandoned, Haste
     from .pages.rescoring import Rescoring
-    from .pages.revisit_rule import RevisitRule
+    from .pages.revisit_wishes import RevisitRule
     from .pages.traps import TrapLimits
     from .ranking.scorer import Scorer
     from .store.batch import OnCommit
@@ -93,7 +93,7 @@ class Frontier:
     *scorer* equals of one priority are first in, first out. Links that are *traps* leave no trace; what is
     over one of the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts
     share a budget, their turns, and the *rates*. With *haste* nobody comes back to the store: see
-    `last_call`. *revisits* says when finished pages are visited again; without it none is. *on_commit* is
+    `giving_up`. *revisits* says when finished pages are visited again; without it none is. *on_commit* is
     told of each batch that was written: its rows, a key and a value each, None for a key that is deleted. A
     kill may repeat *at_risk* pages: while fewer are under way, the ends of others wait to be written
     together, until `commit` at the latest.
@@ -327,10 +327,10 @@ class Frontier:
     def ends_at(self, now: float, patience: float) -> float | None:
         """When the crawl should end although pages are left; None while there is something to do.
 
-        It waits for hosts that do not answer, or want to be asked later (`finish`), *patience* seconds in all
+        It waits for hosts that do not answer, or want to be asked later (`end_of_crawl`), *patience* seconds
         since a page last came to an end; and ends at once where none of them opens by then. In haste it ends
-        with no page left: hosts are asked sooner, or their pages given up (`last_call`). To be asked when
-        nothing is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
+        with no page left: hosts are asked sooner, or pages given up (`giving_up`). To be asked when nothing
+        is under way; afterwards `wake_at` may tell another time. O(hosts) while all are shut.
         """
         is_busy = self._leases.by_id or self.is_refilling
         return None if is_busy else self._hand_out.ends_at(now, patience)

@@ -21,24 +21,24 @@ from ..core.frontier import Frontier
 from ..core.hosts.domain_rates import Rates
 from ..settings import FrontierSettings, default_politeness, slot_politeness
 from . import compat, jobdirs
-from .alarm import Alarm
+from .choose_scorer import make_scorer
 from .clock import never_back, steady_clock
 from .codec import Codec
+from .crawl_log import Telling
 from .dupefilters import DupeFilter
-from .enqueue import Intake
-from .identity import Identities
+from .engine_watch import Watch
+from .enqueue_requests import Intake
+from .fingerprints import Identities
 from .in_flight import Flights
-from .loading import Loading
+from .load_in_slices import Loading
 from .politeness_key import Units, read_suffixes, registered_domain
-from .records import Records, Sharing
-from .redirects_and_retries import FollowUps
-from .refusals import Refusals
-from .returns import Returns
-from .scorers import make_scorer
+from .redirect_links_and_retries import FollowUps
+from .refused_links import Refusals
+from .request_records import Records, Sharing
+from .revisits import Returns
 from .seeds import Seeds
-from .telling import Telling
-from .upkeep import Upkeep, open_store
-from .watch import Watch
+from .store_upkeep import Upkeep, open_store
+from .wake_up import Alarm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -192,7 +192,7 @@ class Crawl:
             self.links = Outlinks(settings, frontier, identities, intake, flights, notes)
         self.follow: Follow | None = None
         if compat.has_spider_middleware(crawler, RECORDER):
-            from .bulk_intake import BulkIntake
+            from .enqueue_urls import BulkIntake
             from .follow import Follow
 
             bulk = BulkIntake(
@@ -214,7 +214,7 @@ class Crawl:
             )
         self.sitemaps: Sitemaps | None = None
         if compat.has_downloader_middleware(crawler, SITEMAPS):
-            from .lastmods import Lastmods
+            from .sitemap_lastmods import Lastmods
             from .sitemaps import Sitemaps
 
             lastmods = Lastmods(frontier, clock) if settings.comes_back else None

@@ -23,7 +23,7 @@ from scrapy.utils.asyncgen import as_async_generator
 from twisted.python.failure import Failure
 
 from . import compat
-from .spell import Spell
+from .giving_way import Spell
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from ..core.times import span
+from ..core.time_format import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable

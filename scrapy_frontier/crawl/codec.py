@@ -18,8 +18,8 @@ from scrapy import Request, Spider
 from scrapy.http.headers import Headers
 
 from . import compat
-from .callbacks import Callbacks, Unreadable
-from .identity import plain_host, plain_url
+from .callback_names import Callbacks, Unreadable
+from .fingerprints import plain_host, plain_url
 from .meta_keys import (
     AUTO_SLOT,
     CHANGED,

@@ -21,13 +21,13 @@ from scrapy.spidermiddlewares.start import StartSpiderMiddleware
 from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from . import compat
+from .callback_names import Unreadable
 from .callback_requests import are_usual, listeners
-from .callbacks import Unreadable
-from .entries import entry_of
-from .follow_page import PageFollowing, Stock
+from .follow_in_bulk import PageFollowing, Stock
+from .follow_rules import SpiderRules, Way, one_way
 from .meta_keys import FOLLOW
+from .pattern_and_force import entry_of
 from .response_head import is_text
-from .rules import SpiderRules, Way, one_way
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..settings import FrontierSettings
-    from .bulk_intake import BulkIntake
-    from .callbacks import Callbacks
+    from .callback_names import Callbacks
     from .dupefilters import DupeFilter
+    from .enqueue_urls import BulkIntake
     from .in_flight import Flights
+    from .output_taker import Refusing, Taker
     from .stats import Notes
-    from .taker import Refusing, Taker
 
 OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
 LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms

@@ -1,6 +1,6 @@
 """Requests on their way: what is seen of each between hand-out and release, and the verdict.
 
-What is seen is told by `watch`.
+What is seen is told by `engine_watch`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ..core.pages.lifecycle import Event
 from ..core.pages.values import INTERNAL
 from ..core.parse.urls import host_of
 from .digests import digest_of, of_content
-from .fetched import fetched_of
 from .meta_keys import DUPLICATE
+from .response_record import fetched_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

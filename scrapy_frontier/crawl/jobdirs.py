@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
 from ..core.errors import FrontierUnreadable, FrontierUnwritable
-from .upkeep import full_disk, has_database, is_full, spider_in
+from .store_upkeep import full_disk, has_database, is_full, spider_in
 
 if TYPE_CHECKING:
     from pathlib import Path

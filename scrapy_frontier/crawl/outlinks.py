@@ -24,7 +24,7 @@ from ..core.frontier import Link
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import CANONICAL, INTERNAL, NOFOLLOW
 from ..core.parse.urls import host_of
-from . import identity, meta_keys
+from . import fingerprints, meta_keys
 from .in_flight import PageLinks
 from .response_head import is_text
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
     from ..core.pages.leases import Outcome
     from ..settings import FrontierSettings
-    from .enqueue import Intake
-    from .identity import Identities
+    from .enqueue_requests import Intake
+    from .fingerprints import Identities
     from .in_flight import Flight, Flights
     from .stats import Notes
 
@@ -212,7 +212,7 @@ class Outlinks:
     def _identify(self, url: str) -> tuple[bytes | None, str]:
         """The fingerprint of an anchor's target, and its URL as a request has it."""
         if self._identities.is_default:
-            fingerprint = identity.plain_fingerprint(url)
+            fingerprint = fingerprints.plain_fingerprint(url)
             if fingerprint is not None:
                 return fingerprint, url
         try:

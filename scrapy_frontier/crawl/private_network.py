@@ -9,7 +9,7 @@ from scrapy.exceptions import IgnoreRequest
 from ..core import reasons
 from ..core.hosts.sitemap_sites import SitemapTask
 from ..core.parse.hostnames import is_private
-from ..core.parse.redirects import is_private_url
+from ..core.parse.redirect_chains import is_private_url
 from ..core.parse.urls import host_of
 from . import compat
 from .meta_keys import FROM_PUBLIC, SITEMAP

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import FrontierUnwritable
 from ..core.hosts.robots_cache import is_current, learnt
-from ..core.hosts.troubles import Trouble
+from ..core.hosts.troubled_hosts import Trouble
 from ..core.pages.values import Verdict
 from ..core.parse.headers import TOO_BUSY
 from ..core.parse.urls import host_of
-from ..core.times import span
+from ..core.time_format import span
 from . import compat
 from .private_network import is_led_to, leads_inside
 from .robots_sites import LARGE, Shelf

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
-from . import downloader
+from . import compat_downloader
 from .clock import steady_clock
 from .politeness_key import Units
 from .private_network import refusal_of
@@ -151,5 +151,5 @@ def make_gate(
     fetcher = RobotsFetcher(crawler, settings.robots_timeout, clock, frontier, units)
     errands = Errands(crawler, settings, clock, frontier, units, sites, parsers, fetcher)
     if frontier is not None:
-        downloader.spare_places(crawler)
+        compat_downloader.spare_places(crawler)
     return Gate(crawler, clock, frontier, units, sites, errands)

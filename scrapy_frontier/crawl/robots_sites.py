@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..core import reasons
 from ..core.hosts.robots_cache import Standing, is_current, standing
-from ..core.hosts.troubles import Trouble
+from ..core.hosts.troubled_hosts import Trouble
 from ..core.pages.values import Verdict
 from ..core.parse.urls import origin
 from . import compat

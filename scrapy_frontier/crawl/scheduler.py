@@ -17,16 +17,16 @@ from ..core.errors import FrontierError, FrontierUnwritable
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import IN_MEMORY
-from . import compat, downloader
+from . import compat, compat_downloader
 from .assembly import Crawl
+from .callback_names import Unreadable
 from .callback_requests import CallbackOutput
-from .callbacks import Unreadable
-from .enqueue import Listed
-from .entries import is_forced
+from .enqueue_requests import Listed
 from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
 from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, FORCE, LAST_VISIT, SLOT
-from .redirects_and_retries import use_up_retries
+from .pattern_and_force import is_forced
+from .redirect_links_and_retries import use_up_retries
 from .stats import Notes
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class FrontierScheduler(BaseScheduler):
         self._enqueue = crawl.intake.enqueue
         if crawl.settings.revisits is not None:
             crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
-        downloader.steady_downloader(crawler)
+        compat_downloader.steady_downloader(crawler)
         CallbackOutput(crawler, crawl.watch.write_soon).begin()
         if crawl.watch.begin():
             self._sweeper = compat.create_looping_call(self._sweep)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..core.pages.values import IN_MEMORY, State
-from .entries import is_forced
 from .meta_keys import FORCE, PATTERN, START
+from .pattern_and_force import is_forced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier, PageId
     from .in_flight import Flight
-    from .records import Records
+    from .request_records import Records
 
 
 class Seeds:

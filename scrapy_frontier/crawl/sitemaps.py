@@ -19,13 +19,13 @@ from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.parse.sitemaps import Kind, Slice, read
 from ..core.parse.urls import absolute, host_of, origin
-from . import compat, returns
+from . import compat, revisits
 from .digests import digest_of
-from .enqueue import Listed
-from .entries import entry_of
-from .fetched import fetched_of
+from .enqueue_requests import Listed
 from .in_flight import Consumed, ended_with
 from .meta_keys import LASTMOD, SITEMAP
+from .pattern_and_force import entry_of
+from .response_record import fetched_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier, PageId
     from ..core.hosts.sitemap_sites import Contact
     from ..core.parse.sitemap_entries import Entry
-    from .enqueue import Intake
-    from .identity import Identities
+    from .enqueue_requests import Intake
+    from .fingerprints import Identities
     from .in_flight import Flight
-    from .lastmods import Lastmods
+    from .sitemap_lastmods import Lastmods
 
 MET = 20_000  # sites remembered as contacted; any other costs one lookup
 AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
@@ -126,7 +126,7 @@ class Sitemaps:
             flight.digest = digest_of(response.body)
             visits, fetched = flight.lease.page.visits, fetched_of(response)
             if flight.lease.is_return and fetched and visits is not None and visits.digest == flight.digest:
-                raise returns.same(flight, response, fetched._replace(digest=flight.digest))
+                raise revisits.same(flight, response, fetched._replace(digest=flight.digest))
         await maybe_deferred_to_future(self._lock.acquire())
         try:
             reading = SitemapReading(self, request, response, task)

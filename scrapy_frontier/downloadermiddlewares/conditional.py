@@ -12,11 +12,11 @@ from scrapy.exceptions import NotConfigured
 
 from ..core import reasons
 from ..core.parse.validators import answers, if_none_match
-from ..crawl import returns
+from ..crawl import revisits
 from ..crawl.assembly import Component
-from ..crawl.fetched import CACHED
 from ..crawl.in_flight import NOTHING
 from ..crawl.meta_keys import POSTPONED, UNCHANGED
+from ..crawl.response_record import CACHED
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ class ConditionalMiddleware(Component):
             return response
         if flight.asked_with != NOTHING and answers(flight.asked_with[0], response.headers.getlist("ETag")):
             logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
-            raise returns.not_modified(flight, response)
+            raise revisits.not_modified(flight, response)
         if page_id in self._contradicted or flight.lease.is_last:
             self._contradicted.discard(page_id)
-            returns.twice_not_asked(flight)
+            revisits.twice_not_asked(flight)
             return response
         self._contradicted.add(page_id)
         once_more = request.replace(dont_filter=True)

@@ -15,10 +15,10 @@ from scrapy.exceptions import NotConfigured
 from ..core import reasons
 from ..core.errors import FrontierError
 from ..core.parse.urls import origin
-from ..core.times import span
+from ..core.time_format import span
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
-from ..crawl.troubles import LONGEST_ASKED, Trouble, error_of, forget_frames, trouble_in, trouble_of
+from ..crawl.response_troubles import LONGEST_ASKED, Trouble, error_of, forget_frames, trouble_in, trouble_of
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from scrapy.http import HtmlResponse
 from ..core import reasons
 from ..core.parse.directives import canonical, robots_directives
 from ..core.parse.html_head import Head
-from ..core.parse.redirects import is_same_site
+from ..core.parse.redirect_chains import is_same_site
 from ..core.parse.urls import escaped_fragment, without_fragment
 from ..crawl.assembly import Component
-from ..crawl.identity import is_same_page
+from ..crawl.fingerprints import is_same_page
 from ..crawl.meta_keys import DIRECTIVES
 from ..crawl.response_head import head_of
 from ..crawl.stats import count

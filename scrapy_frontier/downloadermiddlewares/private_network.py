@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import NotConfigured
 
 from ..core.parse.hostnames import is_private
-from ..core.parse.redirects import PRIVATE
+from ..core.parse.redirect_chains import PRIVATE
 from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
 from ..crawl.private_network import is_led_to, leads_inside, refusal_of
 from ..crawl.stats import count

@@ -14,10 +14,10 @@ from ..core.parse.urls import origin
 from ..crawl.assembly import Component
 from ..crawl.in_flight import REASON
 from ..crawl.meta_keys import POSTPONED, POSTPONED_FOR
+from ..crawl.response_troubles import Trouble, error_of
 from ..crawl.robots_gate import make_gate
 from ..crawl.robots_parser import RulesParser
 from ..crawl.robots_sites import authority_of
-from ..crawl.troubles import Trouble, error_of
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:

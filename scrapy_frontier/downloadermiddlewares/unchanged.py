@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from scrapy.exceptions import NotConfigured
 
 from ..core import reasons
-from ..crawl import compat, returns
+from ..crawl import compat, revisits
 from ..crawl.assembly import Component
 from ..crawl.digests import LONG, digest_by
-from ..crawl.fetched import fetched_of
 from ..crawl.in_flight import NOTHING
 from ..crawl.meta_keys import CHANGED, UNCHANGED
+from ..crawl.response_record import fetched_of
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class UnchangedMiddleware(Component):
             request.meta[CHANGED] = flight.digest != visits.digest
             if not request.meta[CHANGED] and self._may_skip(request, flight):
                 was_asked = flight.asked_with != NOTHING
-                raise returns.same(
+                raise revisits.same(
                     flight, response, fetched._replace(digest=flight.digest, was_asked=was_asked)
                 )
         return response

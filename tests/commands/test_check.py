@@ -28,7 +28,7 @@ from scrapy_frontier.core.admin.check_notes import KINDS, KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.errors import FrontierUnreadable
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.reasons import DAMAGED
-from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows, segments
+from scrapy_frontier.core.store import host_rows, keys, link_segments, meta_rows, page_rows, queue_rows
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import cooldown_key, listing_key, orders_key, robots_key
 from scrapy_frontier.core.store.leveldb import Store
@@ -212,7 +212,7 @@ def links_to_nowhere(directory: Path) -> None:
 
 
 def torn_segment(directory: Path) -> None:
-    packed = segments.pack(0, b"", [(page_id, encode_row(page_id, [Edge(7)])) for page_id in range(9)])
+    packed = link_segments.pack(0, b"", [(page_id, encode_row(page_id, [Edge(7)])) for page_id in range(9)])
     change(directory, {keys.segment_key(0): packed[:-2]})
 
 

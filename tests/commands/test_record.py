@@ -10,12 +10,12 @@ import pytest
 from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, start
 
-from scrapy_frontier.core.admin.record import how_often, interval, what_works
+from scrapy_frontier.core.admin.visit_record import how_often, interval, what_works
 from scrapy_frontier.core.frontier import Outcome
 from scrapy_frontier.core.hosts.change_rates import History, pack_history
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_rule import RevisitRule
-from scrapy_frontier.core.pages.trust import after_unmodified
+from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
+from scrapy_frontier.core.pages.signal_trust import after_unmodified
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.due_rows import Due, due_key, encode_due

@@ -17,7 +17,7 @@ from scrapy.utils.misc import load_object
 from stores import NOW, Frontiers, change, check, crawl, crawl_web, order, pages, rows, start, web_url
 
 from scrapy_frontier.commands import page as page_module
-from scrapy_frontier.core.admin.links import flag_names
+from scrapy_frontier.core.admin.links_in_chunks import flag_names
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.matrix import from_pairs

@@ -17,19 +17,19 @@ from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_cache import learnt
-from scrapy_frontier.core.hosts.troubles import Trouble
+from scrapy_frontier.core.hosts.troubled_hosts import Trouble
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.parse.redirects import REFUSALS
+from scrapy_frontier.core.parse.redirect_chains import REFUSALS
 from scrapy_frontier.core.reasons import REASONS, reason_of
 from scrapy_frontier.core.store import keys, queue_rows
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.times import moment, span
+from scrapy_frontier.core.time_format import moment, span
 from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
-from scrapy_frontier.crawl.redirects_and_retries import redirected_to_itself
+from scrapy_frontier.crawl.redirect_links_and_retries import redirected_to_itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.domain_rates import BURST, Heat, Rates
 from scrapy_frontier.core.hosts.host import Host, Politeness
-from scrapy_frontier.core.hosts.hosts import Hosts
+from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import queue_rows

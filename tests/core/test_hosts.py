@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.hosts.domain import Place
 from scrapy_frontier.core.hosts.host import HEADS, Host, Politeness
-from scrapy_frontier.core.hosts.hosts import Hosts
+from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.parse.urls import host_of
 from scrapy_frontier.core.store import queue_rows
 from scrapy_frontier.core.store.host_rows import HostRow

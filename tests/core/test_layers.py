@@ -58,7 +58,7 @@ ALLOWED = {
 }
 
 # Who opens the store for a crawl and for commands, and looks after its files in a thread.
-DOOR = "crawl/upkeep.py"
+DOOR = "crawl/store_upkeep.py"
 # Where a file looks into a room it should not. A line goes when the code is mended; none may come.
 SINS: set[tuple[str, str]] = set()
 # Files that need each other, directly or round about.

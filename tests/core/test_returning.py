@@ -14,10 +14,10 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.crawl_value import Bounds
-from scrapy_frontier.core.pages.due_anew import DueAnew
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit import Met
-from scrapy_frontier.core.pages.revisit_rule import SEEDS, RevisitRule
+from scrapy_frontier.core.pages.recompute_due import DueAnew
+from scrapy_frontier.core.pages.revisit_policy import Met
+from scrapy_frontier.core.pages.revisit_wishes import SEEDS, RevisitRule
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.due_rows import due_key

@@ -13,8 +13,8 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit import Met
-from scrapy_frontier.core.pages.revisit_rule import RevisitRule
+from scrapy_frontier.core.pages.revisit_policy import Met
+from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State

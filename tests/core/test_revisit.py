@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.pages.crawl_value import Bounds
-from scrapy_frontier.core.pages.revisit import (
+from scrapy_frontier.core.pages.revisit_policy import (
     NO_DOUBT,
     Adaptive,
     Doubt,

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.utils.misc import load_object
 
+from scrapy_frontier.core.ranking.default_scorer import CASH, CHANCE, RANK, Mixed
 from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.matrix import from_pairs
-from scrapy_frontier.core.ranking.mixed import CASH, CHANCE, RANK, Mixed
+from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.partial_crawl import foreseen_pagerank
 from scrapy_frontier.core.ranking.scorer import NOTICED, bucket, buckets, scores_of
-from scrapy_frontier.core.ranking.scorers import Cash, Hits, PageRank
 from scrapy_frontier.settings import SCORERS
 
 

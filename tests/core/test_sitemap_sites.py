@@ -29,8 +29,8 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
 from scrapy_frontier.core.hosts.sitemap_sites import judge as judge_site
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.ranking.mixed import Mixed
-from scrapy_frontier.core.ranking.scorers import Cash
+from scrapy_frontier.core.ranking.default_scorer import Mixed
+from scrapy_frontier.core.ranking.other_scorers import Cash
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import Listing, decode_listing, encode_listing
 from scrapy_frontier.core.store.states import State

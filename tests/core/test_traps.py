@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.pages.traps import TrapLimits, path_segments, repeats, trap
-from scrapy_frontier.core.parse.redirects import grows
+from scrapy_frontier.core.parse.redirect_chains import grows
 from scrapy_frontier.core.parse.urls import without_session
 
 

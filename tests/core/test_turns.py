@@ -15,7 +15,7 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.domain import WITHIN
 from scrapy_frontier.core.hosts.domain_rates import Rates
 from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, Host, Politeness
-from scrapy_frontier.core.hosts.hosts import Hosts
+from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.hosts.turns import FIRST, MOST
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event

@@ -7,7 +7,7 @@ import pytest
 
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.trust import is_lied_to
+from scrapy_frontier.core.pages.signal_trust import is_lied_to
 from scrapy_frontier.core.pages.visits import Fetched, not_modified, read
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store

@@ -14,9 +14,9 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
 from scrapy_frontier import FrontierSpiderMiddleware
-from scrapy_frontier.crawl import compat, spell
+from scrapy_frontier.crawl import compat, giving_way
 from scrapy_frontier.crawl.outlinks import AT_A_TIME
-from scrapy_frontier.spidermiddlewares.page import Consequences
+from scrapy_frontier.spidermiddlewares.callback_output import Consequences
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -107,8 +107,8 @@ def test_a_usual_page_does_not(monkeypatch: pytest.MonkeyPatch, slowness: int) -
     """Fifty links of 0.1 ms, also where the clock runs on because others have the processor: every turn
     costs."""
     ticks = count()
-    monkeypatch.setattr(spell, "perf_counter", lambda: next(ticks) * 0.0001 * slowness)
-    monkeypatch.setattr(spell, "thread_time", lambda: next(ticks) * 0.0001)
+    monkeypatch.setattr(giving_way, "perf_counter", lambda: next(ticks) * 0.0001 * slowness)
+    monkeypatch.setattr(giving_way, "thread_time", lambda: next(ticks) * 0.0001)
     middleware = FrontierSpiderMiddleware.from_crawler(a_crawler())
 
     async def fifty(response: HtmlResponse) -> AsyncIterator[Request]:

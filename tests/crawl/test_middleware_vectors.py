@@ -14,10 +14,10 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
-from scrapy_frontier.core.parse import redirects
+from scrapy_frontier.core.parse import redirect_chains
 from scrapy_frontier.core.parse.dates import timestamp
-from scrapy_frontier.crawl.identity import is_same_page
-from scrapy_frontier.downloadermiddlewares import directives, redirect
+from scrapy_frontier.crawl.fingerprints import is_same_page
+from scrapy_frontier.downloadermiddlewares import directives, redirect_limits
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
 
@@ -88,7 +88,9 @@ def assert_is(request: Request, expected: dict[str, Any]) -> None:
 
 
 def middleware_of(case: dict[str, Any]) -> Any:
-    middleware = build(getattr(redirect, case["middleware"]), REDIRECT_MAX_TIMES=case["max_redirect_times"])
+    middleware = build(
+        getattr(redirect_limits, case["middleware"]), REDIRECT_MAX_TIMES=case["max_redirect_times"]
+    )
     if "test_redirect_referer[" in case["test"]:
         middleware._referer_spider_middleware = build(RefererMiddleware)
     return middleware
@@ -119,7 +121,7 @@ def test_a_refresh_that_becomes_a_link_leads_where_scrapys_own_does(case: dict[s
     if case["result"] == "response":
         is_left = found is None or found.seconds >= 100 or request.meta.get("dont_redirect")
         elsewhere = not request.url.startswith("http") or isinstance(
-            middleware._target(found, request, response), redirects.ChainRefusal
+            middleware._target(found, request, response), redirect_chains.ChainRefusal
         )
         assert is_left or elsewhere or request.method == "HEAD"
     else:

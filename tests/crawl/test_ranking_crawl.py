@@ -18,8 +18,8 @@ from scrapy import Spider
 from server import Answer
 
 from scrapy_frontier.core.admin.check import Check
+from scrapy_frontier.core.ranking.other_scorers import PageRank
 from scrapy_frontier.core.ranking.scorer import Scorer
-from scrapy_frontier.core.ranking.scorers import PageRank
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.extensions import ranking

@@ -23,10 +23,10 @@ from scrapy.utils.request import RequestFingerprinter, fingerprint
 
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl import identity
-from scrapy_frontier.crawl.callbacks import Unreadable
+from scrapy_frontier.crawl import fingerprints
+from scrapy_frontier.crawl.callback_names import Unreadable
 from scrapy_frontier.crawl.codec import Codec, meta_record
-from scrapy_frontier.crawl.identity import plain_fingerprint
+from scrapy_frontier.crawl.fingerprints import plain_fingerprint
 from scrapy_frontier.crawl.plain_data import Unstorable, from_plain, to_plain
 
 if TYPE_CHECKING:
@@ -511,6 +511,6 @@ def test_page_with_a_callback_costs_less_than_150_bytes_beyond_its_url(tmp_path:
     ],
 )
 def test_the_key_of_a_page_is_its_fingerprint(url: str) -> None:
-    assert identity.page_fingerprint(url) == fingerprint(Request(url))
-    assert identity.is_same_page(url, url)
-    assert not identity.is_same_page(url, "http://b.example/")
+    assert fingerprints.page_fingerprint(url) == fingerprint(Request(url))
+    assert fingerprints.is_same_page(url, url)
+    assert not fingerprints.is_same_page(url, "http://b.example/")

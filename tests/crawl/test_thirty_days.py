@@ -15,7 +15,7 @@ from scrapy import Request, Spider
 from server import Answer
 
 from scrapy_frontier import signals
-from scrapy_frontier.core.pages.trust import is_lied_to
+from scrapy_frontier.core.pages.signal_trust import is_lied_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

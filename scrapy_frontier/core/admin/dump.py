@@ -32,7 +32,7 @@ def _pages(store: Store) -> Iterator[dict[str, object]]:
 
 def _links(store: Store) -> Iterator[dict[str, object]]:
     """Every link, pages as ids; 3 us each."""
-    from .links import every_link, flag_names  # loads NumPy and SciPy
+    from .links_in_chunks import every_link, flag_names  # loads NumPy and SciPy
 
     for links in every_link(store):
         for source, target, flags, weight in zip(*(part.tolist() for part in links), strict=True):

@@ -18,9 +18,9 @@ from ..store.meta_rows import IN_MEMORY
 from ..store.queue_rows import QueuePlace, find_place
 from ..store.site_rows import Verdict
 from ..store.states import FINISHED, State
-from ..times import moment, span
+from ..time_format import moment, span
 from .facts import find_host, host_of_page, redirects_of, robots_copy
-from .record import how_often, when_due
+from .visit_record import how_often, when_due
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ from . import facts
 from .check_notes import salvage
 from .export_graph import graph_records
 from .export_sites import site_records
-from .record import exported
+from .visit_record import exported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..pages.score_columns import CONTENT
 from ..ranking import graph
-from ..store import keys, meta_rows, segments
+from ..store import keys, link_segments, meta_rows
 from ..store.keys import SEGMENT
 from ..store.link_rows import Edge, encode_row
-from .links import stretches
+from .links_in_chunks import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -154,5 +154,5 @@ class GraphImporter:
     def finish(self) -> None:
         """Pack what is open."""
         if self._rows:
-            self._put(keys.segment_key(self._first), segments.pack(self._first, b"", self._rows))
+            self._put(keys.segment_key(self._first), link_segments.pack(self._first, b"", self._rows))
             self._rows = []

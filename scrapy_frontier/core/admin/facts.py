@@ -22,7 +22,7 @@ from ..store.keys import ORDERS, robots_key
 from ..store.meta_rows import last_ranking, read_counts
 from ..store.site_rows import decode_copy
 from ..store.states import State
-from . import record
+from . import visit_record
 
 if TYPE_CHECKING:
     import re
@@ -270,7 +270,7 @@ def matching(
             continue
         if host is not None and host_of_page(page) != host:
             continue
-        if changed_since is not None and record.changed_at(page) < changed_since:
+        if changed_since is not None and visit_record.changed_at(page) < changed_since:
             continue
         if pattern is None or pattern.search(page.url):
             yield page_id, page
@@ -326,5 +326,5 @@ def describe(page_id: int, page: Page) -> dict[str, object]:
         "target": page.target,
         "reason": page.reason or None,
         "is_further_visit": page_id >= keys.FIRST_VISIT,
-        **record.named(page.visits),
+        **visit_record.named(page.visits),
     }

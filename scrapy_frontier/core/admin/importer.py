@@ -28,7 +28,7 @@ from .check_notes import HOST_COUNTS, HostTally, host_row
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
 from .export_sites import SITE_KINDS, site_row
-from .record import imported
+from .visit_record import imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,14 +14,14 @@ from ..pages.rescoring import AVERAGE
 from ..pages.score_columns import BLOCK, CONTENT
 from ..ranking import graph
 from ..ranking.hits import hits
+from ..ranking.other_scorers import Cash
 from ..ranking.pagerank import pagerank
 from ..ranking.scorer import buckets, scores_of
-from ..ranking.scorers import Cash
 from ..store import keys, meta_rows, queue_rows
 from ..store.queue_rows import read_sort_key, waiting_places
 from ..store.states import State
 from . import facts
-from .links import whole_graph
+from .links_in_chunks import whole_graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

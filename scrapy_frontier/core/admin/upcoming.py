@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
 from ..hosts.host import HEADS, Host, Politeness
-from ..hosts.hosts import Hosts, itself
+from ..hosts.ready_hosts import Hosts, itself
 from ..store import keys, queue_rows
 from ..store.host_rows import all_orders
 from ..store.queue_rows import waiting_places

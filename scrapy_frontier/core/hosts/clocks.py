@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..parse.urls import origin
-from . import delays, last_call
+from . import delays, giving_up
 from .cooldown import PATIENCE
 from .host import FOREVER, SENDING
-from .hosts import has_room
+from .ready_hosts import has_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..store.batch import Batch
     from .delays import ResponseDelay
+    from .giving_up import Abandoned, Haste
     from .host import Host
-    from .hosts import Hosts
-    from .last_call import Abandoned, Haste
-    from .table import HostTable
-    from .troubles import Rest, Trouble, Troubles
+    from .load_hosts import HostTable
+    from .ready_hosts import Hosts
+    from .troubled_hosts import Rest, Trouble, Troubles
 
 _BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
 
@@ -159,8 +159,8 @@ class Clocks:
         host = self._table.get(name)
         rest = self._troubles.meet(host, trouble, now)
         if rest.cooldown.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
-            last_call.give_up(host, trouble, rest.cooldown.until, now)
-            self.given_up.append(last_call.abandoned(host, trouble))
+            giving_up.give_up(host, trouble, rest.cooldown.until, now)
+            self.given_up.append(giving_up.abandoned(host, trouble))
         self._hosts.put_anew(host, now)
         self._table.forget_if_idle(host, now)
         self._batch.commit()
@@ -203,8 +203,8 @@ class Clocks:
             return
         host.held_for = trouble
         if trouble is not None and trouble.attempts > PATIENCE and trouble.failure is not None:
-            last_call.give_up(host, trouble, until, now)
-            self.given_up.append(last_call.abandoned(host, trouble))
+            giving_up.give_up(host, trouble, until, now)
+            self.given_up.append(giving_up.abandoned(host, trouble))
             until = now
         self._hosts.hold(host, until, now)
         if now < until < FOREVER:
@@ -229,5 +229,5 @@ class Clocks:
             self._hosts.put_anew(host, now)
             is_ready = is_ready or host.is_ready
             if trouble is not None:
-                self.given_up.append(last_call.abandoned(host, trouble))
+                self.given_up.append(giving_up.abandoned(host, trouble))
         return is_ready

@@ -73,7 +73,7 @@ class Host(KeptHost):
     not be fetched, ``answered`` those of them that were before anybody knew; ``tally`` is the count of its
     registered domain, where a budget holds for that, and ``tallied`` what this host has added to it.
     ``trouble`` is the last that it met since it answered, ``held_for`` what holds it; ``origins`` and
-    ``given_up`` are for `last_call`: origins that answered, and those whose pages are not asked for any more;
+    ``given_up`` are for `giving_up`: origins that answered, and those whose pages are not asked for any more;
     with ``abandoned`` none of its pages is.
     """
 

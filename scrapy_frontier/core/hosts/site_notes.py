@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.site_rows import RobotsCopy
-    from .last_call import Haste
+    from .giving_up import Haste
 
 
 class SiteNotes:

@@ -28,7 +28,7 @@ from .domain import CLOSED, COOL, Domain, Member, Place
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .asleep import Asleep, Sleeper
+    from .compact_hosts import Asleep, Sleeper
     from .domain import Entry
 
 FIRST = 2  # rounds until a domain is due, for each page it was asked for

@@ -18,8 +18,8 @@ from .links import NEUTRAL
 if TYPE_CHECKING:
     from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
-    from ..hosts.hosts import Hosts
-    from ..hosts.table import HostTable
+    from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
-    from ..hosts.hosts import Hosts
-    from ..hosts.table import HostTable
+    from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.bloom import Seen
     from ..store.leveldb import Store
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .links import PageId
     from .queue import Queue
     from .rescoring import Rescoring
-    from .returning import Returning
+    from .revisit_queue import Returning
     from .traps import TrapLimits
 
 LATELY = 50_000  # texts in each of two generations; about 160 bytes each

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..hosts.host import Host
-    from ..hosts.hosts import Hosts
-    from ..hosts.table import HostTable
+    from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
     from ..store.queue_rows import QueuePlace
     from .deferred import Deferral
     from .discovery import Known
-    from .due_anew import DueAnew
     from .leases import Leases
     from .links import PageId
     from .queue import Queue
+    from .recompute_due import DueAnew
     from .rescoring import Rescoring
-    from .returning import Returning
+    from .revisit_queue import Returning
 
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from ..hosts.budgets import Budgets
     from ..hosts.clocks import Clocks
     from ..hosts.host import Host
-    from ..hosts.hosts import Hosts
-    from ..hosts.table import HostTable
+    from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from .discovery import Known
-    from .homecoming import Homecoming
     from .leases import Lease, Leases, Outcome
     from .link_graph import LinkGraph
     from .queue import Queue
     from .rescoring import Rescoring
-    from .returning import Returning
+    from .revisit_endings import Homecoming
+    from .revisit_queue import Returning
     from .waiting import Waiting
 
 MOST_ENDS = 16  # written together

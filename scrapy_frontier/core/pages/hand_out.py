@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
-from ..hosts import last_call
-from ..hosts.finish import first_to_open
+from ..hosts import giving_up
+from ..hosts.end_of_crawl import first_to_open
+from ..hosts.giving_up import trouble_of
 from ..hosts.host import FOREVER
-from ..hosts.last_call import trouble_of
 from ..parse.urls import host_of
 from ..reasons import EXPIRED
 from ..store.page_rows import queued_page
@@ -20,10 +20,10 @@ from .lifecycle import Event
 if TYPE_CHECKING:
     from ..hosts.budgets import Budgets
     from ..hosts.clocks import Clocks
+    from ..hosts.giving_up import Haste
     from ..hosts.host import Host
-    from ..hosts.hosts import Hosts
-    from ..hosts.last_call import Haste
-    from ..hosts.table import HostTable
+    from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from .deferred import Deferral
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .endings import Endings
     from .leases import Leases
     from .queue import Queue
-    from .returning import Returning
+    from .revisit_queue import Returning
     from .waiting import Waiting
 
 
@@ -253,7 +253,7 @@ class HandOut:
         hosts = self._hosts.by_name.values()
         first = first_to_open(hosts, now)
         if first is not None and self._haste is not None:
-            self._has_opened |= self._clocks.open(last_call.hasten(hosts, self._haste, now), now)
+            self._has_opened |= self._clocks.open(giving_up.hasten(hosts, self._haste, now), now)
             first = first_to_open(hosts, now)
         if first is None or (first := min(first, self._waiting.first)) <= now or first == FOREVER:
             return None
@@ -264,7 +264,7 @@ class HandOut:
         end = self._alone[1] + patience
         if first <= end or self._haste is None:
             return end if first <= end else now
-        self._has_opened |= self._clocks.open(last_call.abandon(hosts, now), now)
+        self._has_opened |= self._clocks.open(giving_up.abandon(hosts, now), now)
         self._is_over = True
         return None
 
@@ -275,5 +275,5 @@ class HandOut:
         if page is None or page.state is not State.QUEUED:
             return None
         host = self._table.get(page.host or host_of(page.url))
-        trouble = last_call.trouble_at_the_end(host, page, now)
+        trouble = giving_up.trouble_at_the_end(host, page, now)
         return Lease(NO_LEASE, page_id, page, host, b"", now, FOREVER, trouble, is_last=True)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..store.keys import FIRST_VISIT
 from ..store.states import State
-from .trust import may_send
+from .signal_trust import may_send
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from .lifecycle import Event
     from .links import PageId
-    from .revisit import Met
+    from .revisit_policy import Met
     from .visits import Fetched, VisitEnd
 
 WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait for others

@@ -25,14 +25,14 @@ from ..hosts.change_rates import (
 from ..parse.urls import host_of
 from ..store import due_rows, keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
-from .revisit import Adaptive, age_value, due_value
-from .revisit_rule import ADAPTIVE
+from .revisit_policy import Adaptive, age_value, due_value
+from .revisit_wishes import ADAPTIVE
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.visit_rows import Visits
-    from .revisit_rule import Plan, Plans, RevisitRule
+    from .revisit_wishes import Plan, Plans, RevisitRule
 
 SAMPLE = 1024  # pages: to solve for them takes 20 ms
 DRAWS = 4 * SAMPLE  # at most, where few pages come back

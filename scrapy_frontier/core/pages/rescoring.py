@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from ..hosts.host import Host
-    from ..hosts.hosts import Hosts
+    from ..hosts.ready_hosts import Hosts
     from ..ranking.scorer import Change, Scorer
     from ..store.batch import Batch
     from ..store.leveldb import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Validators, Visits
-from .trust import Told, after_content, after_unmodified
+from .signal_trust import Told, after_content, after_unmodified
 
 
 class Fetched(NamedTuple):

@@ -9,7 +9,7 @@ from ..store import keys, queue_rows
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
-    from ..hosts.table import HostTable
+    from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from .queue import Queue

@@ -2,7 +2,8 @@
 
 The nodes are page ids. The links of a page are first an adjacency *row* of their own (`link_rows`), written
 in the same batch as the page's end; later `repack` moves the rows of 4096 consecutive ids into one *segment*
-(`segments`), where a link takes a third of the bytes. Where a page has both, the row is newer and counts.
+(`link_segments`), where a link takes a third of the bytes. Where a page has both, the row is newer and
+counts.
 
 Nothing here does I/O: rows come as (key, value) pairs in the order of their keys, which is what a scan of
 a snapshot gives; `docs/internals/format.md` names them.
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..store import segments
+from ..store import link_segments
 from ..store.keys import ID_BYTES, LINK_ROW, SEGMENT, SEGMENT_ROW, key_id, link_key, segment_key
 from ..store.link_rows import FLAGS, INTERNAL, NOFOLLOW, WEIGHTS, Edge, decode_row
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from ..store.segments import Part
+    from ..store.link_segments import Part
 
     Row = tuple[bytes, bytes]
 
@@ -91,8 +92,8 @@ def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
         return decode_row(source, row)
     segment = get(segment_key(source)) or b""
     edges = []
-    for part in segments.unpack(source // SEGMENT * SEGMENT, segment):
-        kept = segments.only(part, part.sources == source)
+    for part in link_segments.unpack(source // SEGMENT * SEGMENT, segment):
+        kept = link_segments.only(part, part.sources == source)
         codes = [64] * len(kept.targets) if kept.codes is None else kept.codes.tolist()
         for target, code in zip(kept.targets.tolist(), codes, strict=True):
             edges.append(Edge(target, kept.flags & FLAGS, WEIGHTS[code]))
@@ -112,7 +113,7 @@ def highest_id(key: bytes, value: bytes) -> int:
     if key[:1] == LINK_ROW:
         targets += [edge.target for edge in decode_row(first, value)]
     else:
-        for part in segments.unpack(first, value):
+        for part in link_segments.unpack(first, value):
             targets += [int(part.sources.max()), int(part.targets.min()), int(part.targets.max())]
     if min(targets) < 0 or max(targets) >= 1 << 8 * ID_BYTES:
         raise ValueError(f"links from page {min(targets)} to page {max(targets)}")
@@ -131,9 +132,9 @@ def repack(
         rows = list(group)
         key = segment_key(first)
         segment = get(key) or b""
-        packed = segments.pages_with_links(segment)
+        packed = link_segments.pages_with_links(segment)
         if everything or len(rows) >= max(_LEAST_LOOSE, packed / _LOOSE_SHARE):
-            value = segments.pack(first, segment, [(key_id(key), value) for key, value in rows])
+            value = link_segments.pack(first, segment, [(key_id(key), value) for key, value in rows])
             yield Repacked(key, value, rows)
 
 
@@ -149,13 +150,13 @@ def read_graph(loose: Iterable[Row], packed: Iterable[Row], pages: int = 0, leav
     replaced = []
     while chunk := list(islice(rows, SEGMENT)):
         replaced.append(np.array([source for source, _ in chunk], np.int64))
-        parts += [part for part in segments.decode_rows(chunk) if not part.flags & leave_out]
+        parts += [part for part in link_segments.decode_rows(chunk) if not part.flags & leave_out]
     newer = np.concatenate(replaced) if replaced else np.zeros(0, np.int64)
     for key, value in packed:
         first = key_id(key)
         stale = newer[np.searchsorted(newer, first) : np.searchsorted(newer, first + SEGMENT)]
-        for part in segments.unpack(first, value, leave_out):
-            parts.append(segments.only(part, ~np.isin(part.sources, stale)) if len(stale) else part)
+        for part in link_segments.unpack(first, value, leave_out):
+            parts.append(link_segments.only(part, ~np.isin(part.sources, stale)) if len(stale) else part)
     return _assemble([part for part in parts if len(part.targets)], pages)
 
 
@@ -177,7 +178,7 @@ def _assemble(parts: list[Part], pages: int) -> Graph:
         start, stop = int(begin[0]), int(begin[-1] + part.degrees[-1])
         where: slice | NDArray[np.int64] = slice(start, stop)
         if stop - start != len(part.targets):  # other parts have links between these
-            where = segments.spread(begin, part.degrees)
+            where = link_segments.spread(begin, part.degrees)
         indices[where] = part.targets
         flags[where] = part.flags & FLAGS
         if weights is not None and part.codes is not None:
@@ -208,10 +209,10 @@ def links_in(stretch: Stretch, pages: int = 1 << 8 * ID_BYTES) -> Links:
     """The links of a stretch; 5 to 10 million a second. Raises `ValueError` on damaged bytes, and on links
     to a page from *pages* on."""
     first, rows, segment = stretch
-    parts = list(segments.decode_rows(rows)) if rows else []
+    parts = list(link_segments.decode_rows(rows)) if rows else []
     newer = np.array([source for source, _ in rows], np.int64)
-    for part in segments.unpack(first, segment):
-        parts.append(segments.only(part, ~np.isin(part.sources, newer)) if rows else part)
+    for part in link_segments.unpack(first, segment):
+        parts.append(link_segments.only(part, ~np.isin(part.sources, newer)) if rows else part)
     parts = [part for part in parts if len(part.targets)]
     if not parts:
         nothing = np.zeros(0, np.int64)

@@ -3,7 +3,7 @@
 A row is a sequence of varints: for each set of flags in use a section of flags, count, first target
 (zigzag, relative to the source), gaps minus one and, if the links have weights, a code a link. Links with
 different flags lie in different sections, so that a reader can leave some out without decoding them.
-Plain Python: for a single page it is faster than NumPy, which reads many (`segments`).
+Plain Python: for a single page it is faster than NumPy, which reads many (`link_segments`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from .host import FOREVER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .asleep import Asleep
+    from .compact_hosts import Asleep
     from .host import Host
 
 

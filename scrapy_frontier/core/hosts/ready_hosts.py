@@ -12,8 +12,8 @@ import heapq
 import random
 from typing import TYPE_CHECKING
 
-from . import asleep
-from .asleep import Asleep, may_sleep
+from . import compact_hosts
+from .compact_hosts import Asleep, may_sleep
 from .domain import Place
 from .domain_rates import Temperature
 from .host import FOREVER, Host, Politeness
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..store.batch import Batch
     from ..store.host_rows import HostRow
-    from .asleep import Sleeper
+    from .compact_hosts import Sleeper
     from .domain_rates import Rates
 
 
@@ -59,7 +59,7 @@ class Hosts:
         self.by_name: dict[str, Host] = {}
         self.asleep = Asleep()
         self.make = make
-        self.most_awake = asleep.AWAKE  # hosts, before some of them are looked at
+        self.most_awake = compact_hosts.AWAKE  # hosts, before some of them are looked at
         self._to_look_at: list[str] = []
         self._domain_of = domain_of
         self._temperature = None if rates is None else Temperature(rates)
@@ -196,7 +196,7 @@ class Hosts:
 
     def _wake(self, sleeper: Sleeper) -> Host:
         self.asleep.remove(sleeper)
-        row, heads = asleep.row_and_heads(sleeper)
+        row, heads = compact_hosts.row_and_heads(sleeper)
         host = self.by_name[sleeper[2]] = self.make(sleeper[2], row)
         host.heads, host.place = heads, Place.READY
         self._turns.wake(host, sleeper)
@@ -208,14 +208,16 @@ class Hosts:
         names = self._to_look_at
         if not names:
             names.extend(self.by_name)
-        for _ in range(min(asleep.AT_ONCE, len(names))):
+        for _ in range(min(compact_hosts.AT_ONCE, len(names))):
             host = self.by_name.get(names.pop())
             if host is not None and may_sleep(host) and not batch.is_touched(host):
                 domain = self._turns.lay_down(host)
                 if domain is not None:
                     self.asleep.put(host, domain.name, domain.due)
                     del self.by_name[host.name]
-        self.most_awake = 0 if names else max(asleep.AWAKE, int(asleep.GROWTH * len(self.by_name)))
+        self.most_awake = (
+            0 if names else max(compact_hosts.AWAKE, int(compact_hosts.GROWTH * len(self.by_name)))
+        )
 
     # -- time ------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from ..store.states import State
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
-    from ..hosts.hosts import Hosts
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.leveldb import Store
 

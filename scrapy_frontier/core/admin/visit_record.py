@@ -6,11 +6,11 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
 from ..hosts.change_rates import History, likeliest_rate, unpack_history
-from ..pages.trust import is_lied_to, may_send
+from ..pages.signal_trust import is_lied_to, may_send
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.states import State
 from ..store.visit_rows import NO_HISTORY, Bad, Validators, Visits
-from ..times import moment, span
+from ..time_format import moment, span
 
 if TYPE_CHECKING:
     from ..store.page_rows import Page

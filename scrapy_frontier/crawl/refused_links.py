@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from scrapy import Request
 
-from .redirects_and_retries import is_seed
+from .redirect_links_and_retries import is_seed
 from .stats import refusal_stat
 
 if TYPE_CHECKING:

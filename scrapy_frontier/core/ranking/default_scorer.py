@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .other_scorers import PageRank
 from .partial_crawl import foreseen_pagerank
 from .scorer import room
-from .scorers import PageRank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

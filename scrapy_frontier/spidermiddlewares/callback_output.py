@@ -18,19 +18,19 @@ from w3lib.url import safe_url_string
 
 from ..core import reasons
 from ..core.parse.headers import rel_tokens, shared_rel
-from ..core.parse.redirects import is_same_site
+from ..core.parse.redirect_chains import is_same_site
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
 from ..crawl import compat
 from ..crawl.assembly import Component
-from ..crawl.entries import entry_of
-from ..crawl.identity import page_fingerprint, plain_fingerprint
+from ..crawl.fingerprints import page_fingerprint, plain_fingerprint
+from ..crawl.giving_way import PlaceInLine, Spell
 from ..crawl.known_links import KnownLinks
 from ..crawl.meta_keys import DIRECTIVES, FOLLOW, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
 from ..crawl.outlinks import AT_A_TIME, CONTENT_SCORE
+from ..crawl.pattern_and_force import entry_of
 from ..crawl.private_network import is_from_private
 from ..crawl.response_head import is_text
-from ..crawl.spell import PlaceInLine, Spell
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..crawl.entries import QueueEntry
-    from ..crawl.taker import Taker
+    from ..crawl.output_taker import Taker
+    from ..crawl.pattern_and_force import QueueEntry
 
 SEEDS_AT_A_TIME = 25
 

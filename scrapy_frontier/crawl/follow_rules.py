@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 
-from .page_reader import PageReader
+from .fast_link_extractor import PageReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core import reasons
-from ..core.hosts.troubles import Trouble as Trouble
+from ..core.hosts.troubled_hosts import Trouble as Trouble
 from ..core.pages.values import LONGEST_ASKED as LONGEST_ASKED
 from ..core.parse.headers import TOO_BUSY, retry_after
 

@@ -9,12 +9,12 @@ from .. import signals
 from ..core import reasons
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
-from ..core.pages.revisit import Met
+from ..core.pages.revisit_policy import Met
 from ..core.pages.values import State
 from .callback_requests import listeners
-from .fetched import renewed_by
 from .in_flight import NOTHING, REASON, Consumed
 from .meta_keys import SITEMAP
+from .response_record import renewed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..core.pages.leases import Lease
     from ..core.pages.visits import Fetched, VisitEnd
     from .in_flight import Flight
-    from .lastmods import Lastmods
+    from .sitemap_lastmods import Lastmods
     from .stats import Notes
 
 _MOVED = (301, 308)

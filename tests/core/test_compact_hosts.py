@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import asleep, turns
+from scrapy_frontier.core.hosts import compact_hosts, turns
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.domain_rates import Rates
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_rule import RevisitRule
-from scrapy_frontier.core.ranking.mixed import Mixed
+from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
+from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def domain_of(host: str) -> str:
 @pytest.fixture
 def sleepy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may sleep does."""
-    monkeypatch.setattr(asleep, "AWAKE", 0)
-    monkeypatch.setattr(asleep, "GROWTH", 0)
+    monkeypatch.setattr(compact_hosts, "AWAKE", 0)
+    monkeypatch.setattr(compact_hosts, "GROWTH", 0)
 
 
 def a_frontier(directory: Path, **options: Any) -> Frontier:
@@ -81,8 +81,8 @@ class Run:
 
     def move(self, kind: str, name: str, number: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(asleep, "AWAKE", self.awake)
-            patch.setattr(asleep, "GROWTH", 0)
+            patch.setattr(compact_hosts, "AWAKE", self.awake)
+            patch.setattr(compact_hosts, "GROWTH", 0)
             if not self.awake:
                 self.frontier._hosts.most_awake = 0
             for which in "FIRST", "MOST":

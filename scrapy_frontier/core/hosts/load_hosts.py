@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .budgets import Budgets
     from .delays import ResponseDelay
     from .host import Politeness
-    from .hosts import Hosts
-    from .troubles import Troubles
+    from .ready_hosts import Hosts
+    from .troubled_hosts import Troubles
 
 _NOTHING = HostRow()  # is known of a host
 

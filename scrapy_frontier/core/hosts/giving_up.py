@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.urls import origin
-from ..times import span
+from ..time_format import span
 from .cooldown import GivenUp, Trouble
 from .delays import UNASKED, deciding
 from .host import FOREVER

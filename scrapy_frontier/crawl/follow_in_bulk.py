@@ -20,10 +20,10 @@ from ..core import reasons
 from ..core.frontier import Link
 from ..core.pages.values import CANONICAL, INTERNAL, NOFOLLOW
 from ..core.parse.urls import escaped_fragment
+from .fast_link_extractor import text_of
+from .giving_way import Spell
 from .in_flight import PageLinks
 from .outlinks import LINK_SCORE, MOST
-from .page_reader import text_of
-from .spell import Spell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import HtmlResponse, Response
 
-    from .bulk_intake import BulkIntake
+    from .enqueue_urls import BulkIntake
+    from .fast_link_extractor import Anchor
+    from .follow_rules import Way
     from .in_flight import Flight
-    from .page_reader import Anchor
-    from .rules import Way
-    from .taker import Refusing, Taker
+    from .output_taker import Refusing, Taker
 
 TOGETHER = 300  # new links in one call at most, 6 ms
 _TEXT = "\ufdd0"  # no character: stands for the text of an anchor in a record all links share

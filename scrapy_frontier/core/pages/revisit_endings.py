@@ -11,26 +11,26 @@ from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Visits
 from .leases import Released
 from .lifecycle import UNCOUNTED, Event
-from .returning import NO_END_OF_A_HUB, bad_of, doubt_of, lost
-from .revisit import Losses, Met, after_visit, ending
-from .revisit_rule import NEVER
-from .trust import Lies
+from .revisit_policy import Losses, Met, after_visit, ending
+from .revisit_queue import NO_END_OF_A_HUB, bad_of, doubt_of, lost
+from .revisit_wishes import NEVER
+from .signal_trust import Lies
 from .visits import VisitEnd, not_modified, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..hosts.host import Host
-    from ..hosts.table import HostTable
+    from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from .leases import Lease, Outcome
     from .link_graph import LinkGraph
     from .queue import Queue
     from .rescoring import Rescoring
-    from .returning import Returning
-    from .revisit import Ending
-    from .revisit_rule import Plan
+    from .revisit_policy import Ending
+    from .revisit_queue import Returning
+    from .revisit_wishes import Plan
     from .waiting import Waiting
 
 _MOST_LOSSES = 10_000  # hosts

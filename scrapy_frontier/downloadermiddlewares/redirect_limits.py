@@ -17,18 +17,18 @@ from scrapy.utils.response import get_meta_refresh
 from ..core import reasons
 from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh
 from ..core.parse.html_head import Head
-from ..core.parse.redirects import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
+from ..core.parse.redirect_chains import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
 from ..core.parse.urls import absolute, host_of
 from ..core.reasons import LONGEST_URL
 from ..crawl import compat
 from ..crawl.assembly import Component
-from ..crawl.identity import is_same_page
+from ..crawl.fingerprints import is_same_page
 from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
 from ..crawl.private_network import is_from_private
-from ..crawl.redirects_and_retries import redirected, refused
+from ..crawl.redirect_links_and_retries import redirected, refused
 from ..crawl.response_head import head_of, is_text
+from ..crawl.response_troubles import asked_pause
 from ..crawl.stats import count
-from ..crawl.troubles import asked_pause
 from ..settings import FrontierSettings
 from .directives import DirectivesMiddleware
 

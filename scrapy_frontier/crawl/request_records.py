@@ -15,7 +15,7 @@ from .plain_data import FIXED, Unstorable, is_mutable
 if TYPE_CHECKING:
     from ..core.frontier import PageId
     from .codec import Codec
-    from .identity import Identities
+    from .fingerprints import Identities
     from .stats import Notes
 
 # Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from ..store import keys
 
 if TYPE_CHECKING:
-    from ..hosts.table import HostTable
+    from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
     from ..store.bloom import Seen
     from ..store.leveldb import Store
     from .deferred import Deferral
-    from .due_anew import DueAnew
     from .queue import Queue
+    from .recompute_due import DueAnew
     from .rescoring import Rescoring
 
 _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.frontier import Fate, Link
 from ..core.parse.urls import host_of
 from . import compat
-from .identity import plain_identity
+from .fingerprints import plain_identity
 from .outlinks import LINK_SCORE
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ..core.frontier import Discovered, Frontier, Lease
     from ..settings import FrontierSettings
     from .codec import Codec
-    from .enqueue import Intake
-    from .identity import Identities
+    from .enqueue_requests import Intake
+    from .fingerprints import Identities
     from .outlinks import Outlinks
     from .politeness_key import Units
-    from .records import Records
-    from .refusals import Refusals
+    from .refused_links import Refusals
+    from .request_records import Records
     from .stats import Notes
 
 

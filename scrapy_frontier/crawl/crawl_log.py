@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..core.hosts.host import FOREVER
 from ..core.pages.values import FINISHED
-from ..core.times import moment
+from ..core.time_format import moment
 from ..settings import unknown_names
 from .stats import inventory
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from ..core.frontier import Frontier
-    from ..core.hosts.finish import Left
-    from ..core.hosts.last_call import Abandoned
+    from ..core.hosts.end_of_crawl import Left
+    from ..core.hosts.giving_up import Abandoned
     from .stats import Notes
 
 

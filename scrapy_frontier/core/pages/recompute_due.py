@@ -11,15 +11,15 @@ from ..parse.urls import host_of
 from ..store import due_rows, keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.visit_rows import Visits
-from .returning import COMES_BACK
-from .revisit import due_at
+from .revisit_policy import due_at
+from .revisit_queue import COMES_BACK
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .rescoring import Rescoring
-    from .returning import Returning
+    from .revisit_queue import Returning
 
 _UNDER_WAY = b" "  # behind the name of the rule: the id of the page looked at last
 

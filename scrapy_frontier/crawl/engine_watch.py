@@ -15,10 +15,10 @@ from twisted.python.failure import Failure
 from ..core import reasons
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import WRITTEN_WITHIN, State
-from . import compat, downloader
+from . import compat, compat_downloader
 from .in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
-from .returns import told
+from .revisits import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from ..core.frontier import Frontier
-    from .alarm import Alarm
-    from .identity import Identities
+    from .fingerprints import Identities
     from .outlinks import Outlinks
-    from .records import Records
-    from .returns import Returns
+    from .request_records import Records
+    from .revisits import Returns
     from .stats import Notes
+    from .wake_up import Alarm
 
 
 class _Watched(set["Request"]):
@@ -86,10 +86,10 @@ class Watch:
         """
         crawler, connect = self._crawler, self._crawler.signals.connect
         is_watched = compat.watch_inprogress(crawler, _Watched(self._ended))
-        if is_watched and downloader.watch_fetch(crawler, self._fetched):
+        if is_watched and compat_downloader.watch_fetch(crawler, self._fetched):
             connect(self._spider_error, signals.spider_error)
             connect(self._response_downloaded, signals.response_downloaded)
-            self.tells_sent = downloader.watch_sending(crawler, self._flights, self._sent)
+            self.tells_sent = compat_downloader.watch_sending(crawler, self._flights, self._sent)
             return True
         connect(self._response_received, signals.response_received)
         return False
@@ -142,7 +142,7 @@ class Watch:
         frontier, now = self._frontier, self._clock()
         try:
             if self._follows_throttle:
-                slot = downloader.download_slot(self._crawler, lease.host)
+                slot = compat_downloader.download_slot(self._crawler, lease.host)
                 if slot is not None:
                     frontier.set_delay(lease.host, slot.delay, now)
             frontier.off_wire(lease, now, response_time)

@@ -11,10 +11,10 @@ from ..core.frontier import NEUTRAL, Fate, Link
 from ..core.parse import urls
 from ..core.parse.urls import host_of, without_session
 from .codec import meta_record
-from .identity import plain_identity
+from .fingerprints import plain_identity
 from .meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, POSTPONED, REFUSED, SLOT, START
 from .plain_data import Unstorable
-from .redirects_and_retries import is_answer, is_seed, times
+from .redirect_links_and_retries import is_answer, is_seed, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from ..core.frontier import Discovered, Frontier, Lease, PageId
     from ..settings import FrontierSettings
     from .dupefilters import DupeFilter
-    from .identity import Identities
+    from .fingerprints import Identities
     from .in_flight import Flight, Flights
     from .politeness_key import Units
-    from .records import Records
-    from .redirects_and_retries import FollowUps
-    from .refusals import Refusals
+    from .redirect_links_and_retries import FollowUps
+    from .refused_links import Refusals
+    from .request_records import Records
     from .seeds import Seeds
     from .stats import Notes
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..core.pages.leases import Lease
     from ..core.pages.values import Page
     from ..core.pages.visits import VisitEnd
-    from .enqueue import Listed
+    from .enqueue_requests import Listed
 
 _KEPT = re.compile(rb'"%s":(-?[0-9]+)' % LASTMOD.encode()).search
 _MOST = 100_000  # signalled pages whose visits are waited for; of others nothing is learnt

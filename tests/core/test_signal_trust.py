@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.pages.trust import Lies, Told, after_content, after_unmodified, is_lied_to, may_send
+from scrapy_frontier.core.pages.signal_trust import (
+    Lies,
+    Told,
+    after_content,
+    after_unmodified,
+    is_lied_to,
+    may_send,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

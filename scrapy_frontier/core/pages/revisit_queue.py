@@ -18,20 +18,20 @@ from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
 from ..store.visit_rows import NOT_BAD, Bad, Visits
 from .rates import PageRates
-from .return_share import ReturnShare
-from .revisit import Doubt, Met, due_at, ending, rest
-from .revisit_rule import Plans
+from .revisit_policy import Doubt, Met, due_at, ending, rest
+from .revisit_share import ReturnShare
+from .revisit_wishes import Plans
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
-    from ..hosts.hosts import Hosts
-    from ..hosts.table import HostTable
+    from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .leases import Lease
     from .rescoring import Rescoring
-    from .revisit_rule import Plan, RevisitRule
+    from .revisit_wishes import Plan, RevisitRule
 
 _AT_A_TIME = 64  # due pages that one lease queues, 30 us each
 _AHEAD = 8.0  # hubs that may come before all others at once
