@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from scrapy_frontier.core.pages.links import NEUTRAL
-from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
+from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.keys import SEGMENT
 from scrapy_frontier.core.store.leveldb import Store
@@ -87,8 +87,8 @@ def _pages(made):
 def _queue(made):
     for page in range(made.read, made.pages):
         yield (
-            queue_rows.queue_prefix(made.host(page))
-            + queue_rows.sort_key(0, NEUTRAL - page % 1000, page, page),
+            queue_keys.queue_prefix(made.host(page))
+            + queue_keys.sort_key(0, NEUTRAL - page % 1000, page, page),
             b"",
         )
 

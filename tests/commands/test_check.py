@@ -28,12 +28,12 @@ from scrapy_frontier.core.admin.check_notes import KINDS, KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.errors import FrontierUnreadable
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.reasons import DAMAGED
-from scrapy_frontier.core.store import host_rows, keys, link_segments, meta_rows, page_rows, queue_rows
+from scrapy_frontier.core.store import host_rows, keys, link_segments, meta_rows, page_rows, queue_keys
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import cooldown_key, listing_key, orders_key, robots_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
-from scrapy_frontier.core.store.queue_rows import find_place
+from scrapy_frontier.core.store.queue_keys import find_place
 from scrapy_frontier.core.store.site_rows import RobotsCopy, encode_copy
 from scrapy_frontier.core.store.states import State
 
@@ -51,7 +51,7 @@ class Damage:
     urls_lost: int = 0  # whose bytes say nothing any more
 
 
-def queue_keys(directory: Path) -> list[bytes]:
+def queued_keys(directory: Path) -> list[bytes]:
     return [key for key in rows(directory) if key[:1] == keys.QUEUE]
 
 
@@ -68,7 +68,7 @@ def torn_robots_row(directory: Path) -> None:
 
 
 def missing_queue_row(directory: Path) -> None:
-    change(directory, delete=(queue_keys(directory)[0],))
+    change(directory, delete=(queued_keys(directory)[0],))
 
 
 def missing_waiting_row(directory: Path) -> None:
@@ -76,41 +76,41 @@ def missing_waiting_row(directory: Path) -> None:
 
 
 def orphan_queue_row(directory: Path) -> None:
-    change(directory, {queue_rows.queue_prefix("h1.example") + queue_rows.sort_key(0, 7, 900, 900): b""})
+    change(directory, {queue_keys.queue_prefix("h1.example") + queue_keys.sort_key(0, 7, 900, 900): b""})
 
 
 def orphan_waiting_row(directory: Path) -> None:
-    sort_key = queue_rows.sort_key(0, 7, 900, 900)
-    change(directory, {queue_rows.waiting_key(5.0, 900): queue_rows.pack_sort_key(sort_key, "h1.example")})
+    sort_key = queue_keys.sort_key(0, 7, 900, 900)
+    change(directory, {queue_keys.waiting_key(5.0, 900): queue_keys.pack_sort_key(sort_key, "h1.example")})
 
 
 def row_of_a_finished_page(directory: Path) -> None:
     done = first(directory, State.DONE)
-    change(directory, {queue_rows.queue_prefix("h0.example") + queue_rows.sort_key(0, 7, done, done): b""})
+    change(directory, {queue_keys.queue_prefix("h0.example") + queue_keys.sort_key(0, 7, done, done): b""})
 
 
 def second_queue_row(directory: Path) -> None:
-    key = next(key for key in queue_keys(directory) if b"\0" in key)
+    key = next(key for key in queued_keys(directory) if b"\0" in key)
     host, _, sort_key = key[1:].partition(b"\0")
-    page_id = queue_rows.sort_key_id(sort_key)
-    again = queue_rows.sort_key(-5, 7, 900, page_id)
-    change(directory, {queue_rows.queue_prefix(host.decode()) + again: b""})
+    page_id = queue_keys.sort_key_id(sort_key)
+    again = queue_keys.sort_key(-5, 7, 900, page_id)
+    change(directory, {queue_keys.queue_prefix(host.decode()) + again: b""})
 
 
 def waiting_and_queued(directory: Path) -> None:
     key = waiting_keys(directory)[0]
     page_id = int.from_bytes(key[9:], "big")
     host = pages(directory)[page_id].url.split("/")[2]
-    change(directory, {queue_rows.queue_prefix(host) + queue_rows.sort_key(0, 7, page_id, page_id): b""})
+    change(directory, {queue_keys.queue_prefix(host) + queue_keys.sort_key(0, 7, page_id, page_id): b""})
 
 
 def row_of_another_host(directory: Path) -> None:
-    key = next(key for key in queue_keys(directory) if key.startswith(b"qh1.example"))
+    key = next(key for key in queued_keys(directory) if key.startswith(b"qh1.example"))
     change(directory, {b"qh2.example" + key[11:]: b""}, delete=(key,))
 
 
 def bad_queue_row(directory: Path) -> None:
-    change(directory, {queue_rows.queue_prefix("h1.example") + b"abc": b"", keys.WAITING + b"abc": b"x"})
+    change(directory, {queue_keys.queue_prefix("h1.example") + b"abc": b"", keys.WAITING + b"abc": b"x"})
 
 
 def wrong_counts(directory: Path) -> None:
@@ -165,10 +165,10 @@ def page_twice(directory: Path) -> None:
     first_queued = first(directory, State.QUEUED)
     page = pages(directory)[first_queued]
     host = page.url.split("/")[2]
-    sort_key = queue_rows.sort_key(0, 7, 60, 60)
+    sort_key = queue_keys.sort_key(0, 7, 60, 60)
     change(
         directory,
-        {keys.page_key(60): page_rows.encode_page(page), queue_rows.queue_prefix(host) + sort_key: b""},
+        {keys.page_key(60): page_rows.encode_page(page), queue_keys.queue_prefix(host) + sort_key: b""},
     )
     row = host_rows.decode_host(rows(directory)[keys.host_key(host)])
     counts = meta_rows.decode_counts(rows(directory)[keys.COUNTS])
@@ -185,8 +185,8 @@ def damaged_tail(directory: Path) -> None:
 
 
 def damaged_queued_page(directory: Path) -> None:
-    key = queue_keys(directory)[0]
-    change(directory, {keys.page_key(queue_rows.sort_key_id(key)): b"\x01\x02"})
+    key = queued_keys(directory)[0]
+    change(directory, {keys.page_key(queue_keys.sort_key_id(key)): b"\x01\x02"})
 
 
 def damaged_visit(directory: Path) -> None:
@@ -441,7 +441,7 @@ def test_a_page_is_found_in_its_place(tmp_path: Path) -> None:
     store = Store(tmp_path)
     place = find_place(store, 3, "a.example")
     assert place is not None
-    assert (place.ahead, place.due, queue_rows.sort_key_id(place.sort_key)) == (2, None, 3)
+    assert (place.ahead, place.due, queue_keys.sort_key_id(place.sort_key)) == (2, None, 3)
     assert find_place(store, 0, "a.example") is None
     store.close()
 

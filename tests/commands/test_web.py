@@ -23,7 +23,7 @@ from scrapy_frontier.core.ranking.hits import hits
 from scrapy_frontier.core.ranking.matrix import from_pairs
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.scorer import bucket
-from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import NOFOLLOW, Edge, encode_row
 from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
@@ -251,7 +251,7 @@ def queue_by_id(directory: Path) -> dict[int, int]:
     """The score bucket of each queued page."""
     queued = (key.partition(b"\0")[2] for key in rows(directory) if key[:1] == keys.QUEUE)
     return {
-        queue_rows.sort_key_id(sort_key): 0xFFFF - int.from_bytes(sort_key[4:6], "big") for sort_key in queued
+        queue_keys.sort_key_id(sort_key): 0xFFFF - int.from_bytes(sort_key[4:6], "big") for sort_key in queued
     }
 
 

@@ -22,7 +22,7 @@ from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.parse.redirect_chains import REFUSALS
 from scrapy_frontier.core.reasons import REASONS, reason_of
-from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page, encode_page
 from scrapy_frontier.core.store.states import State
@@ -444,7 +444,7 @@ def test_a_page_whose_queue_row_is_missing(frontier: Frontiers) -> None:
     pages.close()
     change(
         frontier.directory,
-        delete=(queue_rows.queue_prefix("a.example") + queue_rows.sort_key(0, 0x8000, 0, 0),),
+        delete=(queue_keys.queue_prefix("a.example") + queue_keys.sort_key(0, 0x8000, 0, 0),),
     )
     assert "no row of a queue leads to it" in said(frontier)
 

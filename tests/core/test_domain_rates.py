@@ -15,7 +15,7 @@ from scrapy_frontier.core.hosts.host import Host, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.store import queue_rows
+from scrapy_frontier.core.store import queue_keys
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
 
@@ -62,7 +62,7 @@ def test_heat_decays_without_anything_happening() -> None:
 def host(name: str, number: int, priority: int, pages: int = 1) -> Host:
     found = Host(name, HostRow(), Politeness(0.0, 1000))
     for page in range(pages):
-        found.add(queue_rows.sort_key(priority, 0, number * 1000 + page, number * 1000 + page))
+        found.add(queue_keys.sort_key(priority, 0, number * 1000 + page, number * 1000 + page))
     return found
 
 
@@ -135,11 +135,11 @@ def test_every_page_is_handed_out_once_and_no_domain_is_faster_than_allowed(
         for number in [number for number in waiting if number <= step]:
             name, priority = f"{pages[number][0]}/{pages[number][1]}", waiting.pop(number)[2]
             added = hosts.by_name.setdefault(name, Host(name, HostRow(), Politeness(0.0, 3)))
-            added.add(queue_rows.sort_key(priority, 0, number, number))
+            added.add(queue_keys.sort_key(priority, 0, number, number))
             hosts.put(added, now)
         best = hosts.best(now)
         if best is not None:
-            found.append((now, queue_rows.sort_key_id(best.take())))
+            found.append((now, queue_keys.sort_key_id(best.take())))
             hosts.hand_out(best, now)
             best.in_flight -= step % 2  # some are answered at once
             hosts.put(best, now)

@@ -21,7 +21,7 @@ from scrapy_frontier.core.store import host_rows, keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY
 from scrapy_frontier.core.store.page_rows import Page
-from scrapy_frontier.core.store.queue_rows import sort_key_id
+from scrapy_frontier.core.store.queue_keys import sort_key_id
 from scrapy_frontier.core.store.states import State
 
 NOW = 1_700_000_000.0

@@ -10,7 +10,7 @@ from scrapy_frontier.core.hosts.domain import Place
 from scrapy_frontier.core.hosts.host import HEADS, Host, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.parse.urls import host_of
-from scrapy_frontier.core.store import queue_rows
+from scrapy_frontier.core.store import queue_keys
 from scrapy_frontier.core.store.host_rows import HostRow
 
 NOW = 1_700_000_000.0
@@ -23,7 +23,7 @@ def a_host(
 
 
 def sort_key(number: int, priority: int = 0) -> bytes:
-    return queue_rows.sort_key(priority, 0, number, number)
+    return queue_keys.sort_key(priority, 0, number, number)
 
 
 def add(hosts: Hosts, name: str, priority: int, delay: float = 0.0, concurrency: int = 8) -> Host:
@@ -236,7 +236,7 @@ def test_the_best_host_is_the_one_a_plain_search_finds(data: st.DataObject) -> N
         ]
         best = hosts.best(now)
         assert best is min(
-            ready, key=lambda h: (h.heads[0][: queue_rows.SCORE_BYTES], h.in_flight, h.heads[0]), default=None
+            ready, key=lambda h: (h.heads[0][: queue_keys.SCORE_BYTES], h.in_flight, h.heads[0]), default=None
         )
         if move == "lease" and best is not None:
             visit(hosts, best, now)

@@ -7,10 +7,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.parse import urls
-from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS, listing_key
 
-PRIORITIES = st.integers(-queue_rows.MAX_PRIORITY, queue_rows.MAX_PRIORITY)
+PRIORITIES = st.integers(-queue_keys.MAX_PRIORITY, queue_keys.MAX_PRIORITY)
 BUCKETS = st.integers(0, 0xFFFF)
 PAGE_IDS = st.integers(0, keys.FIRST_VISIT - 1)
 VISIT_IDS = st.integers(keys.FIRST_VISIT, keys.MAX_ID)
@@ -24,7 +24,7 @@ class Queued(NamedTuple):
 
     @property
     def sort_key(self) -> bytes:
-        return queue_rows.sort_key(*self)
+        return queue_keys.sort_key(*self)
 
     @property
     def wanted(self) -> tuple[int, int, int, bool, int]:
@@ -45,7 +45,7 @@ def test_ranks_order_by_priority_then_score_then_turn(one: Queued, other: Queued
 
 @given(queued(PAGE_IDS | VISIT_IDS))
 def test_a_rank_tells_its_page(entry: Queued) -> None:
-    assert queue_rows.sort_key_id(entry.sort_key) == entry.page_id
+    assert queue_keys.sort_key_id(entry.sort_key) == entry.page_id
 
 
 @given(PRIORITIES, BUCKETS, PAGE_IDS, VISIT_IDS)
@@ -53,29 +53,29 @@ def test_a_further_visit_comes_right_behind_its_turn(
     priority: int, bucket: int, turn: int, visit: int
 ) -> None:
     page, next_page = (
-        queue_rows.sort_key(priority, bucket, turn, turn),
-        queue_rows.sort_key(priority, bucket, turn + 1, turn + 1),
+        queue_keys.sort_key(priority, bucket, turn, turn),
+        queue_keys.sort_key(priority, bucket, turn + 1, turn + 1),
     )
-    assert page < queue_rows.sort_key(priority, bucket, turn, visit) < next_page
+    assert page < queue_keys.sort_key(priority, bucket, turn, visit) < next_page
 
 
 @given(st.integers())
 def test_a_priority_out_of_range_counts_as_the_nearest_in_range(priority: int) -> None:
-    clamped = min(max(priority, -queue_rows.MAX_PRIORITY), queue_rows.MAX_PRIORITY)
-    assert queue_rows.sort_key(priority, 0, 0, 0) == queue_rows.sort_key(clamped, 0, 0, 0)
+    clamped = min(max(priority, -queue_keys.MAX_PRIORITY), queue_keys.MAX_PRIORITY)
+    assert queue_keys.sort_key(priority, 0, 0, 0) == queue_keys.sort_key(clamped, 0, 0, 0)
 
 
 @given(st.floats(0, 1e11), st.floats(0, 1e11), PAGE_IDS, PAGE_IDS)
 def test_waiting_rows_are_ordered_by_time(sooner: float, later: float, one: int, other: int) -> None:
     sooner, later = sorted((sooner, later))
-    first, second = queue_rows.waiting_key(sooner, one), queue_rows.waiting_key(later, other)
+    first, second = queue_keys.waiting_key(sooner, one), queue_keys.waiting_key(later, other)
     assert first <= second or int(sooner * 1e6) == int(later * 1e6)
-    assert queue_rows.waiting_time(first) == pytest.approx(sooner, abs=1e-4)
-    assert queue_rows.sort_key_id(first) == one
+    assert queue_keys.waiting_time(first) == pytest.approx(sooner, abs=1e-4)
+    assert queue_keys.sort_key_id(first) == one
 
 
 def test_a_time_before_1970_waits_for_nothing() -> None:
-    assert queue_rows.waiting_time(queue_rows.waiting_key(-1.0, 7)) == 0.0
+    assert queue_keys.waiting_time(queue_keys.waiting_key(-1.0, 7)) == 0.0
 
 
 @given(st.text())
@@ -105,13 +105,13 @@ def test_a_page_can_be_deferred_for_its_host_a_domain_above_it_or_its_depth() ->
 
 
 def test_the_rows_of_a_host_lie_apart_from_those_of_a_longer_name() -> None:
-    row = queue_rows.queue_prefix("a.example.org") + queue_rows.sort_key(0, 0, 1, 1)
-    assert not row.startswith(queue_rows.queue_prefix("a.example"))
+    row = queue_keys.queue_prefix("a.example.org") + queue_keys.sort_key(0, 0, 1, 1)
+    assert not row.startswith(queue_keys.queue_prefix("a.example"))
 
 
 @given(queued(PAGE_IDS | VISIT_IDS), st.text().map(urls.clean_host))
 def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
-    assert queue_rows.unpack_sort_key(queue_rows.pack_sort_key(entry.sort_key, host)) == (
+    assert queue_keys.unpack_sort_key(queue_keys.pack_sort_key(entry.sort_key, host)) == (
         entry.sort_key,
         host,
     )
@@ -127,10 +127,10 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
         (keys.content_key(258), "63 0000000102"),
         (keys.index_value(258), "0000000102"),
         (keys.index_value(258, is_seen=True), "0000000102 00"),
-        (queue_rows.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
-        (queue_rows.sort_key(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
-        (queue_rows.sort_key(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
-        (queue_rows.sort_key(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
+        (queue_keys.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
+        (queue_keys.sort_key(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
+        (queue_keys.sort_key(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
+        (queue_keys.sort_key(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
         (keys.deferred_key("a.example", 258), "64 612e6578616d706c65 00 0000000102"),
         (keys.deferred_key(keys.domain_unit("a.example"), 0), "64 2a2e612e6578616d706c65 00 0000000000"),
         (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
@@ -138,8 +138,8 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
             keys.body_key("a.example", bytes(range(16))),
             "62 612e6578616d706c65 00" + bytes(range(16)).hex(),
         ),
-        (queue_rows.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
-        (queue_rows.pack_sort_key(queue_rows.sort_key(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
+        (queue_keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
+        (queue_keys.pack_sort_key(queue_keys.sort_key(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
         (listing_key("http://h:81"), "6c 687474703a2f2f683a3831"),
     ],
     ids=[

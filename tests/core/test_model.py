@@ -34,7 +34,7 @@ from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.rescoring import WORTH_MOVING
 from scrapy_frontier.core.ranking.scorer import Scorer, bucket
-from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
+from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
 from scrapy_frontier.core.store.host_rows import Cooldown
 from scrapy_frontier.core.store.keys import LINK_ROW, key_id
 from scrapy_frontier.core.store.leveldb import Store
@@ -75,7 +75,7 @@ def fingerprint(name: str) -> bytes:
 
 def clamped(priority: int) -> int:
     """As a page row holds it."""
-    return min(priority, queue_rows.MAX_PRIORITY)
+    return min(priority, queue_keys.MAX_PRIORITY)
 
 
 class Doubling(Scorer):
@@ -244,7 +244,7 @@ class Model:
         for entry in self.waiting(host):
             if self.is_over(host):
                 return
-            entry.sort_key = queue_rows.sort_key(entry.priority, self.place(entry.id), entry.id, entry.id)
+            entry.sort_key = queue_keys.sort_key(entry.priority, self.place(entry.id), entry.id, entry.id)
             self.queue[entry.id] = self.deferred.pop(entry.id)
         self.units.remove(host)
 
@@ -281,7 +281,7 @@ class Model:
 
     def _turn(self, head: Entry) -> tuple[bytes, int, bytes]:
         """Best first; among equals the host with the fewest requests under way."""
-        return head.sort_key[: queue_rows.SCORE_BYTES], self.clocks[head.host].in_flight, head.sort_key
+        return head.sort_key[: queue_keys.SCORE_BYTES], self.clocks[head.host].in_flight, head.sort_key
 
     def next_chance(self) -> float | None:
         """When a page can be had next if no lease ends before."""
@@ -333,7 +333,7 @@ class Model:
                 is_better = clamped(outcome.priority) > entry.priority
                 entry.priority = clamped(outcome.priority)
                 if is_better:  # else it keeps its place
-                    entry.sort_key = queue_rows.sort_key(entry.priority, standing, self.turn, entry.id)
+                    entry.sort_key = queue_keys.sort_key(entry.priority, standing, self.turn, entry.id)
             if outcome.delay > 0:
                 entry.due = now + outcome.delay
             self.queue[entry.id] = entry
@@ -488,7 +488,7 @@ class FrontierMachine(RuleBasedStateMachine):
                     continue
                 assert page_id == model.seen[name]
                 model.ids[name] = model.seen.pop(name)
-                sort_key = queue_rows.sort_key(found.priority, model.place(page_id), model.turn, page_id)
+                sort_key = queue_keys.sort_key(found.priority, model.place(page_id), model.turn, page_id)
                 entry = Entry(page_id, name, sort_key, clamped(found.priority), found.is_in_memory)
                 if defers:
                     model.defer(entry)
@@ -514,7 +514,7 @@ class FrontierMachine(RuleBasedStateMachine):
                 model.next_page += 1
             if not known:
                 model.ids[name] = page_id
-            sort_key = queue_rows.sort_key(found.priority, place, turn, page_id)
+            sort_key = queue_keys.sort_key(found.priority, place, turn, page_id)
             entry = Entry(page_id, name, sort_key, clamped(found.priority), found.is_in_memory)
             if defers:
                 model.defer(entry)
@@ -677,7 +677,7 @@ class FrontierMachine(RuleBasedStateMachine):
             model.ended.pop(page_id, None)
             model.deferred.pop(page_id, None)
             model.ids[name] = model.seen.pop(name, page_id)
-            sort_key = queue_rows.sort_key(priority, model.place(page_id), model.turn, page_id)
+            sort_key = queue_keys.sort_key(priority, model.place(page_id), model.turn, page_id)
             model.queue[page_id] = Entry(page_id, name, sort_key, clamped(priority))
             if was_seen:
                 self.committed()
@@ -730,7 +730,7 @@ class FrontierMachine(RuleBasedStateMachine):
         ids = {entry.id for entry in pending} | set(model.ended) | set(model.seen.values())
         ids |= set(model.deferred)
         rows = {
-            queue_rows.sort_key_id(key): page_rows.decode_page(row) for key, row in self.store.scan(keys.PAGE)
+            queue_keys.sort_key_id(key): page_rows.decode_page(row) for key, row in self.store.scan(keys.PAGE)
         }
         assert set(rows) == ids
         for entry in pending:
@@ -749,10 +749,10 @@ class FrontierMachine(RuleBasedStateMachine):
             assert [edge.target for edge in decode_row(page_id, row)] == model.links[page_id]
 
         queued = {
-            queue_rows.queue_prefix(entry.host) + entry.sort_key for entry in pending if entry.due is None
+            queue_keys.queue_prefix(entry.host) + entry.sort_key for entry in pending if entry.due is None
         }
         assert {key for key, _ in self.store.scan(keys.QUEUE)} == queued
-        waiting = {queue_rows.waiting_key(entry.due, entry.id) for entry in pending if entry.due is not None}
+        waiting = {queue_keys.waiting_key(entry.due, entry.id) for entry in pending if entry.due is not None}
         assert {key for key, _ in self.store.scan(keys.WAITING)} == waiting
 
         for host in HOSTS:

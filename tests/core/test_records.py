@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.hosts.host import Host, Politeness
-from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_rows
+from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
 from scrapy_frontier.core.store.batch import Batch
 from scrapy_frontier.core.store.bloom import Seen
 from scrapy_frontier.core.store.host_rows import HostRow
@@ -242,11 +242,11 @@ def test_the_short_way_to_the_rows_of_a_new_page_gives_the_same_bytes(
     batch.counts.next_page = page_id
     page = Page(url, State.QUEUED, 0, priority, discovered, parent, payload=payload)
     sort_key = batch.queue_new(host, fingerprint, url, priority, discovered + 0.5, parent, payload, bucket)
-    assert sort_key == queue_rows.sort_key(priority, bucket, page_id, page_id)
+    assert sort_key == queue_keys.sort_key(priority, bucket, page_id, page_id)
     assert batch.rows == {
         keys.page_key(page_id): page_rows.encode_page(page),
         keys.INDEX + fingerprint: keys.index_value(page_id),
-        queue_rows.queue_prefix("a.example") + sort_key: b"",
+        queue_keys.queue_prefix("a.example") + sort_key: b"",
     }
     assert (batch.counts.next_page, host.queued) == (page_id + 1, 1)
 

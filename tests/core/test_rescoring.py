@@ -17,7 +17,7 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.matrix import Ranking
-from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
@@ -158,7 +158,7 @@ def queue(frontier: Frontier) -> dict[int, float]:
     """The score of each page in a queue, by its row."""
     sort_keys = [key.rpartition(b".example\0")[2] for key, _ in frontier._store.scan(keys.QUEUE)]
     buckets = {
-        queue_rows.sort_key_id(sort_key): 0xFFFF - int.from_bytes(sort_key[4:6], "big")
+        queue_keys.sort_key_id(sort_key): 0xFFFF - int.from_bytes(sort_key[4:6], "big")
         for sort_key in sort_keys
     }
     return {page_id: 2 ** (bucket / 1024 - 40) for page_id, bucket in buckets.items()}

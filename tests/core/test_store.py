@@ -21,7 +21,7 @@ from scrapy_frontier.core.errors import (
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.store import keys, queue_rows
+from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.keys import FORMAT_VERSION
 from scrapy_frontier.core.store.leveldb import Store
 
@@ -611,15 +611,15 @@ def test_scan_goes_on_behind_a_row_and_stops_at_a_limit(tmp_path: Path) -> None:
 def test_ranks_are_those_of_one_host_behind_a_cursor(tmp_path: Path) -> None:
     store = Store(tmp_path)
     batch = store.batch()
-    sort_keys = [queue_rows.sort_key(0, 0, number, number) for number in range(5)]
+    sort_keys = [queue_keys.sort_key(0, 0, number, number) for number in range(5)]
     for sort_key in sort_keys:
-        batch.put(queue_rows.queue_prefix("a") + sort_key, b"")
-        batch.put(queue_rows.queue_prefix("ab") + sort_key, b"")
+        batch.put(queue_keys.queue_prefix("a") + sort_key, b"")
+        batch.put(queue_keys.queue_prefix("ab") + sort_key, b"")
     store.write(batch)
 
-    assert store.keys_of(queue_rows.queue_prefix("a"), b"", 9) == sort_keys
-    assert store.keys_of(queue_rows.queue_prefix("a"), sort_keys[1], 2) == sort_keys[2:4]
-    assert store.keys_of(queue_rows.queue_prefix("b"), b"", 9) == []
+    assert store.keys_of(queue_keys.queue_prefix("a"), b"", 9) == sort_keys
+    assert store.keys_of(queue_keys.queue_prefix("a"), sort_keys[1], 2) == sort_keys[2:4]
+    assert store.keys_of(queue_keys.queue_prefix("b"), b"", 9) == []
     store.close()
 
 

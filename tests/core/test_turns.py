@@ -19,7 +19,7 @@ from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.hosts.turns import FIRST, MOST
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.store import queue_rows
+from scrapy_frontier.core.store import queue_keys
 from scrapy_frontier.core.store.host_rows import HostRow
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl.politeness_key import registered_domain
@@ -41,7 +41,7 @@ def add(hosts: Hosts, name: str, *numbers: int, priority: int = 0) -> Host:
     if host is None:
         host = hosts.by_name[name] = Host(name, HostRow(), Politeness(0.0, 8))
     for number in numbers:
-        host.add(queue_rows.sort_key(priority, 0, number, number))
+        host.add(queue_keys.sort_key(priority, 0, number, number))
     hosts.put(host, NOW)
     return host
 
@@ -170,7 +170,7 @@ def searched(hosts: Hosts, resting: Counter[str], handed_out: int) -> str | None
     best: dict[str, tuple[bytes, int, bytes, str]] = {}
     for host in hosts.by_name.values():
         if host.heads and host.in_flight < 8:
-            entry = host.heads[0][: queue_rows.SCORE_BYTES], host.in_flight, host.heads[0], host.name
+            entry = host.heads[0][: queue_keys.SCORE_BYTES], host.in_flight, host.heads[0], host.name
             domain = domain_of(host.name)
             best[domain] = min(best.get(domain, entry), entry)
     turns = []

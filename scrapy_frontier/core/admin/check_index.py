@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..store import keys, meta_rows
 from ..store.page_rows import Page
-from ..store.queue_rows import find_place
+from ..store.queue_keys import find_place
 from ..store.states import State
 from . import facts
 from .check_notes import INDEXED, KNOWN, UNREADABLE

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..pages.links import NEUTRAL
-from ..store import keys, page_rows, queue_rows
+from ..store import keys, page_rows, queue_keys
 from ..store.due_rows import return_key
-from ..store.queue_rows import split_queue_key, split_waiting_row
+from ..store.queue_keys import split_queue_key, split_waiting_row
 from ..store.states import State
 from . import facts
 from .check_notes import DEFERRED, KNOWN, MISPLACED, PLACED, QUEUED, UNREADABLE, salvage
@@ -51,7 +51,7 @@ class PageCheck:
                 yield self._work.found("unreadable queue row", key.hex())
                 continue
             host, sort_key = found
-            yield from self._place(key, queue_rows.sort_key_id(sort_key), host)
+            yield from self._place(key, queue_keys.sort_key_id(sort_key), host)
 
     def waiting(self) -> Iterator[Finding]:
         for key, value in self._work.scan(keys.WAITING):
@@ -60,7 +60,7 @@ class PageCheck:
                 self._work.delete(key)
                 yield self._work.found("unreadable queue row", key.hex())
                 continue
-            yield from self._place(key, queue_rows.sort_key_id(place.sort_key), place.host)
+            yield from self._place(key, queue_keys.sort_key_id(place.sort_key), place.host)
 
     def _place(self, key: bytes, page_id: int, host: str) -> Iterator[Finding]:
         """Note that the row *key* in the queue of *host* leads to a page; or what is wrong with it."""
@@ -135,10 +135,10 @@ class PageCheck:
             if page is None:
                 continue
             host = facts.host_of_page(page)
-            sort_key = queue_rows.sort_key(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
+            sort_key = queue_keys.sort_key(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
             if page.state is not State.QUEUED and page.visits is not None:
                 sort_key = return_key(NEUTRAL, NEUTRAL, page.visits.last, page_id)
-            self._work.put(queue_rows.queue_prefix(host) + sort_key, b"")
+            self._work.put(queue_keys.queue_prefix(host) + sort_key, b"")
             if not self._work.ledger[page_id] & MISPLACED:
                 yield self._work.found("queued page without a row", subject(page_id, page))
         for page_id in self._work.ledger.having(KNOWN | DEFERRED, PLACED):

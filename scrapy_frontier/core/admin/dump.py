@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
-from ..store import keys, queue_rows
+from ..store import keys, queue_keys
 from ..store.due_rows import is_return_key
 from ..store.page_rows import Page
-from ..store.queue_rows import queued_places, read_sort_key, waiting_places
+from ..store.queue_keys import queued_places, read_sort_key, waiting_places
 from . import facts
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _queue(store: Store) -> Iterator[dict[str, object]]:
     queued = (place for host in hosts for place in queued_places(store, host))
     for places in (queued, waiting_places(store)):
         for place in places:
-            page_id = queue_rows.sort_key_id(place.sort_key)
+            page_id = queue_keys.sort_key_id(place.sort_key)
             try:
                 page = facts.read_page(store, page_id)
             except UnreadableRecord:

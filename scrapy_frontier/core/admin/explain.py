@@ -15,7 +15,7 @@ from ..parse.urls import origin
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.keys import aside_key
 from ..store.meta_rows import IN_MEMORY
-from ..store.queue_rows import QueuePlace, find_place
+from ..store.queue_keys import QueuePlace, find_place
 from ..store.site_rows import Verdict
 from ..store.states import FINISHED, State
 from ..time_format import moment, span

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierError
 from ..parse.urls import clean_host
-from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_rows
+from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys
 from ..store.directory import DATABASE
 from ..store.due_rows import Due
 from ..store.host_rows import Cooldown, Orders, encode_cooldown, encode_orders
@@ -173,22 +173,22 @@ class Importer:
         self._to_place -= 1
         if "sort_key" in record:
             return bytes.fromhex(_text(record, "sort_key"))
-        return queue_rows.sort_key(
+        return queue_keys.sort_key(
             _number(record, "priority"), _number(record, "bucket"), _number(record, "turn"), page_id
         )
 
     def _queued(self, record: Record) -> None:
         sort_key = self._sort_key(record, _number(record, "queued"))
         if sort_key is not None:
-            self._put(queue_rows.queue_prefix(_text(record, "host")) + sort_key, b"")
+            self._put(queue_keys.queue_prefix(_text(record, "host")) + sort_key, b"")
 
     def _waiting(self, record: Record) -> None:
         page_id = _number(record, "waiting")
         sort_key = self._sort_key(record, page_id)
         if sort_key is not None:
             # A quarter of a microsecond more, or the float just below a whole one would lose it.
-            key = queue_rows.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
-            self._put(key, queue_rows.pack_sort_key(sort_key, _text(record, "host")))
+            key = queue_keys.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
+            self._put(key, queue_keys.pack_sort_key(sort_key, _text(record, "host")))
 
     def _due(self, record: Record) -> None:
         page_id = _number(record, "returns")

@@ -17,8 +17,8 @@ from ..ranking.hits import hits
 from ..ranking.other_scorers import Cash
 from ..ranking.pagerank import pagerank
 from ..ranking.scorer import buckets, scores_of
-from ..store import keys, meta_rows, queue_rows
-from ..store.queue_rows import read_sort_key, waiting_places
+from ..store import keys, meta_rows, queue_keys
+from ..store.queue_keys import read_sort_key, waiting_places
 from ..store.states import State
 from . import facts
 from .links_in_chunks import whole_graph
@@ -111,7 +111,7 @@ def kept_scores(store: Store, pages: int) -> Floats:
     if codes is None or store.get(keys.CLEAN) is None:
         codes = np.zeros(pages, np.uint16) if codes is None else codes
         for sort_key in _sort_keys(store):
-            page_id = queue_rows.sort_key_id(sort_key)
+            page_id = queue_keys.sort_key_id(sort_key)
             if page_id < pages:
                 codes[page_id] = read_sort_key(sort_key).bucket
     return scores_of(codes)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import UnreadableRecord
 from ..hosts.host import HEADS, Host, Politeness
 from ..hosts.ready_hosts import Hosts, itself
-from ..store import keys, queue_rows
+from ..store import keys, queue_keys
 from ..store.host_rows import all_orders
-from ..store.queue_rows import waiting_places
+from ..store.queue_keys import waiting_places
 from . import facts
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class _Preview:
         if not found.more or sort_key <= found.cursor:  # it is not met again on the disk
             found.is_unqueued(sort_key)
         self._hosts.put(found, self.now)
-        return queue_rows.sort_key_id(sort_key), found.name
+        return queue_keys.sort_key_id(sort_key), found.name
 
 
 def upcoming(

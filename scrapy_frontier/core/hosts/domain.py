@@ -12,7 +12,7 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from ..store.queue_rows import SCORE_BYTES
+from ..store.queue_keys import SCORE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..store import queue_rows
+from ..store import queue_keys
 from ..store.host_rows import HostRow, KeptHost
 from .delays import UNASKED, by_settings, deciding
 from .domain import Place
@@ -111,7 +111,7 @@ class Host(KeptHost):
 
     def __init__(self, name: str, row: HostRow, politeness: Politeness) -> None:
         self.name = name
-        self.prefix = queue_rows.queue_prefix(name)
+        self.prefix = queue_keys.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited = row.queued, row.done, row.failed, row.visited
         self.deferred, self.excluded, self.answered = row.deferred, row.excluded, row.answered
         self.returning = row.returning
@@ -243,18 +243,18 @@ class Host(KeptHost):
         if not self.waited:
             self.waited = {}
         if len(self.waited) < _MOST_WAITED:
-            self.waited[queue_rows.sort_key_id(sort_key)] = sort_key
+            self.waited[queue_keys.sort_key_id(sort_key)] = sort_key
 
     def is_unqueued(self, sort_key: bytes) -> None:
         """The queue row with *sort_key* goes."""
         self.leased -= {sort_key}
         if self.waited:
-            self.waited.pop(queue_rows.sort_key_id(sort_key), None)
+            self.waited.pop(queue_keys.sort_key_id(sort_key), None)
 
     def _oldest_waited(self) -> bytes | None:
         for sort_key in self.waited.values():
             if sort_key not in self.leased and not (
-                self.is_doubted and queue_rows.sort_key_id(sort_key) in self.suspects
+                self.is_doubted and queue_keys.sort_key_id(sort_key) in self.suspects
             ):
                 return sort_key
         return None
@@ -262,7 +262,7 @@ class Host(KeptHost):
     def _probe(self) -> int:
         """Which head asks a host that met trouble whether it answers again: one that is no suspect."""
         for index, sort_key in enumerate(self.heads):
-            if queue_rows.sort_key_id(sort_key) not in self.suspects:
+            if queue_keys.sort_key_id(sort_key) not in self.suspects:
                 return index
         return 0
 
@@ -272,8 +272,8 @@ class Host(KeptHost):
         heads = self.heads
         head = heads[0] if heads else None
         for old, new in moved:
-            if self.waited and queue_rows.sort_key_id(old) in self.waited:
-                self.waited[queue_rows.sort_key_id(old)] = new
+            if self.waited and queue_keys.sort_key_id(old) in self.waited:
+                self.waited[queue_keys.sort_key_id(old)] = new
             if not self.more or old <= self.cursor:
                 index = bisect_left(heads, old)
                 if index < len(heads) and heads[index] == old:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
-from ..store import host_rows, keys, queue_rows
+from ..store import host_rows, keys, queue_keys
 from ..store.host_rows import HostRow, Orders, all_orders
 from . import delays
 from .domain import Place
@@ -126,7 +126,7 @@ class HostTable:
         try:
             return host_rows.decode_host(stored)
         except UnreadableRecord:  # its queue says what matters most
-            queued = sum(1 for _ in self._store.scan(queue_rows.queue_prefix(name)))
+            queued = sum(1 for _ in self._store.scan(queue_keys.queue_prefix(name)))
             return HostRow(queued=queued, visited=self._opened_at)
 
     def _enter(self, name: str, row: HostRow) -> Host:

@@ -22,7 +22,7 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from ..store.queue_rows import SCORE_BYTES
+from ..store.queue_keys import SCORE_BYTES
 from .domain import CLOSED, COOL, Domain, Member, Place
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..parse.urls import host_of
-from ..store import keys, page_rows, queue_rows
+from ..store import keys, page_rows, queue_keys
 from ..store.due_rows import RETURNS
 from ..store.states import State
 from .links import NEUTRAL
@@ -124,7 +124,7 @@ class Deferral:
 
     def _take(self, unit: str, key: bytes, value: bytes, now: float) -> bool:
         """Queue the page of a deferred row, or have it wait for another budget; false if there is no room."""
-        budgets, page_id = self._budgets, queue_rows.sort_key_id(key)
+        budgets, page_id = self._budgets, queue_keys.sort_key_id(key)
         depth, bucket = page_rows.decode_deferred(value)
         if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
             return True  # it goes on waiting there
@@ -154,14 +154,14 @@ class Deferral:
         place = bucket or NEUTRAL
         if self._scores is not None:
             place = self._scores.opened(page_id, bucket)
-        self._queue.put(host, queue_rows.sort_key(page.priority, place, page_id, page_id), now)
+        self._queue.put(host, queue_keys.sort_key(page.priority, place, page_id, page_id), now)
         return True
 
     def spill(self, host: Host, now: float) -> bool:
         """Defer the head of a host whose budget of pages is used up; false where it may be fetched."""
         over = self._budgets.spent(host)
         sort_key = host.heads[0]
-        page_id = queue_rows.sort_key_id(sort_key)
+        page_id = queue_keys.sort_key_id(sort_key)
         if over is None or page_id >= keys.FIRST_VISIT or sort_key.startswith(RETURNS):
             return False
         del host.heads[0]
@@ -174,7 +174,7 @@ class Deferral:
             self._queue.remove(host, sort_key)
             if self._scores is not None:
                 self._scores.closed(page_id)
-            self.put(page_id, page, host, over, now, bucket=queue_rows.sort_key_bucket(sort_key))
+            self.put(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
         self._table.fill(host)
         self._hosts.put(host, now)
         self._table.forget_if_idle(host, now)

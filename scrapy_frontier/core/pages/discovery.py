@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..hosts.domain import Place
-from ..store import keys, page_rows, queue_rows
+from ..store import keys, page_rows, queue_keys
 from ..store.bloom import MASK
 from ..store.link_rows import new_edge
 from ..store.meta_rows import IN_MEMORY
@@ -284,7 +284,7 @@ class Discovery:
         batch, host = self._batch, self._table.get(link.host)
         turn, page_id = batch.turn, batch.new_visit()
         place = link.bucket if self._scores is None else self._scores.standing(known)
-        sort_key = queue_rows.sort_key(link.priority, place, turn, page_id)
+        sort_key = queue_keys.sort_key(link.priority, place, turn, page_id)
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
         self._queue.put(host, sort_key, now)
         return Discovered(Fate.VISIT, page_id)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
 from ..parse.urls import host_of
-from ..store import keys, page_rows, queue_rows
+from ..store import keys, page_rows, queue_keys
 from ..store.host_rows import HostRow
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
-    from ..store.queue_rows import QueuePlace
+    from ..store.queue_keys import QueuePlace
     from .deferred import Deferral
     from .discovery import Known
     from .leases import Leases
@@ -154,7 +154,7 @@ class Edits:
         page = self._known.page(page_id)
         if page is None or page_id in self._leased():
             return False
-        place = queue_rows.find_place(self._store, page_id, page.host or host_of(page.url))
+        place = queue_keys.find_place(self._store, page_id, page.host or host_of(page.url))
         doomed = _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
         if doomed.fingerprint is None:
             self._forget_by_index([doomed], now)
@@ -192,10 +192,10 @@ class Edits:
     def _pages_of(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[_Doomed]:
         """First the queued pages by their rows, then, once these are gone, the finished ones."""
         leased = self._leased()
-        waiting = (place for place in queue_rows.waiting_places(self._store) if place.host == name)
-        for places in (queue_rows.queued_places(self._store, name), waiting):
+        waiting = (place for place in queue_keys.waiting_places(self._store) if place.host == name)
+        for places in (queue_keys.queued_places(self._store, name), waiting):
             for place in places:
-                page_id = queue_rows.sort_key_id(place.sort_key)
+                page_id = queue_keys.sort_key_id(place.sort_key)
                 page = self._read(page_id)
                 if page is not None and page_id not in leased:
                     yield _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..parse.urls import host_of
 from ..reasons import GIVEN_UP
-from ..store import keys, page_rows, queue_rows
+from ..store import keys, page_rows, queue_keys
 from ..store.link_rows import REDIRECT, Edge
 from ..store.page_rows import Page
 from ..store.states import State
@@ -192,9 +192,9 @@ class Endings:
         sort_key = lease.sort_key
         # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
         # would put it behind every page that is yet to be found.
-        if min(page.priority, queue_rows.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
+        if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
             place = NEUTRAL if self._scores is None else self._scores.standing(page_id)
-            sort_key = queue_rows.sort_key(page.priority, place, self._batch.turn, page_id)
+            sort_key = queue_keys.sort_key(page.priority, place, self._batch.turn, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         if due <= now:
             self._queue.put_back(host, sort_key, now)

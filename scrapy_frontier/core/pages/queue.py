@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..store import keys, queue_rows
+from ..store import keys, queue_keys
 from ..store.states import State
 from .links import NEUTRAL
 
@@ -60,11 +60,11 @@ class Queue:
     def sort_key_again(self, page_id: int, priority: int) -> bytes:
         """The sort key of a page that is queued later than it was discovered."""
         place = NEUTRAL if self._scores is None else self._scores.opened(page_id)
-        return queue_rows.sort_key(priority, place, self._batch.turn, page_id)
+        return queue_keys.sort_key(priority, place, self._batch.turn, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
         """The page with that row cannot be read: keep its bytes where they block nothing; it fails."""
-        page_id = queue_rows.sort_key_id(sort_key)
+        page_id = queue_keys.sort_key_id(sort_key)
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
         self.remove(host, sort_key)
         if page_id < keys.FIRST_VISIT:

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ranking.scorer import bucket, buckets, places_of, scores_of
-from ..store import keys, queue_rows
+from ..store import keys, queue_keys
 from ..store.due_rows import RETURNS
 from ..store.link_rows import NOFOLLOW
 from ..store.meta_rows import last_ranking
-from ..store.queue_rows import MAX_PRIORITY
+from ..store.queue_keys import MAX_PRIORITY
 from ..store.states import State
 from .score_columns import ScoreColumns, Steps
 
@@ -113,7 +113,7 @@ class Rescoring:
 
     def queued(self, host: str, sort_key: bytes) -> None:
         """A row with *sort_key* was put into the queue of *host*."""
-        page_id = queue_rows.sort_key_id(sort_key)
+        page_id = queue_keys.sort_key_id(sort_key)
         if page_id < keys.FIRST_VISIT and not sort_key.startswith(RETURNS):
             self._put(page_id, self._number(host), sort_key)
 
@@ -191,7 +191,7 @@ class Rescoring:
         """Move rows of one host from one sort key to another; how many were not leased."""
         host, rows = self._hosts.to_rekey(name, pairs), self._batch.rows
         if host is None:
-            prefix = queue_rows.queue_prefix(name)
+            prefix = queue_keys.queue_prefix(name)
         else:
             prefix = host.prefix
             if host.leased:
@@ -258,16 +258,16 @@ class Rescoring:
 
     def _walk_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._store.scan(keys.WAITING, after, limit))
-        kept = [queue_rows.unpack_sort_key(value) for _, value in rows]
+        kept = [queue_keys.unpack_sort_key(value) for _, value in rows]
         for index, sort_key in self._misplaced([sort_key for sort_key, _ in kept]):
-            self._batch.rows[rows[index][0]] = queue_rows.pack_sort_key(sort_key, kept[index][1])
+            self._batch.rows[rows[index][0]] = queue_keys.pack_sort_key(sort_key, kept[index][1])
             self.rows_moved += 1
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def _misplaced(self, sort_keys: list[bytes]) -> list[tuple[int, bytes]]:
         """Index and right sort key of those of *sort_keys* that are too far from where they should
         be."""
-        ids = np.array([queue_rows.sort_key_id(sort_key) for sort_key in sort_keys], np.int64)
+        ids = np.array([queue_keys.sort_key_id(sort_key) for sort_key in sort_keys], np.int64)
         known = np.flatnonzero(ids < len(self._buckets))
         returns = [index for index, each in enumerate(sort_keys) if each.startswith(RETURNS)]
         if returns:  # their places are not scores
@@ -296,13 +296,13 @@ class Rescoring:
 
     def _load_waiting(self, after: bytes, limit: int) -> bytes | None:
         rows = list(self._store.scan(keys.WAITING, after, limit))
-        self._met([queue_rows.unpack_sort_key(value) for _, value in rows], waits=True)
+        self._met([queue_keys.unpack_sort_key(value) for _, value in rows], waits=True)
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def _met(self, sort_keys: Iterable[tuple[bytes, str]], waits: bool) -> None:
         nodes, places = [], []
         for sort_key, name in sort_keys:
-            page_id = queue_rows.sort_key_id(sort_key)
+            page_id = queue_keys.sort_key_id(sort_key)
             if page_id >= self._pages_at_start or sort_key.startswith(RETURNS):
                 continue
             self._put(page_id, self._number(name), sort_key)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..parse.urls import host_of
-from ..store import due_rows, keys, page_rows, queue_rows
+from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
@@ -250,7 +250,7 @@ class Returning:
         if due == QUEUED_AGAIN:
             host = self._hosts.by_name.get(page.host or host_of(page.url))
             under_way = () if host is None else host.leased
-            if any(queue_rows.sort_key_id(sort_key) == page_id for sort_key in under_way):
+            if any(queue_keys.sort_key_id(sort_key) == page_id for sort_key in under_way):
                 return False
         if page.payload != payload:
             self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(payload=payload))
@@ -282,7 +282,7 @@ class Returning:
             batch.rows[due_rows.due_key(due, page_id)] = None
             batch.counts.due -= 1
         elif due and host is not None:
-            place = queue_rows.find_place(self._store, page_id, host.name)
+            place = queue_keys.find_place(self._store, page_id, host.name)
             if place is not None:
                 batch.rows[place.key] = None
                 host.forget(place.sort_key)
@@ -292,7 +292,7 @@ class Returning:
     def put_off(self, host: Host, sort_key: bytes, page: Page, now: float) -> None:
         """Take a page out of the queue of *host* in a crawl that comes back to none: it is due as soon as one
         wants it."""
-        batch, page_id = self._batch, queue_rows.sort_key_id(sort_key)
+        batch, page_id = self._batch, queue_keys.sort_key_id(sort_key)
         visits = page.visits or Visits(page.changed, page.changed)
         when = self.second(now)
         batch.unqueue(host, sort_key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..hosts.host import FOREVER
-from ..store import keys, queue_rows
+from ..store import keys, queue_keys
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
@@ -26,7 +26,7 @@ class Waiting:
         self._table = table
         self._queue = queue
         first = next(store.scan(keys.WAITING, limit=1), None)
-        self.next = queue_rows.waiting_time(first[0]) if first else None
+        self.next = queue_keys.waiting_time(first[0]) if first else None
         self._cursor = b""
         self.cut_short: set[int] = set()  # ids of pages whose backoff was, until they are handed out
 
@@ -37,8 +37,8 @@ class Waiting:
 
     def put(self, host: Host, sort_key: bytes, due: float) -> None:
         """Have a page that is in no queue wait until *due*."""
-        page_id = queue_rows.sort_key_id(sort_key)
-        self._batch.rows[queue_rows.waiting_key(due, page_id)] = queue_rows.pack_sort_key(sort_key, host.name)
+        page_id = queue_keys.sort_key_id(sort_key)
+        self._batch.rows[queue_keys.waiting_key(due, page_id)] = queue_keys.pack_sort_key(sort_key, host.name)
         self._batch.count_queued(host, 1)
         if self.next is None or due < self.next:
             self.next = due
@@ -49,13 +49,13 @@ class Waiting:
         self.next = None
         rows = list(self._store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
-            when = queue_rows.waiting_time(key)
+            when = queue_keys.waiting_time(key)
             if (when > now and not is_over) or index == _AT_A_TIME:
                 self.next = when
                 break
-            sort_key, name = queue_rows.unpack_sort_key(value)
+            sort_key, name = queue_keys.unpack_sort_key(value)
             if when > now:
-                self.cut_short.add(queue_rows.sort_key_id(sort_key))
+                self.cut_short.add(queue_keys.sort_key_id(sort_key))
             else:
                 self._cursor = key[1:]
             host = self._table.get(name)

@@ -12,7 +12,7 @@ from ..errors import FrontierError, FrontierUnreadable, UnreadableRecord
 from . import host_rows, keys, meta_rows, page_rows
 from .meta_rows import Counts
 from .page_rows import PAGE_HEAD
-from .queue_rows import MAX_PRIORITY, SORT_KEY_HEAD
+from .queue_keys import MAX_PRIORITY, SORT_KEY_HEAD
 from .states import State
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Batch:
         bucket: int,
     ) -> bytes:
         """The page that gets the next id: its row, its index row, and its row in the queue of *host*, whose
-        sort key is returned; as `page_rows.encode_page` and `queue_rows.sort_key` make them."""
+        sort key is returned; as `page_rows.encode_page` and `queue_keys.sort_key` make them."""
         rows, counts = self.rows, self.counts
         page_id = counts.next_page
         counts.next_page = page_id + 1

@@ -26,7 +26,7 @@ cooldown    ``t`` host                                  --
 
 A *unit* is what a budget holds for (`deferred_units`): a host, a registered domain, or all pages by depth.
 A *sort key* is priority (4, inverted), score bucket (2, inverted), turn (5) and, where the turn is not the
-page's own id, the page id (5): `queue_rows` makes it. ``docs/internals/format.md`` describes the values.
+page's own id, the page id (5): `queue_keys` makes it. ``docs/internals/format.md`` describes the values.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class QueuePlace(NamedTuple):
 
 
 class SortKey(NamedTuple):
-    """What a sort key says: see `queue_rows.sort_key`."""
+    """What a sort key says: see `queue_keys.sort_key`."""
 
     priority: int
     bucket: int
