@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier, PageId
     from ..core.pages.leases import Lease
+    from ..core.pages.values import Page
     from ..core.pages.visits import Fetched, VisitEnd
     from .in_flight import Flight
     from .sitemap_lastmods import Lastmods
@@ -41,12 +42,11 @@ _GONE = {
 }
 
 
-def not_modified(flight: Flight, response: Response) -> Consumed:
-    """What to raise for a 304 that answers us."""
-    page = flight.lease.page
-    outcome = Outcome(
-        Event.FETCHED, 304, page.reason, page.target, met=Met.UNCHANGED, fetched=renewed_by(response)
-    )
+def not_modified(flight: Flight, response: Response, noindex: str = "") -> Consumed:
+    """What to raise for a 304 that answers us; it may say *noindex*, which the page did not say before."""
+    page, met = flight.lease.page, Met.NOINDEX if noindex else Met.UNCHANGED
+    reason = reasons.BETWEEN.join(filter(None, (noindex, page.reason)))
+    outcome = Outcome(Event.FETCHED, 304, reason, page.target, met=met, fetched=renewed_by(response))
     return flight.unheard(outcome)
 
 
@@ -101,10 +101,13 @@ def _met_on(flight: Flight) -> Met | None:
 
 def _was_lost(lease: Lease, outcome: Outcome) -> bool:
     """Whether a page that is lost was so before its visit."""
-    page = lease.page
     if outcome.met is Met.NOINDEX:
-        return reasons.NOINDEX() in page.reason or page.reason == reasons.SKIPPED()
-    return page.state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
+        return _says_noindex(lease.page)
+    return lease.page.state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
+
+
+def _says_noindex(page: Page) -> bool:
+    return reasons.NOINDEX() in page.reason or reasons.SKIPPED() in page.reason
 
 
 class Returns:
@@ -125,6 +128,8 @@ class Returns:
         if outcome.met in _GONE and _was_lost(lease, outcome):  # it was told then
             self._tally["frontier/visits/unchanged"] += 1
             return
+        if outcome.met is None and end.fate == "unchanged" and _says_noindex(page):
+            end = end._replace(fate="changed")  # it was told as gone, and is there again
         if outcome.met is Met.UNCHANGED and outcome.status == 304:
             self._tally["frontier/visits/not_modified"] += 1
             self._tally["frontier/visits/spared_bytes"] += (

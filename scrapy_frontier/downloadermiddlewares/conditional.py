@@ -17,7 +17,9 @@ from ..crawl.assembly import Component
 from ..crawl.in_flight import NOTHING
 from ..crawl.meta_keys import POSTPONED, UNCHANGED
 from ..crawl.response_record import CACHED
+from ..crawl.stats import count
 from ..settings import FrontierSettings
+from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
     from scrapy import Request
@@ -30,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 _TAG, _DATE = b"If-None-Match", b"If-Modified-Since"
 # Who sets one of these knows what the answer means.
+_OF_ITEMS_ALONE = ((reasons.NOINDEX(),), (reasons.SKIPPED(),))  # nothing else of the page is wanted for it
 _CONDITIONS = (_TAG, _DATE, b"If-Match", b"If-Unmodified-Since", b"If-Range", b"Range")
 
 
@@ -37,7 +40,8 @@ class ConditionalMiddleware(Component):
     """Below redirects and retries (550 to 600), which would hand our validators on to other pages. Cookies
     and stats (700, 850) have seen every 304 by then.
 
-    A 304 that nobody asked for, or about other content than is kept, is asked once more without validators;
+    A 304 that nobody asked for, about other content than is kept, or that says something new of the links of
+    the page (nofollow, another canonical), is asked once more without validators;
     one that the request's own headers asked for is the spider's. With Scrapy's HTTP cache nothing is asked
     conditionally: it would take our 304 for its own.
     """
@@ -88,8 +92,12 @@ class ConditionalMiddleware(Component):
             self._contradicted.discard(page_id)
             return response
         if flight.asked_with != NOTHING and answers(flight.asked_with[0], response.headers.getlist("ETag")):
-            logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
-            raise revisits.not_modified(flight, response)
+            news = self._news(request, response, flight)
+            if not news or news in _OF_ITEMS_ALONE:
+                logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
+                if news:
+                    count(self.crawler, "frontier/noindex/pages")
+                raise revisits.not_modified(flight, response, *news)
         if page_id in self._contradicted or flight.lease.is_last:
             self._contradicted.discard(page_id)
             revisits.twice_not_asked(flight)
@@ -98,6 +106,13 @@ class ConditionalMiddleware(Component):
         once_more = request.replace(dont_filter=True)
         once_more.meta[POSTPONED] = reasons.NOT_ASKED()
         return once_more
+
+    def _news(self, request: Request, response: Response, flight: Flight) -> tuple[str, ...]:
+        """What a 304 says to crawlers that is not known of the page."""
+        if b"X-Robots-Tag" not in response.headers and b"Link" not in response.headers:
+            return ()
+        directives = self.crawler.get_downloader_middleware(DirectivesMiddleware)
+        return () if directives is None else directives.news_of(request, response, flight.lease.page.reason)
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         flight = self.flights.get(id(request))

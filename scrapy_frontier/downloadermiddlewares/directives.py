@@ -19,12 +19,14 @@ from ..core.parse.redirect_chains import is_same_site
 from ..core.parse.urls import escaped_fragment, without_fragment
 from ..crawl.assembly import Component
 from ..crawl.fingerprints import is_same_page
-from ..crawl.meta_keys import DIRECTIVES
+from ..crawl.meta_keys import DIRECTIVES, SITEMAP
 from ..crawl.response_head import head_of
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _NO_HEAD = Head()
+_NOINDEX = {"skip": reasons.SKIPPED(), "drop-items": reasons.NOINDEX(), "ignore": ""}  # FRONTIER_NOINDEX
 
 
 class DirectivesMiddleware(Component):
@@ -61,6 +64,15 @@ class DirectivesMiddleware(Component):
             if flight is not None:
                 self._note(flight, said, response)
         return response
+
+    def news_of(self, request: Request, response: Response, known: str) -> tuple[str, ...]:
+        """What the header lines of a 304 say that is not in the *known* notes on its page; RFC 9111 3.2: the
+        lines that it has not stand as they were."""
+        said = self._read(request, response)
+        if said is None or SITEMAP in request.meta:
+            return ()
+        notes = (note for _, note, _ in self._consequences(said, response))
+        return tuple(note for note in notes if note and note not in known)
 
     def forbids_links(self, request: Request, response: Response) -> bool:
         """Whether the links of a page are not to be followed."""
@@ -99,20 +111,24 @@ class DirectivesMiddleware(Component):
 
     def _note(self, flight: Flight, said: dict[str, Any], response: Response) -> None:
         """Have the record of the page tell what became of its items and links, and whose alias it is."""
+        for stat, note, led_to in self._consequences(said, response):
+            count(self.crawler, stat)
+            if note == reasons.SKIPPED():
+                raise IgnoreRequest(note)
+            if note:
+                flight.note(note, led_to)
+
+    def _consequences(
+        self, said: dict[str, Any], response: Response
+    ) -> Iterator[tuple[str, str, Request | None]]:
+        """The stat that counts each, its note where it is obeyed, and the better self of the page."""
         settings, named = self._settings, said["canonical"]
         if said["noindex"]:
-            count(self.crawler, "frontier/noindex/pages")
-            if settings.noindex == "skip":
-                raise IgnoreRequest(reasons.SKIPPED())
-            if settings.noindex == "drop-items":
-                flight.note(reasons.NOINDEX())
+            yield "frontier/noindex/pages", _NOINDEX[settings.noindex], None
         if said["nofollow"]:
-            count(self.crawler, "frontier/nofollow/pages")
-            if settings.obeys_nofollow:
-                flight.note(reasons.NOFOLLOW())
+            yield "frontier/nofollow/pages", reasons.NOFOLLOW() if settings.obeys_nofollow else "", None
         if named is not None and settings.obeys_canonical and is_same_site(named, response.url):
-            count(self.crawler, "frontier/canonical")
-            flight.note(reasons.ALIAS(url=named[: reasons.LONGEST_URL]), led_to=Request(named))
+            yield "frontier/canonical", reasons.ALIAS(url=named[: reasons.LONGEST_URL]), Request(named)
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:
         """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from changing import CLOCK, ChangingWeb, JumpingClock
 from nursery import nursery
 from server import PATIENCE, Web
 
@@ -125,6 +126,20 @@ def wait_until(condition: Callable[[], object]) -> None:
 @pytest.fixture
 def web() -> Iterator[Web]:
     web = Web(hosts=6)
+    yield web
+    web.close()
+
+
+@pytest.fixture
+def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JumpingClock:
+    """That of crawls with ``FRONTIER_CLOCK = "changing.clock"``."""
+    monkeypatch.setenv(CLOCK, str(tmp_path / "clock"))
+    return JumpingClock(tmp_path / "clock")
+
+
+@pytest.fixture
+def changing(clock: JumpingClock) -> Iterator[ChangingWeb]:
+    web = ChangingWeb(clock)
     yield web
     web.close()
 

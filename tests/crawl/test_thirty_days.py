@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from changing import BEGIN, CLOCK, DAY, ChangingWeb, Document, JumpingClock, daily, every, once
+from changing import BEGIN, DAY, ChangingWeb, Document, daily, every, once
 from scrapy import Request, Spider
 from server import Answer
 
@@ -18,7 +18,7 @@ from scrapy_frontier import signals
 from scrapy_frontier.core.pages.signal_trust import is_lied_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import Crawl
@@ -82,19 +82,6 @@ class Keeper(Spider):
 
     def failed(self, failure: Any) -> None:
         self.note("errback", failure.request.url, error=failure.getErrorMessage())
-
-
-@pytest.fixture
-def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JumpingClock:
-    monkeypatch.setenv(CLOCK, str(tmp_path / "clock"))
-    return JumpingClock(tmp_path / "clock")
-
-
-@pytest.fixture
-def changing(clock: JumpingClock) -> Iterator[ChangingWeb]:
-    web = ChangingWeb(clock)
-    yield web
-    web.close()
 
 
 def told(file: Path) -> dict[str, list[dict[str, Any]]]:

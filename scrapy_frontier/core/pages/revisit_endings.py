@@ -200,7 +200,8 @@ def _met(outcome: Outcome) -> Met:
 
 def _after(page: Page, visits: Visits, met: Met, end: Ending, outcome: Outcome, now: int) -> Page:
     """The record of a page whose further visit met that, and ends so."""
-    if met is Met.UNCHANGED and outcome.status == 304:
+    is_unmodified = outcome.status == 304 and end.state is State.DONE
+    if is_unmodified:
         visits = not_modified(visits, outcome.fetched, now)
     elif end.state is State.DONE:
         if outcome.fetched is not None:
@@ -214,7 +215,7 @@ def _after(page: Page, visits: Visits, met: Met, end: Ending, outcome: Outcome, 
     page = page._replace(visits=visits)
     if end.state is None or (met is Met.UNCHANGED and page.state is State.DONE):
         return page
-    status = 200 if met is Met.UNCHANGED else outcome.status
+    status = 200 if met is Met.UNCHANGED or is_unmodified else outcome.status
     return page._replace(
         state=end.state, status=status, changed=now, target=outcome.target, reason=outcome.reason
     )
