@@ -234,11 +234,6 @@ class Frontier:
         """When the first page comes back, or did (POSIX seconds); None: none does."""
         return self._returning.next
 
-    @property
-    def cooled_at(self) -> float:
-        """When a host began to rest last, in this run."""
-        return self._clocks.cooled_at
-
     def validators(self, lease: Lease) -> tuple[bytes, bytes]:
         """The tag and the date to ask for a page with, as its server sent them; both b"": unconditionally."""
         return (b"", b"") if self._lies.are_many(lease.host) else lease.may_send

@@ -16,22 +16,26 @@ from ..core import reasons
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.values import INTERNAL
+from ..core.pages.visits import Fetched
 from ..core.parse.urls import host_of
+from ..core.parse.validators import kept
 from .digests import digest_of, of_content
 from .meta_keys import DUPLICATE
-from .response_record import fetched_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..core.pages.leases import Lease
-    from ..core.pages.visits import Fetched
     from .robots_sites import Decision
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 NOTHING = b"", b""
 _LONGEST_REASON = 200  # characters
+# Flags of a response whose body broke off. One without a length whose connection was closed ("partial") may
+# be whole, and as a rule is.
+_BROKEN = frozenset(("dataloss", "download_stopped"))
+CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
 _FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
 
@@ -176,6 +180,21 @@ class Flights(dict[int, Flight]):
                     return flight
             return None
         return flight
+
+
+def fetched_of(response: Response) -> Fetched | None:
+    """What the record of a page keeps of *response*; None where it shows no page. About 5 us."""
+    flags, headers = response.flags, response.headers
+    if not 200 <= response.status < 300 or CACHED in flags:
+        return None
+    kind = headers.get(b"Content-Type") or b""
+    return Fetched(
+        *kept(headers.getlist(b"ETag"), headers.getlist(b"Last-Modified")),
+        b"",
+        kind.partition(b";")[0].strip().lower().decode("latin-1"),
+        len(response.body),
+        _BROKEN.isdisjoint(flags),
+    )
 
 
 def outcome_of(

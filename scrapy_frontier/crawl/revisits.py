@@ -11,10 +11,11 @@ from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.revisit_policy import Met
 from ..core.pages.values import State
+from ..core.pages.visits import Fetched
+from ..core.parse.validators import kept
 from .callback_requests import listeners
 from .in_flight import NOTHING, REASON, Consumed
 from .meta_keys import SITEMAP
-from .response_record import renewed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier, PageId
     from ..core.pages.leases import Lease
     from ..core.pages.values import Page
-    from ..core.pages.visits import Fetched, VisitEnd
+    from ..core.pages.visits import VisitEnd
     from .in_flight import Flight
     from .sitemap_lastmods import Lastmods
     from .stats import Notes
@@ -46,7 +47,9 @@ def not_modified(flight: Flight, response: Response, noindex: str = "") -> Consu
     """What to raise for a 304 that answers us; it may say *noindex*, which the page did not say before."""
     page, met = flight.lease.page, Met.NOINDEX if noindex else Met.UNCHANGED
     reason = reasons.BETWEEN.join(filter(None, (noindex, page.reason)))
-    outcome = Outcome(Event.FETCHED, 304, reason, page.target, met=met, fetched=renewed_by(response))
+    headers = response.headers
+    renewed = Fetched(*kept(headers.getlist(b"ETag"), headers.getlist(b"Last-Modified")))
+    outcome = Outcome(Event.FETCHED, 304, reason, page.target, met=met, fetched=renewed)
     return flight.unheard(outcome)
 
 

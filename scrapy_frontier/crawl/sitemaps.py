@@ -22,10 +22,9 @@ from ..core.parse.urls import absolute, host_of, origin
 from . import compat, revisits
 from .digests import digest_of
 from .enqueue_requests import Listed
-from .in_flight import Consumed, ended_with
+from .in_flight import Consumed, ended_with, fetched_of
 from .meta_keys import LASTMOD, SITEMAP
 from .pattern_and_force import entry_of
-from .response_record import fetched_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -14,9 +14,8 @@ from ..core import reasons
 from ..core.parse.validators import answers, if_none_match
 from ..crawl import revisits
 from ..crawl.assembly import Component
-from ..crawl.in_flight import NOTHING
+from ..crawl.in_flight import CACHED, NOTHING
 from ..crawl.meta_keys import POSTPONED, UNCHANGED
-from ..crawl.response_record import CACHED
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 from .directives import DirectivesMiddleware

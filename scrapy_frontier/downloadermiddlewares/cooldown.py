@@ -17,6 +17,7 @@ from ..core.errors import FrontierError
 from ..core.parse.urls import origin
 from ..core.time_format import span
 from ..crawl.assembly import Component
+from ..crawl.in_flight import CACHED
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
 from ..crawl.response_troubles import LONGEST_ASKED, Trouble, error_of, forget_frames, trouble_in, trouble_of
 from ..settings import FrontierSettings
@@ -57,7 +58,7 @@ class CooldownMiddleware(Component):
         if lease.given_up is not None and not request.meta.get("proxy"):
             raise error_of(lease.given_up, request)
         when = request.meta.get(NOT_BEFORE)
-        if when is None and lease.leased_at > crawl.frontier.cooled_at:
+        if when is None and not crawl.frontier.rests(lease.host, lease.leased_at):
             return None
         now = crawl.clock()
         if isinstance(when, (int, float)) and when > now:
@@ -72,7 +73,7 @@ class CooldownMiddleware(Component):
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         crawl = self.crawl
-        if response.status < 400 or crawl is None or "cached" in response.flags or ERRAND in request.meta:
+        if response.status < 400 or crawl is None or CACHED in response.flags or ERRAND in request.meta:
             return response
         trouble = trouble_in(response, crawl.clock())
         if trouble is None:

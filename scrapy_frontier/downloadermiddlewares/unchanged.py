@@ -11,9 +11,8 @@ from ..core import reasons
 from ..crawl import compat, revisits
 from ..crawl.assembly import Component
 from ..crawl.digests import LONG, digest_by
-from ..crawl.in_flight import NOTHING
+from ..crawl.in_flight import NOTHING, fetched_of
 from ..crawl.meta_keys import CHANGED, UNCHANGED
-from ..crawl.response_record import fetched_of
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:

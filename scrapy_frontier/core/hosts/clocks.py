@@ -43,7 +43,6 @@ class Clocks:
         self._pace = pace
         self._haste = haste
         self._held: set[str] = set()  # hosts held until a known time, and some that were
-        self.cooled_at = 0.0  # when a host began to rest last
         self.given_up: list[Abandoned] = []  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
@@ -154,7 +153,6 @@ class Clocks:
     def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
         """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to
         the disk when this returns."""
-        self.cooled_at = max(self.cooled_at, now)
         self._batch.check()
         host = self._table.get(name)
         rest = self._troubles.meet(host, trouble, now)
@@ -188,8 +186,8 @@ class Clocks:
         return rested or orders.blocked is not None
 
     def rests(self, name: str, now: float) -> bool:
-        """Whether a host rests after trouble; for one that is in memory, as each with a lease out is."""
-        host = self._hosts.find(name)
+        """Whether a host rests after trouble; for one of which a lease is out, or that has a queue."""
+        host = self._hosts.by_name.get(name)
         return host is not None and host.cooldown is not None and host.cooldown.until > now
 
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:

@@ -194,7 +194,7 @@ class HandOut:
         if found is None:
             return
         was_sent = found[1]
-        host = self._table.get(lease.host)
+        host = self._hosts.by_name.get(lease.host) or self._table.get(lease.host)
         if response_time is not None:
             self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
         self._clocks.left(host, lease.leased_at, was_sent, now)
