@@ -248,7 +248,7 @@ def test_seeds_are_crawled_within_their_hosts(tmp_path: Path, other_web: type[_H
         line for line in run.output if not line.startswith("pages ")
     ]  # how far it is, if it takes long
     assert summary[0].startswith("Finished after ")
-    assert ": 4 pages of 1 hosts," in summary[0]
+    assert ": 4 pages of 1 host," in summary[0]
     assert max(map(len, run.output)) <= 80
 
 
