@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..core.admin.scores import Leader
-    from ..core.admin.values import Edge, Page, Store
     from ..core.frontier import Frontier, RankRun
+    from ..core.store.leveldb import Store
+    from ..core.store.link_rows import Edge
+    from ..core.store.page_rows import Page
     from .call import Call
 
 _MISSING = 1  # exit code for a page that is not known

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from ..core.admin.values import Links, Store
+    from ..core.ranking.graph import Links
+    from ..core.store.leveldb import Store
 
 _LEVEL = 1  # of gzip and zip: 6 takes three times as long and saves a tenth
 

@@ -17,7 +17,7 @@ from .output import Column, progress
 
 if TYPE_CHECKING:
     from ..core.admin.repair import Examined, Salvaged
-    from ..core.admin.values import Store
+    from ..core.store.leveldb import Store
     from .call import Call
     from .project import Project
 

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ..core.admin import explain, facts, visit_record
-from ..core.admin.values import without_session
 from ..core.errors import UnreadableRecord
+from ..core.parse.urls import without_session
 from ..core.time_format import moment
 from ..crawl.meta_keys import SITEMAP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..core.admin.values import Page, Store
+    from ..core.store.leveldb import Store
+    from ..core.store.page_rows import Page
     from .call import Call
     from .project import Project
 

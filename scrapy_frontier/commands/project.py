@@ -19,9 +19,10 @@ from w3lib.url import safe_url_string
 
 from .. import addon
 from ..core.admin import facts
-from ..core.admin.values import IN_MEMORY, host_of
 from ..core.errors import FrontierError
 from ..core.frontier import Frontier
+from ..core.parse.urls import host_of
+from ..core.store.meta_rows import IN_MEMORY
 from ..crawl import codec, jobdirs
 from ..crawl.choose_scorer import load_scorer
 from ..crawl.fingerprints import Identities, plain_fingerprint
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from ..core.admin.facts import DelayOf
-    from ..core.admin.values import Page, Scorer, Store
+    from ..core.ranking.scorer import Scorer
+    from ..core.store.leveldb import Store
+    from ..core.store.page_rows import Page
 
 # What in a payload makes a request another one than a plain GET of its URL.
 _TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', IN_MEMORY)

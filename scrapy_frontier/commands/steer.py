@@ -11,9 +11,9 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import facts
 from ..core.admin.salvage import remove
-from ..core.admin.values import host_of
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Link
+from ..core.parse.urls import host_of
 from ..crawl.codec import meta_record, with_meta
 from ..crawl.meta_keys import FORCE, PATTERN
 from ..crawl.pattern_and_force import is_forced
@@ -24,8 +24,9 @@ from .show import pattern_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..core.admin.values import State, Store
     from ..core.frontier import Frontier
+    from ..core.store.leveldb import Store
+    from ..core.store.states import State
     from .call import Call
     from .project import Project
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..core.hosts.host import FOREVER
-from ..core.pages.values import FINISHED
+from ..core.store.states import FINISHED
 from ..core.time_format import moment
 from ..settings import unknown_names
 from .stats import inventory

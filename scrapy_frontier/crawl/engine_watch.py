@@ -13,8 +13,9 @@ from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
 from ..core import reasons
+from ..core.pages.leases import WRITTEN_WITHIN
 from ..core.pages.lifecycle import Event
-from ..core.pages.values import WRITTEN_WITHIN, State
+from ..core.store.states import State
 from . import compat, compat_downloader
 from .in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR

@@ -18,8 +18,8 @@ from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from ..core import reasons
 from ..core.frontier import Link
-from ..core.pages.values import CANONICAL, INTERNAL, NOFOLLOW
 from ..core.parse.urls import escaped_fragment
+from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from .fast_link_extractor import text_of
 from .giving_way import Spell
 from .in_flight import PageLinks

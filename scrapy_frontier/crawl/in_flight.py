@@ -15,10 +15,10 @@ from scrapy.spidermiddlewares.httperror import HttpError
 from ..core import reasons
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
-from ..core.pages.values import INTERNAL
 from ..core.pages.visits import Fetched
 from ..core.parse.urls import host_of
 from ..core.parse.validators import kept
+from ..core.store.link_rows import INTERNAL
 from .digests import digest_of, of_content
 from .meta_keys import DUPLICATE
 

@@ -22,8 +22,8 @@ from w3lib.url import safe_url_string
 from ..core import reasons
 from ..core.frontier import Link
 from ..core.pages.lifecycle import Event
-from ..core.pages.values import CANONICAL, INTERNAL, NOFOLLOW
 from ..core.parse.urls import host_of
+from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import fingerprints, meta_keys
 from .in_flight import PageLinks
 from .response_head import is_text

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from scrapy import Request
 
-    from ..core.pages.values import Page
+    from ..core.store.page_rows import Page
 
 logger = logging.getLogger(__name__)
 

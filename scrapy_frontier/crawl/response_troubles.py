@@ -9,9 +9,9 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core import reasons
-from ..core.hosts.troubled_hosts import Trouble as Trouble
-from ..core.pages.values import LONGEST_ASKED as LONGEST_ASKED
+from ..core.hosts.cooldown import Trouble
 from ..core.parse.headers import TOO_BUSY, retry_after
+from ..core.store.host_rows import LONGEST_ASKED
 
 if TYPE_CHECKING:
     from scrapy import Request

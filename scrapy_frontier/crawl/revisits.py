@@ -10,9 +10,9 @@ from ..core import reasons
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.revisit_policy import Met
-from ..core.pages.values import State
 from ..core.pages.visits import Fetched
 from ..core.parse.validators import kept
+from ..core.store.states import State
 from .callback_requests import listeners
 from .in_flight import NOTHING, REASON, Consumed
 from .meta_keys import SITEMAP
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier, PageId
     from ..core.pages.leases import Lease
-    from ..core.pages.values import Page
     from ..core.pages.visits import VisitEnd
+    from ..core.store.page_rows import Page
     from .in_flight import Flight
     from .sitemap_lastmods import Lastmods
     from .stats import Notes

@@ -7,11 +7,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ..core.errors import FrontierUnwritable
+from ..core.hosts.cooldown import Trouble
 from ..core.hosts.robots_cache import is_current, learnt
-from ..core.hosts.troubled_hosts import Trouble
-from ..core.pages.values import Verdict
 from ..core.parse.headers import TOO_BUSY
 from ..core.parse.urls import host_of
+from ..core.store.site_rows import Verdict
 from ..core.time_format import span
 from . import compat
 from .private_network import is_led_to, leads_inside
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from ..core.frontier import Frontier
-    from ..core.pages.values import RobotsCopy
+    from ..core.store.site_rows import RobotsCopy
     from ..settings import FrontierSettings
     from .politeness_key import Units
     from .robots_fetch import Answer, RobotsFetcher

@@ -14,10 +14,10 @@ from scrapy.http.request import NO_CALLBACK
 
 from ..core.hosts.host import FOREVER
 from ..core.hosts.robots_cache import MAX_REDIRECTS
-from ..core.pages.values import Verdict
 from ..core.parse.headers import location, retry_after
 from ..core.parse.robots_txt import BODY_LIMIT
 from ..core.parse.urls import host_of
+from ..core.store.site_rows import Verdict
 from . import compat
 from .meta_keys import ERRAND, FROM_PUBLIC
 from .private_network import comes_from_inside
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.frontier import Frontier
-    from ..core.pages.values import RobotsCopy
+    from ..core.store.site_rows import RobotsCopy
     from .politeness_key import Units
 
 PRIORITY = 1000  # as Scrapy's middleware has it

@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..core import reasons
+from ..core.hosts.cooldown import Trouble
 from ..core.hosts.robots_cache import Standing, is_current, standing
-from ..core.hosts.troubled_hosts import Trouble
-from ..core.pages.values import Verdict
 from ..core.parse.urls import origin
+from ..core.store.site_rows import Verdict
 from . import compat
 from .stats import count
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from scrapy.robotstxt import RobotParser
 
     from ..core.frontier import Frontier
-    from ..core.pages.values import RobotsCopy
+    from ..core.store.site_rows import RobotsCopy
     from .robots_parser import Parsers
 
 KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again

@@ -16,7 +16,7 @@ from ..core import reasons
 from ..core.errors import FrontierError, FrontierUnwritable
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
-from ..core.pages.values import IN_MEMORY
+from ..core.store.meta_rows import IN_MEMORY
 from . import compat, compat_downloader
 from .assembly import Crawl
 from .callback_names import Unreadable

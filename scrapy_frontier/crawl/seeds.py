@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..core.pages.values import IN_MEMORY, State
+from ..core.store.meta_rows import IN_MEMORY
+from ..core.store.states import State
 from .meta_keys import FORCE, PATTERN, START
 from .pattern_and_force import is_forced
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier, PageId
     from ..core.pages.leases import Lease
-    from ..core.pages.values import Page
     from ..core.pages.visits import VisitEnd
+    from ..core.store.page_rows import Page
     from .enqueue_requests import Listed
 
 _KEPT = re.compile(rb'"%s":(-?[0-9]+)' % LASTMOD.encode()).search

@@ -15,11 +15,12 @@ from scrapy.exceptions import NotConfigured
 from ..core import reasons
 from ..core.errors import FrontierError
 from ..core.parse.urls import origin
+from ..core.store.host_rows import LONGEST_ASKED
 from ..core.time_format import span
 from ..crawl.assembly import Component
 from ..crawl.in_flight import CACHED
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
-from ..crawl.response_troubles import LONGEST_ASKED, Trouble, error_of, forget_frames, trouble_in, trouble_of
+from ..crawl.response_troubles import error_of, forget_frames, trouble_in, trouble_of
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from ..core.hosts.cooldown import Trouble
     from ..crawl.assembly import Crawl
 
 logger = logging.getLogger(__name__)

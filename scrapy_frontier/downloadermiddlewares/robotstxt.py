@@ -10,11 +10,12 @@ from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
+from ..core.hosts.cooldown import Trouble
 from ..core.parse.urls import origin
 from ..crawl.assembly import Component
 from ..crawl.in_flight import REASON
 from ..crawl.meta_keys import POSTPONED, POSTPONED_FOR
-from ..crawl.response_troubles import Trouble, error_of
+from ..crawl.response_troubles import error_of
 from ..crawl.robots_gate import make_gate
 from ..crawl.robots_parser import RulesParser
 from ..crawl.robots_sites import authority_of

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from test_frontier import FETCHED, NOW, opened, page, start, take
 
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts.cooldown import PATIENCE
+from scrapy_frontier.core.hosts.cooldown import PATIENCE, Trouble
 from scrapy_frontier.core.hosts.giving_up import Haste
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
-from scrapy_frontier.core.hosts.troubled_hosts import Trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.parse.urls import origin

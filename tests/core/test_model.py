@@ -27,9 +27,8 @@ from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts import host as host_module
 from scrapy_frontier.core.hosts import turns
 from scrapy_frontier.core.hosts.budgets import KEPT, Limits
-from scrapy_frontier.core.hosts.cooldown import CooldownRule, after_trouble
+from scrapy_frontier.core.hosts.cooldown import CooldownRule, Trouble, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
-from scrapy_frontier.core.hosts.troubled_hosts import Trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.rescoring import WORTH_MOVING

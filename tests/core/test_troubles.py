@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import delays
-from scrapy_frontier.core.hosts.cooldown import JITTER, PATIENCE, CooldownRule, after_trouble, at_start
+from scrapy_frontier.core.hosts.cooldown import (
+    JITTER,
+    PATIENCE,
+    CooldownRule,
+    Trouble,
+    after_trouble,
+    at_start,
+)
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.hosts.troubled_hosts import Trouble
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import keys

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..store.batch import Batch
+    from .cooldown import Trouble
     from .delays import ResponseDelay
     from .giving_up import Abandoned, Haste
     from .host import Host
     from .load_hosts import HostTable
     from .ready_hosts import Hosts
-    from .troubled_hosts import Rest, Trouble, Troubles
+    from .troubled_hosts import Rest, Troubles
 
 _BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .cooldown import CooldownRule
     from .host import Host
 
-__all__ = ["Rest", "Trouble", "Troubles"]
-
 
 class Rest(NamedTuple):
     """A host's rest; ``is_new`` where the trouble counted as a strike. A page that does not keep its
