@@ -761,6 +761,71 @@ def test_due_and_wanted_again_is_one_visit_by_the_request_that_is_wanted_now(
         visit_all(frontier, later)
 
 
+def test_a_visit_that_is_wanted_before_its_page_is_due_is_one_as_any_other(tmp_path: Path) -> None:
+    """It renews the record, and the page comes back a span later; links that came and went are told."""
+    with opened(tmp_path) as frontier:
+        page_id, one, two = find(frontier, "page", "one", "two")
+        assert visit(frontier, NOW, links=[Edge(one)]) is not None
+        visit_all(frontier, NOW)
+        later = NOW + 2 * DAY
+        for number, digest in enumerate((b"dig-1", b"dig-2"), 2):
+            assert find(frontier, "page", again=True, now=later) != [page_id]
+            lease = next_lease(frontier, later)
+            assert lease is not None
+            frontier.identify(lease, link("page").fingerprint)
+            lease.edges.append(Edge(one if number == 2 else two))
+            end = frontier.release(lease, changed(digest)._replace(has_links=True), later).visit
+            page, visits = record(frontier, page_id)
+            assert (page.state, visits.visits, visits.last, visits.due) == (
+                State.DONE,
+                number,
+                int(later),
+                int(later + 0.9 * 7 * DAY),
+            )
+            assert end is not None
+            assert (end.fate, end.added, end.removed) == [("unchanged", (), ()), ("changed", (two,), (one,))][
+                number - 2
+            ]
+        assert (visits.changes, visits.changed // 60) == (1, int(later) // 60)
+        assert frontier.totals().due == 3
+    with opened(tmp_path, NOW + 7 * DAY) as frontier:
+        assert visit_all(frontier, NOW + 7 * DAY) == ["one", "two"]
+
+
+@pytest.mark.parametrize("outcome", [MISSING, Outcome(Event.FAILED), Outcome(Event.EXCLUDED, reason="so")])
+def test_a_visit_beside_its_page_that_does_not_show_it_says_nothing_of_it(
+    tmp_path: Path, outcome: Outcome
+) -> None:
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW)
+        before = frontier.page(page_id)
+        find(frontier, "page", again=True)
+        lease = next_lease(frontier, NOW + DAY)
+        assert lease is not None
+        frontier.identify(lease, link("page").fingerprint)
+        assert frontier.release(lease, outcome, NOW + DAY).visit is None
+        assert frontier.page(page_id) == before
+
+
+def test_a_visit_beside_one_that_is_under_way_leaves_the_record_to_that(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        (page_id,) = find(frontier, "page")
+        visit_all(frontier, NOW)
+    later = NOW + 7 * DAY
+    with opened(tmp_path, later) as frontier:
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        find(frontier, "page", again=True, now=later)
+        beside = next_lease(frontier, later)
+        assert beside is not None
+        frontier.identify(beside, link("page").fingerprint)
+        assert frontier.release(beside, READ, later).visit is None
+        frontier.release(lease, READ, later)
+        assert record(frontier, page_id)[1].visits == 2
+        assert frontier.totals().due == 1
+
+
 def test_another_request_brings_its_page_back_at_another_time(tmp_path: Path) -> None:
     with opened(tmp_path) as frontier:
         (page_id,) = find(frontier, "page")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from conftest import Crawl
 
+    from scrapy_frontier.core.store.page_rows import Page
+
     Run = Callable[..., Crawl]
 
 EVERYTHING = {"SCHEDULER": None, "ADDONS": {"scrapy_frontier.Addon": 500}, "FRONTIER_CLOCK": "changing.clock"}
@@ -144,6 +146,36 @@ def test_a_seed_that_is_yielded_again_renews_its_request(site: ChangingWeb, run:
     crawl = run(Renamed, INTERVAL, url=site.url("/"))
     assert f"renamed: {site.url('/')}" in crawl.log, "it asks for a day, which has passed"
     assert site.statuses("/page") == [200]
+
+
+class Insistent(Follower):
+    """Fetches the home page of its site, though it is known."""
+
+    def parse(self, response: Any) -> Any:
+        yield response.follow("/", self.parse_home, dont_filter=True)
+
+    def parse_home(self, response: Any) -> Any:
+        self.logger.info("fetched: %s", response.url)
+        yield from response.follow_all(css="a", callback=self.parse_home)
+
+
+def test_a_page_that_is_fetched_with_dont_filter_before_it_is_due_was_visited(
+    site: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Whatever it holds its callback is called, and its time begins anew."""
+    asked(site, run, INTERVAL)
+    site.clock.jump(site.clock() + 3 * DAY)
+    crawl = run(Insistent, INTERVAL, url=site.url("/start"))
+    assert crawl.reason == "finished", crawl.log
+    assert f"fetched: {site.url('/')}" in crawl.log
+    assert crawl.stats["frontier/visits/changed"] == 1
+    visits = pages()[site.url("/")].visits
+    assert visits is not None
+    assert (visits.visits, visits.changes, round((visits.last - visits.first) / DAY)) == (2, 1, 3)
+    site.clock.jump(site.clock() + 3.5 * DAY)
+    assert asked(site, run, INTERVAL) == ["/article0", "/page"]
+    site.clock.jump(site.clock() + 3 * DAY)
+    assert "/" in asked(site, run, INTERVAL)
 
 
 def test_with_a_horizon_the_crawl_stays_open_for_what_falls_due(site: ChangingWeb, start: Run) -> None:

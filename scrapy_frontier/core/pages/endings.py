@@ -102,7 +102,7 @@ class Endings:
         if ended.is_on_wire:
             self._clocks.left(host, lease.leased_at, ended.was_sent, now)
         host.is_unqueued(lease.sort_key)
-        links = 0
+        links, beside = 0, None
         if page.state is State.QUEUED:
             batch.unqueue(host, lease.sort_key)
             if outcome.host:
@@ -111,10 +111,15 @@ class Endings:
         else:
             if self._returning.plans is not None and lease.page_id < keys.FIRST_VISIT:
                 page = self._returning.first_ended(lease, page, now)
+            elif self._returning.plans is not None:
+                beside = self._homecoming.release_beside(lease, outcome, host, now)
             batch.end(host, lease.sort_key, lease.page_id, page)
-            links = self._write_links(lease, page.state, outcome)
+            if beside is None:
+                links = self._write_links(lease, page.state, outcome)
             self.finished += 1
         is_written = self._settle(host, outcome, now)
+        if beside is not None:
+            return beside._replace(state=page.state, is_written=is_written)
         return Released(page.state, links=links, is_written=is_written)
 
     def _settle(self, host: Host, outcome: Outcome, now: float) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from copy import copy
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import keys, page_rows
+from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import REDIRECT, Edge, difference
 from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Visits
@@ -85,11 +87,28 @@ class Homecoming:
             return Released(State.QUEUED)
         links = self._write_links(lease, outcome, back)
         page = self._write(lease, back, host, now)
+        self._batch.count_returning(host, -1)
         if page.visits is not None and page.visits.trust:
             self.lies.note(lease.host, lease.page_id, page.visits.trust)
         if back.met is None:
             return Released(page.state)
         return Released(page.state, links=len(lease.edges), visit=_visit_end(lease.page, page, back, *links))
+
+    def release_beside(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released | None:
+        """Put what a visit showed that was wanted before its page is due (``dont_filter``) into the open
+        batch, as if the page had come back; None where that page is not finished, or its own visit is near,
+        and where nothing of it was seen. That visit's own rows are not touched."""
+        page_id, is_seen = lease.node, outcome.event is Event.FETCHED and outcome.fetched is not None
+        page = self._returning.finished(page_id) if page_id is not None and is_seen else None
+        if page_id is None or page is None or page.visits is None or page.visits.due == QUEUED_AGAIN:
+            return None
+        home = copy(lease)
+        home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
+        back = self._judge(home, outcome, now)
+        links = self._write_links(home, outcome, back)
+        self._returning.remove(page_id, page)
+        after = self._write(home, back, host, now)
+        return Released(after.state, links=len(lease.edges), visit=_visit_end(page, after, back, *links))
 
     # -- what becomes of it ----------------------------------------------------------------------------
 
@@ -156,7 +175,6 @@ class Homecoming:
         if page.state is not before.state:
             batch.count_ended(host, before.state, -1, before.status)
             batch.count_ended(host, page.state, status=page.status)
-        batch.count_returning(host, -1)
         batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
         return page
 

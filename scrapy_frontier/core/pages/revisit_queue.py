@@ -236,13 +236,19 @@ class Returning:
         if due_rows.due_key(due.when, due.page_id)[1:] <= self._cursor:
             self._cursor = b""
 
+    def finished(self, page_id: int) -> Page | None:
+        """The record of a page that was visited, and came to an end."""
+        page = self._read(page_id)
+        is_it = page is not None and page.visits is not None and page.state in FINISHED
+        return page if is_it else None
+
     def is_due(self, page_id: int, payload: bytes, now: float) -> bool:
         """Whether a page comes back in this run, and has not yet: then one visit does, by the request that is
         wanted now. A lookup where anything comes back."""
         if self.rule is None or payload.startswith(IN_MEMORY):
             return False
-        page = self._read(page_id)
-        if page is None or page.visits is None or page.state not in FINISHED:
+        page = self.finished(page_id)
+        if page is None or page.visits is None:
             return False
         due = page.visits.due
         if not due or due > self._until(now):
