@@ -262,8 +262,8 @@ class Intake:
                 self._records.held[page_id] = request
         elif answer.is_taken:
             self._records.queued(page_id, request, is_stored)
-        elif answer.fate is Fate.ABSENT and page_id not in self._records.held:
-            self._records.queued(page_id, request, False)  # an earlier process had it: now this one has
+        elif self._records.is_missing(answer):
+            self._records.queued(page_id, request, False)
         else:
             self._filtered(request)
             return None

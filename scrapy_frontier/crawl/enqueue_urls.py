@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..core.frontier import Fate, Link
 from ..core.parse.urls import host_of
 from . import compat
 from .fingerprints import plain_identity
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Discovered, Frontier, Lease
+    from ..core.frontier import Frontier, Lease, Link
     from ..settings import FrontierSettings
     from .codec import Codec
     from .enqueue_requests import Intake
@@ -102,8 +101,11 @@ class BulkIntake:
                 self._refusals.say(answer, link, link.url)
             elif answer.is_taken:
                 new += 1
+            elif answer.page is not None and self._records.is_missing(answer):
+                request = self._codec.decode(link.url, link.priority, link.payload)
+                self._records.queued(answer.page, request, False)
             elif not link.only_seen:
-                known += not self._is_here_now(link, answer)
+                known += 1
         self._tally["scheduler/enqueued/disk"] += new
         self.count("dupefilter/filtered", known)
         if new:
@@ -113,11 +115,3 @@ class BulkIntake:
         """Count known links, and those beyond what a page may have."""
         if number:
             self._tally[name] += number
-
-    def _is_here_now(self, link: Link, answer: Discovered) -> bool:
-        """Whether the page was known but its request lost with the process that had it: now there is one."""
-        if answer.fate is not Fate.ABSENT or answer.page is None or answer.page in self._records.held:
-            return False
-        request = self._codec.decode(link.url, link.priority, link.payload)
-        self._records.queued(answer.page, request, False)
-        return True

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
+from ..core.frontier import Fate
 from . import compat
 from .codec import BASE_ATTRIBUTES, OURS, memory_record
 from .meta_keys import SITEMAP
 from .plain_data import FIXED, Unstorable, is_mutable
 
 if TYPE_CHECKING:
-    from ..core.frontier import PageId
+    from ..core.frontier import Discovered, PageId
     from .codec import Codec
     from .fingerprints import Identities
     from .stats import Notes
@@ -74,6 +75,10 @@ class Records:
             self.keep(page_id, request)
         else:
             self.held[page_id] = request
+
+    def is_missing(self, answer: Discovered) -> bool:
+        """Whether a known page waits with a request that an earlier process had, and this one has not."""
+        return answer.fate is Fate.ABSENT and answer.page not in self.held
 
     def instead(self, page_id: PageId, child: Request) -> bytes | None:
         """The record of *child*, which takes the place of the request of its page; None where there is none:

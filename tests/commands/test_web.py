@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from link_arrays import from_pairs
 from scipy import sparse
 from scrapy.exceptions import UsageError
 from scrapy.utils.misc import load_object
@@ -20,7 +21,6 @@ from scrapy_frontier.commands import page as page_module
 from scrapy_frontier.core.admin.links_in_chunks import flag_names
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.ranking.hits import hits
-from scrapy_frontier.core.ranking.matrix import from_pairs
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.scorer import bucket
 from scrapy_frontier.core.store import keys, queue_keys

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.ranking.graph import find_row, in_links, link_weights, read_graph, repack, transpose
+from scrapy_frontier.core.ranking.graph import find_row, link_weights, read_graph, repack
 from scrapy_frontier.core.store import link_segments
 from scrapy_frontier.core.store.keys import key_id, link_key, segment_key
 from scrapy_frontier.core.store.link_rows import (
@@ -206,17 +206,6 @@ def test_the_arrays_hold_the_last_word_on_every_page(rounds):
         assert find_row(page, rows.get) == expected
 
 
-@given(st.dictionaries(pages, near_edges, max_size=8), st.integers(0, FLAGS), st.booleans())
-def test_flags_can_be_left_out(links, leave_out, packing):
-    rows = Rows()
-    rows.write_links(links)
-    if packing:
-        rows.repack()
-    graph = rows.read(pages=9001, leave_out=leave_out)
-    for page, row in links.items():
-        assert as_edges(graph, page) == [edge for edge in collapse(row) if not edge.flags & leave_out]
-
-
 def test_far_ids_need_wide_indices():
     rows = Rows()
     rows.write_links({0: [Edge(1)]})
@@ -229,7 +218,6 @@ def test_an_empty_database_is_an_empty_graph():
     graph = read_graph([], [])
     assert (graph.pages, len(graph.indices)) == (0, 0)
     assert read_graph([], [], pages=3).indptr.tolist() == [0, 0, 0, 0]
-    assert transpose(graph).pages == 0
 
 
 def test_few_loose_rows_wait_until_they_are_a_quarter_of_their_segment():
@@ -248,29 +236,11 @@ def test_few_loose_rows_wait_until_they_are_a_quarter_of_their_segment():
     assert not rows.scan(b"g")
 
 
-@given(st.dictionaries(pages, near_edges, max_size=8))
-def test_in_links_are_the_links_turned_round(links):
-    rows = Rows()
-    rows.write_links(links)
-    graph = rows.read(pages=9001)
-    turned = transpose(graph)
-    targets = {edge.target for row in links.values() for edge in row}
-    for target in targets:
-        expected = sorted(
-            Edge(page, edge.flags, edge.weight)
-            for page, row in links.items()
-            for edge in collapse(row)
-            if edge.target == target
-        )
-        assert as_edges(turned, target) == expected
-        assert in_links(graph, target).tolist() == [edge.target for edge in expected]
-
-
-def test_nofollow_carries_no_weight_and_internal_links_what_they_are_given():
+def test_nofollow_carries_no_weight_and_a_link_score_is_one():
     rows = Rows()
     rows.write_links(
         {0: [Edge(1, NOFOLLOW), Edge(2, INTERNAL, 0.5), Edge(3), Edge(4, REDIRECT), Edge(5, CANONICAL)]}
     )
     graph = rows.read()
-    weights = dict(zip(graph.indices.tolist(), link_weights(graph, internal=0.25).tolist(), strict=True))
-    assert weights == {1: 0.0, 2: 0.125, 3: 1.0, 4: 1.0, 5: 1.0}
+    weights = dict(zip(graph.indices.tolist(), link_weights(graph).tolist(), strict=True))
+    assert weights == {1: 0.0, 2: 0.5, 3: 1.0, 4: 1.0, 5: 1.0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from link_arrays import csr
 
-from scrapy_frontier.core.ranking.matrix import from_pairs
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.partial_crawl import LIKE, OWN, foreseen_pagerank
 
@@ -19,11 +19,6 @@ def crawls(draw, most=10):
     page = st.integers(0, pages - 1)
     links = draw(st.lists(st.tuples(page, page), max_size=4 * most))
     return read, csr(pages, [link for link in links if read[link[0]]])
-
-
-def csr(pages, links):
-    sources, targets = zip(*links, strict=True) if links else ((), ())
-    return from_pairs(np.array(sources, int), np.array(targets, int), pages)
 
 
 def plain_twin(indptr, indices, weights, read, preference, damping):

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from link_arrays import csr, from_pairs
 
 from scrapy_frontier.core.ranking import matrix as matrix_module
 from scrapy_frontier.core.ranking.hits import hits
-from scrapy_frontier.core.ranking.matrix import discount_internal, from_pairs
 from scrapy_frontier.core.ranking.pagerank import pagerank
 
 GRAPHS = Path(__file__).resolve().parents[3] / "shared/data/graphs"  # beside the checkout
@@ -29,11 +29,6 @@ def link_graphs(draw, most=12):
     pages = draw(st.integers(1, most))
     page = st.integers(0, pages - 1)
     return pages, draw(st.lists(st.tuples(page, page), max_size=4 * most))
-
-
-def csr(pages, links):
-    sources, targets = zip(*links, strict=True) if links else ((), ())
-    return from_pairs(np.array(sources, int), np.array(targets, int), pages)
 
 
 def l1(one, other):
@@ -281,21 +276,6 @@ def test_hits_that_does_not_converge_keeps_the_vectors_of_the_least_change():
     assert result.iterations == 3
     assert 0 < result.residual < 1
     assert hits(*big_graph(), max_iterations=400).residual < result.residual
-
-
-def test_links_inside_a_host_can_be_left_out():
-    """0 and 1 share a host: without the links between them, both have only what leads elsewhere."""
-    indptr, indices = csr(3, [(0, 1), (1, 0), (1, 2)])
-    hosts = np.array([7, 7, 9])
-    weights = discount_internal(indptr, indices, hosts, 0.0)
-    assert (
-        l1(
-            pagerank(indptr, indices, weights=weights, **EXACT).scores,
-            pagerank(*csr(3, [(1, 2)]), **EXACT).scores,
-        )
-        < 1e-9
-    )
-    assert discount_internal(indptr, indices, hosts, 0.5).tolist() == [0.5, 0.5, 1.0]
 
 
 def test_content_weighs_what_a_page_passes_on():

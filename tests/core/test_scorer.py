@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from link_arrays import csr
 from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.ranking.default_scorer import CASH, CHANCE, RANK, Mixed
 from scrapy_frontier.core.ranking.hits import hits
-from scrapy_frontier.core.ranking.matrix import from_pairs
 from scrapy_frontier.core.ranking.other_scorers import Cash, Hits, PageRank
 from scrapy_frontier.core.ranking.pagerank import pagerank
 from scrapy_frontier.core.ranking.partial_crawl import foreseen_pagerank
@@ -34,8 +34,7 @@ def crawl(scorer, links, order):
 
 def rank(scorer, links, order, pages):
     pairs = [(page, target) for page in order for target in links[page]]
-    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
-    graph = from_pairs(np.array(sources, int), np.array(targets, int), pages)
+    graph = csr(pages, pairs)
     return graph, scorer.rank(*graph)
 
 

@@ -165,10 +165,10 @@ class Clocks:
         self._batch.commit()
         return rest
 
-    def set_delay(self, name: str, delay: float, now: float, source: str = delays.SETTINGS) -> None:
-        """From now on *source* asks for at least *delay* seconds between two leases of a host in memory;
+    def set_delay(self, name: str, delay: float, now: float) -> None:
+        """From now on the settings ask for at least *delay* seconds between two leases of a host in memory;
         `delays.deciding` says who of all that ask decides."""
-        self.ask(name, source, delay, now)
+        self.ask(name, delays.SETTINGS, delay, now)
 
     def block(self, name: str, now: float) -> None:
         """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed."""

@@ -39,6 +39,7 @@ LOOP = ChainRefusal("loop", "it goes round in a circle")
 GROWING = ChainRefusal("growing", "each address of the chain holds the one before, and more")
 TOO_MANY_HOSTS = ChainRefusal("hosts", "its chain leads through too many hosts")
 PRIVATE = ChainRefusal("private", "a public page may not lead into a private network")
+_STEPS = 5  # of a chain that grows without end
 REFUSALS = (TOO_LONG, NO_HTTP, LOOP, GROWING, TOO_MANY_HOSTS, PRIVATE)
 
 
@@ -92,14 +93,14 @@ def is_same_site(one: str, other: str) -> bool:
     return host_of(one).removeprefix("www.") == host_of(other).removeprefix("www.")
 
 
-def grows(chain: Sequence[str], *, steps: int = 5) -> bool:
-    """Do the last *steps* URLs of a redirect *chain* each carry the one before in themselves, and more?
+def grows(chain: Sequence[str]) -> bool:
+    """Do the last five URLs of a redirect *chain* each carry the one before in themselves, and more?
 
     A login page that wraps its own address, a ``/next/next/next`` without end: same origin, and path and
     query of each URL stand, as they are or percent-encoded, inside the longer one of the next.
     """
-    tail = chain[-steps:]
-    return len(tail) == steps > 1 and all(_contains(after, before) for before, after in pairwise(tail))
+    tail = chain[-_STEPS:]
+    return len(tail) == _STEPS and all(_contains(after, before) for before, after in pairwise(tail))
 
 
 def _contains(after: str, before: str) -> bool:

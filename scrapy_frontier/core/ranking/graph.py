@@ -16,11 +16,10 @@ from itertools import groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy import sparse
 
 from ..store import link_segments
 from ..store.keys import ID_BYTES, LINK_ROW, SEGMENT, SEGMENT_ROW, key_id, link_key, segment_key
-from ..store.link_rows import FLAGS, INTERNAL, NOFOLLOW, WEIGHTS, Edge, decode_row
+from ..store.link_rows import FLAGS, NOFOLLOW, WEIGHTS, Edge, decode_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -138,24 +137,24 @@ def repack(
             yield Repacked(key, value, rows)
 
 
-def read_graph(loose: Iterable[Row], packed: Iterable[Row], pages: int = 0, leave_out: int = 0) -> Graph:
+def read_graph(loose: Iterable[Row], packed: Iterable[Row], pages: int = 0) -> Graph:
     """The graph in the rows *loose* and the segments *packed* of one snapshot, as arrays.
 
-    Links with any flag of *leave_out* are left out without being decoded. The graph has *pages* nodes, or
-    as many as its ids demand. 25 to 40 million links a second from packed rows, in steps of one segment
-    so that a thread can do it beside an event loop. Raises `ValueError` on damaged bytes.
+    The graph has *pages* nodes, or as many as its ids demand. 25 to 40 million links a second from packed
+    rows, in steps of one segment so that a thread can do it beside an event loop. Raises `ValueError` on
+    damaged bytes.
     """
     parts: list[Part] = []
     rows = ((key_id(key), value) for key, value in loose)
     replaced = []
     while chunk := list(islice(rows, SEGMENT)):
         replaced.append(np.array([source for source, _ in chunk], np.int64))
-        parts += [part for part in link_segments.decode_rows(chunk) if not part.flags & leave_out]
+        parts += link_segments.decode_rows(chunk)
     newer = np.concatenate(replaced) if replaced else np.zeros(0, np.int64)
     for key, value in packed:
         first = key_id(key)
         stale = newer[np.searchsorted(newer, first) : np.searchsorted(newer, first + SEGMENT)]
-        for part in link_segments.unpack(first, value, leave_out):
+        for part in link_segments.unpack(first, value):
             parts.append(link_segments.only(part, ~np.isin(part.sources, stale)) if len(stale) else part)
     return _assemble([part for part in parts if len(part.targets)], pages)
 
@@ -231,30 +230,14 @@ def _weights_of(part: Part) -> NDArray[np.float32]:
     return np.ones(len(part.targets), np.float32) if part.codes is None else _WEIGHTS[part.codes]
 
 
-def transpose(graph: Graph) -> Graph:
-    """The graph of in-links: page i is linked from ``indices[indptr[i]:indptr[i + 1]]``, ascending."""
-    n, links = graph.pages, len(graph.indices)
-    places = np.arange(links, dtype=graph.indices.dtype)
-    turned = sparse.csr_array((places, graph.indices, graph.indptr), shape=(n, n)).tocsc()
-    weights = None if graph.weights is None else graph.weights[turned.data]
-    return Graph(turned.indptr, turned.indices, graph.flags[turned.data], weights)
-
-
-def in_links(graph: Graph, page: int) -> NDArray[np.int64]:
-    """The pages that link to *page*, ascending; one pass over the links (0.5 ms a million)."""
-    return np.searchsorted(graph.indptr, np.flatnonzero(graph.indices == page), side="right") - 1
-
-
 def ranking_weights(graph: Graph) -> NDArray[np.float32] | None:
     """`link_weights`, or None where each link counts as much."""
     is_plain = graph.weights is None and not (graph.flags & NOFOLLOW).any()
     return None if is_plain else link_weights(graph)
 
 
-def link_weights(graph: Graph, internal: float = 1.0) -> NDArray[np.float32]:
-    """What each link counts in a ranking: its score, 0 for nofollow, times *internal* inside a host."""
+def link_weights(graph: Graph) -> NDArray[np.float32]:
+    """What each link counts in a ranking: its score, 0 for nofollow."""
     weights = np.ones(len(graph.indices), np.float32) if graph.weights is None else graph.weights.copy()
     weights[graph.flags & NOFOLLOW > 0] = 0
-    if internal != 1:
-        weights[graph.flags & INTERNAL > 0] *= np.float32(internal)
     return weights

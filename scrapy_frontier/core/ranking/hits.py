@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .matrix import Ranking, checked, distance, distribution, filled, link_matrix, scaled
+from .matrix import Ranking, checked, distance, distribution, link_matrix, scaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,6 @@ def hits(
     tolerance: float = 1e-6,
     max_iterations: int = 200,
     content: ArrayLike | None = None,
-    start: ArrayLike | None = None,
     exact: bool = True,
     stop: Callable[[], bool] | None = None,
     clock: Callable[[], float] | None = None,
@@ -32,8 +31,8 @@ def hits(
     """HITS (Kleinberg 1999): ``a = A'(c h)``, ``h = A(c a)``, both scaled to sum 1, from uniform h.
 
     Ends when a sweep changes a and h by at most *tolerance* (L1), or after *max_iterations* with the
-    vectors of the least change. *content* weighs what a page passes on. *start* are previous **hubs**.
-    Where the largest singular value is not simple, the start decides; without links the scores are uniform.
+    vectors of the least change. *content* weighs what a page passes on.
+    Where the largest singular value is not simple, uniform h decides; without links the scores are uniform.
     Converges slowly on page graphs: bound it. Raises as `pagerank` does.
     """
     began = clock() if clock else 0.0
@@ -45,10 +44,7 @@ def hits(
     turned = matrix.tocsc().T
     passed = 1 if content is None else (distribution(content, pages, "content") * pages).astype(kind)
     uniform: Floats = np.full(pages, 1 / pages, kind)
-    hubs: Floats = (
-        uniform if start is None else distribution(filled(start, pages), pages, "start").astype(kind)
-    )
-    authorities = uniform
+    hubs = authorities = uniform
     best = (np.inf, uniform, hubs)
     sweeps, change, ratio = 0, np.inf, 1.0
     while sweeps < max_iterations and not (stop and stop()):

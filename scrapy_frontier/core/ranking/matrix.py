@@ -1,8 +1,8 @@
 """The links of a crawl as arrays and matrices, and what a ranking answers.
 
 Links come as CSR arrays: page i links to ``indices[indptr[i]:indptr[i + 1]]``. Conventions, the same as in
-networkx and igraph: self-links count; parallel links count once, so no target may stand twice in a row
-(`from_pairs` makes such rows); a link of weight 0 is no link.
+networkx and igraph: self-links count; parallel links count once, so no target may stand twice in a row; a
+link of weight 0 is no link.
 
 Only NumPy and SciPy, whose sparse products release the interpreter's lock; nothing in this room reads a
 clock of its own accord: whoever wants ``seconds`` passes one.
@@ -41,26 +41,6 @@ class Ranking:
     seconds: float
     converged: bool
     hubs: NDArray[np.float64] | None = None
-
-
-def from_pairs(sources: ArrayLike, targets: ArrayLike, pages: int) -> tuple[Ints, Ints]:
-    """``indptr`` and ``indices`` of the links *sources[k]* -> *targets[k]*, parallel links once."""
-    ones = np.ones(len(np.asarray(sources)), np.bool_)
-    matrix = sparse.coo_array((ones, (sources, targets)), shape=(pages, pages)).tocsr()
-    matrix.sum_duplicates()
-    return matrix.indptr, matrix.indices
-
-
-def discount_internal(
-    indptr: Ints, indices: Ints, hosts: Ints, factor: float, weights: Floats | None = None
-) -> Floats:
-    """Link weights in which a link inside a host counts *factor* times as much; 0 leaves it out.
-
-    *hosts* numbers the host of each page.
-    """
-    internal = np.repeat(hosts, np.diff(indptr)) == hosts[indices]
-    counted = np.ones(len(indices), np.float32) if weights is None else weights
-    return np.where(internal, counted * np.float32(factor), counted)
 
 
 def checked(indptr: Ints, indices: Ints, weights: Floats | None) -> int:

@@ -143,8 +143,8 @@ def decode_rows(rows: Sequence[tuple[int, bytes]]) -> Iterator[Part]:
         at, ends, sources = at[more], ends[more], sources[more]
 
 
-def unpack(first: int, segment: bytes, leave_out: int = 0) -> Iterator[Part]:
-    """Parts of a segment, without those that have a flag of *leave_out*."""
+def unpack(first: int, segment: bytes) -> Iterator[Part]:
+    """The parts of a segment."""
     if not segment:
         return
     version, offset = varint.decode(segment)
@@ -154,8 +154,7 @@ def unpack(first: int, segment: bytes, leave_out: int = 0) -> Iterator[Part]:
     while offset < len(segment):
         flags, offset = varint.decode(segment, offset)
         size, offset = varint.decode(segment, offset)
-        if not flags & leave_out:
-            yield _unpack_section(first, flags, segment[offset : offset + size])
+        yield _unpack_section(first, flags, segment[offset : offset + size])
         offset += size
 
 

@@ -37,11 +37,6 @@ def sort_key(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
     return head if turn == page_id else head + page_id.to_bytes(keys.ID_BYTES, "big")
 
 
-def priority_code(priority: int) -> int:
-    """How *priority* stands in the first four bytes of a sort key: the higher, the less."""
-    return MAX_PRIORITY - min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
-
-
 def sort_key_id(sort_key: bytes) -> int:
     """The page id in a sort key."""
     return int.from_bytes(sort_key[-keys.ID_BYTES :], "big")
