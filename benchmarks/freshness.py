@@ -23,7 +23,7 @@ from __future__ import annotations
 import argparse
 import sys
 from concurrent.futures import ProcessPoolExecutor
-from math import exp, inf, log
+from math import inf, log
 from statistics import mean
 
 import numpy as np
@@ -219,21 +219,14 @@ class Learning(Policy):
         self.due[pages] = [now + self.span(page) for page in pages.tolist()]
 
     def _saw(self, page: int, now: float, changed: bool, told_at: float) -> None:
-        host, span = int(self.world.hosts[page]), (now - self.visited[page]) * DAY
-        signals = self.signals[host]
-        expected = change_rates.expected_rate(self.of_hosts[host], self.everywhere, 1 / (7 * DAY))
-        quiet = 0.0
-        if told_at < inf and changed and signals.is_trusted:  # when it was read before, nothing had changed
-            quiet = (told_at - 1 - self.visited[page]) * DAY
-        history = change_rates.visited(self.histories[page], span, changed, expected, quiet)
-        self.histories[page] = history
-        if self.world.kind == "signals":
-            anyway = 1 - exp(-self.rates[page] / DAY * span)
-            self.signals[host] = change_rates.judged(signals, told_at < inf, changed, anyway)
-        rate = change_rates.rate(history, expected)
-        self.of_hosts[host] = change_rates.learned(self.of_hosts[host], rate, span)
-        self.everywhere = change_rates.learned(self.everywhere, rate, span)
-        self.rates[page] = rate * DAY
+        host, unknown = int(self.world.hosts[page]), 1 / (7 * DAY)
+        span, is_listed = (now - self.visited[page]) * DAY, self.world.kind == "signals"
+        seen = change_rates.Shown(span, changed, is_listed, told_at < inf)
+        known = self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host]
+        found = change_rates.taught(seen, *known, unknown)
+        self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host] = found
+        expected = change_rates.expected_rate(found.host, found.everywhere, unknown)
+        self.rates[page] = change_rates.rate(found.history, expected) * DAY
 
     def values(self, now: float) -> np.ndarray:
         found = np.full(PAGES, -inf)

@@ -152,7 +152,7 @@ class Frontier:
         self._queue = queue = Queue(store, batch, hosts, table, budgets, scores)
         self._waiting = waiting = Waiting(store, batch, table, queue)
         self._deferred = deferred = Deferral(store, batch, hosts, table, budgets, queue, scores)
-        self._returning = back = Returning(store, batch, hosts, table, scores, revisits, now)
+        self._returning = back = Returning(store, batch, hosts, table, self._sites, scores, revisits, now)
         self._discovery = Discovery(batch, known, hosts, table, budgets, queue, deferred, scores, back, traps)
         due_anew = DueAnew(store, batch, back, scores)
         self._earlier_runs = EarlierRuns(store, batch, seen, table, deferred, queue, scores, due_anew)

@@ -225,9 +225,7 @@ class Crawl:
 
             heard = None if self.sitemaps is None else self.sitemaps.heard
             self.gate = make_gate(crawler, settings, clock, frontier, units, heard)
-        self.returns = Returns(
-            crawler, frontier, notes, None if self.sitemaps is None else self.sitemaps.lastmods
-        )
+        self.returns = Returns(crawler, frontier, notes)
         self.alarm = Alarm(crawler)
         self.loading = Loading(crawler, frontier, clock, flights, failed)
         self.watch = Watch(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..core.pages.visits import VisitEnd
     from ..core.store.page_rows import Page
     from .in_flight import Flight
-    from .sitemap_lastmods import Lastmods
     from .stats import Notes
 
 _MOVED = (301, 308)
@@ -116,9 +115,8 @@ def _says_noindex(page: Page) -> bool:
 class Returns:
     """Tells of further visits that ended, by signals and by *notes*."""
 
-    def __init__(self, crawler: Crawler, frontier: Frontier, notes: Notes, lastmods: Lastmods | None) -> None:
+    def __init__(self, crawler: Crawler, frontier: Frontier, notes: Notes) -> None:
         self._crawler = crawler
-        self._lastmods = lastmods
         self._frontier = frontier
         self._notes = notes
         self._tally = notes.tally
@@ -126,8 +124,6 @@ class Returns:
     def tell(self, lease: Lease, outcome: Outcome, end: VisitEnd) -> None:
         """Count and tell what a further visit came to."""
         page = lease.page
-        if self._lastmods is not None:
-            self._lastmods.visited(lease, end)
         if outcome.met in _GONE and _was_lost(lease, outcome):  # it was told then
             self._tally["frontier/visits/unchanged"] += 1
             return

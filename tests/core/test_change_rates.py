@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scrapy_frontier.core.hosts.change_rates import (
     History,
     HostRates,
+    Shown,
     Signals,
     expected_rate,
     judged,
@@ -16,6 +17,7 @@ from scrapy_frontier.core.hosts.change_rates import (
     likeliest_rate,
     pack_history,
     rate,
+    taught,
     unpack_history,
     visited,
 )
@@ -199,6 +201,36 @@ def test_signals_that_come_whatever_happens_are_not(changes: float) -> None:
         owed -= has_changed
         signals = judged(signals, True, has_changed, anyway)
     assert signals.weight < 0.3
+
+
+def after(seen: Shown, signals: Signals, times: int = 1) -> Signals:
+    for _ in range(times):
+        signals = taught(seen, History(), HostRates(), HostRates(), signals, WEEKLY).signals
+    return signals
+
+
+def test_a_site_is_trusted_until_half_of_what_it_tells_is_wrong() -> None:
+    right, wrong = Shown(DAY, True, True, True), Shown(DAY, False, True, True)
+    assert Signals().is_trusted
+    assert after(right, Signals(), 20).is_trusted
+    liar = after(wrong, Signals(), 20)
+    assert not liar.is_trusted
+    assert after(right, liar, 80).is_trusted, "it has mended its ways"
+    assert after(Shown(DAY, False, True), liar) == liar, "silence and no change say nothing"
+
+
+def test_a_page_that_is_not_listed_says_nothing_of_signals() -> None:
+    assert after(Shown(DAY, True), Signals()) == Signals()
+
+
+def test_what_a_trusted_site_tells_has_changed_since_its_sitemap_was_read_before() -> None:
+    def quiet(signals: Signals, **told: bool) -> float:
+        seen = Shown(9 * DAY, True, True, **told)
+        return taught(seen, History(), HostRates(), HostRates(), signals, WEEKLY).history.quiet
+
+    assert quiet(Signals(), is_signalled=True) == 8 * DAY
+    assert quiet(Signals(), is_signalled=False) == 0.0
+    assert quiet(after(Shown(DAY, False, True, True), Signals(), 20), is_signalled=True) == 0.0
 
 
 def test_what_signals_do_not_tell_is_known() -> None:

@@ -49,6 +49,7 @@ def visit_records(draw: st.DrawFn, discovered: int) -> Visits:
         draw(st.builds(Bad, st.integers(1, 15), st.integers(0, 10), st.just(last + 120))),
         draw(VALIDATORS),
         draw(st.integers(0, 255)),
+        draw(st.booleans()),
     )
 
 
@@ -143,6 +144,13 @@ PAGES = st.builds(
             "53 01 00000000 00000000 0000000000000000 00000001 75 c801 ac02 00 00"
             "06 00 000000 03 226122 03 4d6f6e",
             id="visited once, with validators",
+        ),
+        pytest.param(
+            Page(
+                "u", State.DONE, 1, 0, 7, status=200, changed=300, visits=Visits(300, 300, is_signalled=True)
+            ),
+            "53 01 00000000 00000007 0000000000000000 00000001 75 c801 ac02 00 00 08 00 000000",
+            id="visited once, and said to have changed since",
         ),
         pytest.param(
             Page(

@@ -13,6 +13,7 @@ import pytest
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.hosts.budgets import Limits
+from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.crawl_value import Bounds
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.recompute_due import DueAnew
@@ -20,7 +21,7 @@ from scrapy_frontier.core.pages.revisit_policy import Met
 from scrapy_frontier.core.pages.revisit_wishes import SEEDS, RevisitRule
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store import keys
-from scrapy_frontier.core.store.due_rows import due_key
+from scrapy_frontier.core.store.due_rows import QUEUED_AGAIN, due_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
@@ -1044,3 +1045,112 @@ def test_a_sitemap_is_a_hub_with_a_span_of_its_own_once_it_was_read(tmp_path: Pa
     with opened(tmp_path, NOW + DAY) as frontier:
         assert visit(frontier, NOW + DAY, UNMODIFIED)[0] == "sitemap"  # type: ignore[index]
         assert "guess" not in visit_all(frontier, NOW + DAY, UNMODIFIED)
+
+
+LISTED = b'{"meta":{"frontier_lastmod":1}}'
+TOLD = b'{"meta":{"frontier_lastmod":2}}'
+
+
+def test_what_was_told_of_a_page_counts_after_a_restart(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        (told,) = find(frontier, "told", payload=LISTED)
+        visit_all(frontier, NOW)
+    with opened(tmp_path, NOW + DAY) as frontier:
+        assert frontier.hasten(told, NOW + DAY, TOLD)
+        assert frontier.listing("http://a.example").signals == ()
+    with opened(tmp_path, NOW + 2 * DAY) as frontier:
+        assert record(frontier, told)[1].is_signalled
+        assert visit_all(frontier, NOW + 2 * DAY, changed(b"dig-2")) == ["told"]
+        assert not record(frontier, told)[1].is_signalled
+        _, right, found, was_told = frontier.listing("http://a.example").signals
+        assert right > 0
+        assert (found, was_told) == (1.0, 1.0)
+
+
+def test_a_site_that_tells_what_is_not_so_makes_nothing_due(tmp_path: Path) -> None:
+    names = [f"page{number}" for number in range(12)]
+    with opened(tmp_path) as frontier:
+        pages = find(frontier, *names, payload=LISTED)
+        visit_all(frontier, NOW)
+    with opened(tmp_path, NOW + DAY) as frontier:
+        assert all(frontier.hasten(page_id, NOW + DAY, TOLD) for page_id in pages)
+        assert sorted(visit_all(frontier, NOW + DAY, UNMODIFIED)) == sorted(names)
+    with opened(tmp_path, NOW + 2 * DAY) as frontier:
+        assert not frontier.hasten(pages[0], NOW + 2 * DAY, LISTED)
+        assert record(frontier, pages[0])[1].is_signalled, "it may yet prove honest"
+        assert visit_all(frontier, NOW + 2 * DAY) == []
+        (elsewhere,) = find(frontier, "page", host="b.example", payload=LISTED, now=NOW + 2 * DAY)
+        visit_all(frontier, NOW + 2 * DAY)
+    with opened(tmp_path, NOW + 3 * DAY) as frontier:
+        assert frontier.hasten(elsewhere, NOW + 3 * DAY, TOLD), "another site"
+
+
+def test_where_a_trusted_site_tells_nothing_its_pages_are_left_alone_for_longer(tmp_path: Path) -> None:
+    """By "adaptive" silence is news, and what is told is asked for at once."""
+    now, rule = NOW, ADAPTIVE
+    spans: dict[str, list[int]] = {"told": [], "untold": []}
+    with opened(tmp_path, now, rule) as frontier:
+        ids = find(frontier, *[f"told{number}" for number in range(20)], host="told.example", payload=LISTED)
+        find(frontier, *[f"untold{number}" for number in range(20)], host="untold.example")
+        versions: Counter[str] = Counter()
+        while now < NOW + 150 * DAY:
+            while (lease := next_lease(frontier, now)) is not None:
+                page_id, host = lease.page_id, lease.host.partition(".")[0]
+                digest = versions[f"{host}{page_id % 20}"].to_bytes(4, "big") + b"."
+                frontier.release(lease, changed(digest), now)
+                _, visits = record(frontier, page_id)
+                if now > NOW + 100 * DAY:
+                    spans[host].append(visits.due - visits.last)
+            now += DAY / 2
+            number = int((now - NOW) / DAY * 2)
+            if number % 2:  # each of both hosts has a page that changes, every tenth day or so
+                each = number // 2 % 20
+                versions[f"told{ids[each] % 20}"] += 1
+                versions[f"untold{ids[each] % 20}"] += 1
+                payload = TOLD if number // 40 % 2 else LISTED
+                frontier.hasten(ids[each], now, payload)
+    assert (
+        sorted(spans["told"])[len(spans["told"]) // 2]
+        > 1.5 * sorted(spans["untold"])[len(spans["untold"]) // 2]
+    )
+
+
+# -- what can be afforded -----------------------------------------------------------------------------------
+
+
+def wanted(directory: Path, delay: float, step: float, days: int, run: float = 1.0) -> dict[str, float]:
+    """Visits a day that 40 pages of a slow host ask for together, and 40 of another one, after so many days,
+    of each of which the crawl ran a share."""
+    politeness = {"slow.example": Politeness(delay, 1)}
+    rule = ADAPTIVE if run == 1.0 else ADAPTIVE._replace(horizon=0.0)
+    found: Counter[str] = Counter()
+    for day in range(days) if run < 1.0 else [0]:
+        now = NOW + day * DAY
+        end = now + (days if run == 1.0 else run) * DAY
+        found.clear()
+        with opened(directory, now, rule, politeness=politeness) as frontier:
+            for host in ("slow.example", "other.example"):
+                find(frontier, *map(str, range(40)), host=host, now=now)
+            while now < end:
+                while (lease := next_lease(frontier, now)) is not None:
+                    offset = crc32(lease.page.url.encode()) % 97 / 97
+                    version = int((now - NOW) / DAY / 8 + offset)
+                    frontier.release(lease, changed(version.to_bytes(4, "big") + b"."), now)
+                now += step
+            for page_id in range(2 * 40):
+                page = frontier.page(page_id)
+                if page is not None and page.visits is not None and page.visits.due > QUEUED_AGAIN:
+                    found[page.url.split("/")[2]] += DAY / (page.visits.due - page.visits.last)
+    return found
+
+
+def test_a_host_that_may_not_be_asked_that_often_is_planned_for_what_it_allows(tmp_path: Path) -> None:
+    found = wanted(tmp_path, DAY / 2, DAY / 4, 120)
+    assert found["slow.example"] == pytest.approx(2, rel=0.5), "two visits a day"
+    assert found["other.example"] > 4
+
+
+def test_while_the_crawl_stands_still_nobody_is_asked_and_that_counts(tmp_path: Path) -> None:
+    found = wanted(tmp_path, HOUR, HOUR / 2, 90, run=1 / 12)
+    assert found["slow.example"] == pytest.approx(2, rel=0.5), "two hours a day"
+    assert found["other.example"] > 4

@@ -22,11 +22,9 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
     bucket_of,
     contact,
     heard,
-    is_believed,
     refuse,
     span_of,
 )
-from scrapy_frontier.core.hosts.sitemap_sites import judge as judge_site
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.default_scorer import Mixed
@@ -90,21 +88,6 @@ def test_a_sitemap_comes_back_as_often_as_it_changes() -> None:
     assert spans[-1] < DAY
     often = Visits(0, 3600, visits=61, changes=61)
     assert span_of(often, longest) == 3600.0
-
-
-def test_a_site_is_believed_until_half_of_what_it_signals_is_wrong() -> None:
-    visits, later = Visits(0, 0, visits=2), 86400.0
-    honest = liar = Listing((), True)
-    assert is_believed(honest)
-    for _ in range(20):
-        honest = judge_site(honest, visits, True, True, later)
-        liar = judge_site(liar, visits, True, False, later)
-    assert is_believed(honest)
-    assert not is_believed(liar)
-    for _ in range(60):
-        liar = judge_site(liar, visits, True, True, later)
-    assert is_believed(liar), "it has mended its ways"
-    assert judge_site(honest, visits, False, False, later) == honest
 
 
 # -- contact -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..hosts.cooldown import CooldownRule, at_start
-from ..pages.rates import HOST_RATES
+from ..pages.rates import SIZES
 from ..pages.score_columns import CONTENT
 from ..ranking import graph
 from ..store import host_rows, keys, meta_rows
@@ -170,7 +170,7 @@ def _decode_body(value: bytes) -> None:
 
 
 def _decode_rates(value: bytes) -> None:
-    if len(value) != HOST_RATES.size:
+    if len(value) not in SIZES:
         raise UnreadableRecord(f"rates row of {len(value)} bytes")
 
 

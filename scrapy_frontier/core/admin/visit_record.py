@@ -15,7 +15,10 @@ from ..time_format import moment, span
 if TYPE_CHECKING:
     from ..store.page_rows import Page
 
-_PLAIN = ("first", "last", "changed", "due", "visits", "changes", "content_type", "length", "trust")
+_PLAIN = (
+    *("first", "last", "changed", "due", "visits", "changes"),
+    *("content_type", "length", "trust", "is_signalled"),
+)
 _A_RECORD = tuple(getattr(Visits(0, 0), name) for name in _PLAIN)
 _BYTES = ("history", "digest")
 _TRUST = 0x0F  # the bits of it that do not depend on how many visits ended with a 304

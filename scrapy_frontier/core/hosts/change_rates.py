@@ -206,6 +206,49 @@ def judged(signals: Signals, is_signalled: bool, has_changed: bool, expected: fl
     return Signals(signalled, right, found, told)
 
 
+# -- all of it ------------------------------------------------------------------------------------------
+
+
+class Shown(NamedTuple):
+    """A further visit that answered, ``span`` seconds after the one before: whether the page ``has_changed``.
+
+    ``is_listed``: a sitemap tells of each change of the page, for all it says. ``is_signalled``: it has told
+    of one since the visit before.
+    """
+
+    span: float
+    has_changed: bool
+    is_listed: bool = False
+    is_signalled: bool = False
+
+
+class Taught(NamedTuple):
+    """What is known after a visit: of the page, of its host, of all pages, of the host's signals."""
+
+    history: History
+    host: HostRates
+    everywhere: HostRates
+    signals: Signals
+
+
+_READ_EVERY = DAY  # a sitemap: what it tells has changed since it was read before
+
+
+def taught(
+    shown: Shown, history: History, host: HostRates, everywhere: HostRates, signals: Signals, unknown: float
+) -> Taught:
+    """What *shown* teaches those who knew that much before; *unknown* is a rate for who knows nothing."""
+    span, has_changed, is_listed, is_signalled = shown
+    expected = expected_rate(host, everywhere, unknown)
+    quiet = span - _READ_EVERY if is_listed and is_signalled and signals.is_trusted else 0.0
+    now_known = visited(history, span, has_changed, expected, quiet)
+    if is_listed:
+        anyway = -expm1(-rate(history, expected) * max(span, 0.0))
+        signals = judged(signals, is_signalled, has_changed, anyway)
+    found = rate(now_known, expected)
+    return Taught(now_known, learned(host, found, span), learned(everywhere, found, span), signals)
+
+
 # -- eight bytes -----------------------------------------------------------------------------------------
 
 _HISTORY = struct.Struct(">HHHH")

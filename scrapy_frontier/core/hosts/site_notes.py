@@ -47,8 +47,7 @@ class SiteNotes:
 
     def listing(self, authority: str) -> Listing:
         """What is known of the sitemaps of *authority*; one lookup."""
-        self._batch.commit()
-        stored = self._store.get(keys.listing_key(authority))
+        stored = self._batch.get(keys.listing_key(authority))
         try:
             return site_rows.decode_listing(stored) if stored is not None else Listing()
         except UnreadableRecord:  # then it is contacted again, and finds its sitemaps known

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..parse.urls import origin
-from .change_rates import DAY, History, Signals, judged, rate, unpack_history
+from .change_rates import DAY, History, Signals, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,6 @@ FILE_BUCKET = 0xFFFF  # a sitemap comes before the pages of its host with the sa
 _PAGE_BUCKET = 0x8000
 _DOUBLING = 1024  # buckets from a score to its double
 _SHORTEST = 3600.0  # seconds between two visits of a sitemap
-_UNKNOWN_RATE = 1 / (30 * DAY)  # changes a second of a page nobody knows: of those that change, the most
 _LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason never to come
 
 
@@ -90,18 +89,13 @@ def span_of(visits: Visits | None, longest: float) -> float:
 # -- whether to believe it -----------------------------------------------------------------------------
 
 
-def is_believed(listing: Listing) -> bool:
-    """Whether a new ``lastmod`` makes a page of this site due: at least every second one is right."""
-    return Signals(*listing.signals).is_trusted
+def signals_of(listing: Listing) -> Signals:
+    """How far ``lastmod`` in the sitemaps of a site is to be trusted."""
+    return Signals(*listing.signals)
 
 
-def judge(listing: Listing, visits: Visits, is_signalled: bool, has_changed: bool, now: float) -> Listing:
-    """What is known of the signals of a site after a visit of a page that was signalled since the last one,
-    whose record *visits* is, or was not."""
-    expected = rate(unpack_history(visits.history), _UNKNOWN_RATE)
-    chance = -math.expm1(-expected * max(now - visits.last, 0.0))
-    found = judged(Signals(*listing.signals), is_signalled, has_changed, chance)
-    return listing if tuple(found) == listing.signals else listing._replace(signals=tuple(found))
+def with_signals(listing: Listing, signals: Signals) -> Listing:
+    return listing._replace(signals=tuple(signals))
 
 
 # -- a sitemap on its way ------------------------------------------------------------------------------

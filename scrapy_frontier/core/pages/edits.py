@@ -138,8 +138,9 @@ class Edits:
     # -- forget ----------------------------------------------------------------------------------------
 
     def hasten(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
-        """A page is said to have changed: it is due in this run if it comes back at all, and if it was not
-        visited since; false otherwise. A *payload* is its request from now on."""
+        """A sitemap tells that a page has changed: it is due in this run if it comes back at all, was not
+        visited since, and if the site is to be trusted; false otherwise. A *payload* is its request from now
+        on."""
         if payload is not None and not self.renew(page_id, payload):
             return False
         return self._returning.hasten(page_id, now)

@@ -123,9 +123,9 @@ class HandOut:
             waiting.wake(now, self._is_over)
         if self._returning.next is not None:
             self._returning.wake(now)
-            rates = self._returning.rates
-            if rates is not None and rates.is_due(now):
-                rates.step(now)
+            budget = self._returning.budget
+            if budget is not None and budget.is_due(now):
+                budget.step(now)
         self._is_over = self._has_opened = False
         if len(self._hosts.by_name) > self._hosts.most_awake:
             self._hosts.doze(batch)

@@ -14,7 +14,7 @@ import numpy as np
 from .crawl_value import NEVER, SMALL, STEPS, Bounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,6 +38,24 @@ class Sample(NamedTuple):
         return Sample(
             self.weights[mine], self.rates[mine], self.told[mine], self.hosts[mine], self.stands_for
         )
+
+
+def sample_of(
+    pages: Sequence[tuple[float, float, float, str]], stands_for: float
+) -> tuple[Sample, list[str]]:
+    """Pages, each its weight, rate, share of changes told and host, as a sample; and the names of its hosts
+    by their numbers."""
+    weights, rates, told, hosts = zip(*pages, strict=True)
+    names = {name: number for number, name in enumerate(dict.fromkeys(hosts))}
+    numbers = np.array([names[name] for name in hosts], np.int64)
+    return Sample(np.array(weights), np.array(rates), np.array(told), numbers, stands_for), list(names)
+
+
+def limits_of(sample: Sample, limits: Sequence[float], few: int) -> Floats:
+    """*limits* by number of the host, but none for hosts of which there are fewer than so many pages."""
+    counts = np.bincount(sample.hosts, minlength=len(limits))
+    found: Floats = np.where(counts < few, inf, np.array(limits))
+    return found
 
 
 def visits_wanted(sample: Sample, multiplier: float, bounds: Bounds) -> Floats:
@@ -65,7 +83,8 @@ def _best_spans(sample: Sample, multiplier: float) -> Floats:
         reached = np.where(middle < SMALL, (1.0 - told) * middle * middle / 2.0, 1.0 - fresh - silent)
         is_low = reached < wanted
         low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
-    spans: Floats = np.where(wanted < 1.0, high / sample.rates, inf)
+    reached = np.where(wanted < SMALL * SMALL / 2.0, np.sqrt(2.0 * wanted / (1.0 - told)), high)
+    spans: Floats = np.where(wanted < 1.0, reached / sample.rates, inf)
     return spans
 
 
@@ -90,6 +109,15 @@ def multipliers(sample: Sample, budget: float, bounds: Bounds, limits: Floats | 
         return Multipliers(0.0, {})
     if limits is None:
         limits = np.full(int(sample.hosts.max()) + 1, inf)
+    everywhere, at_limit = for_all(sample, budget, bounds, limits)
+    return Multipliers(
+        everywhere, {host: of_limit(sample.of_host(host), float(limits[host]), bounds) for host in at_limit}
+    )
+
+
+def for_all(sample: Sample, budget: float, bounds: Bounds, limits: Floats) -> tuple[float, list[int]]:
+    """The multiplier that all pages meet, and the hosts that may not be asked that often: theirs is
+    `of_limit`."""
 
     def by_host(multiplier: float) -> Floats:
         wanted = visits_wanted(sample, multiplier, bounds)
@@ -97,25 +125,14 @@ def multipliers(sample: Sample, budget: float, bounds: Bounds, limits: Floats | 
         return summed
 
     most = float((sample.weights / sample.rates).max())
-    everywhere = _root(lambda multiplier: float(np.minimum(by_host(multiplier), limits).sum()), budget, most)
-    hosts = {}
-    for host in np.flatnonzero(by_host(everywhere) > limits).tolist():
-        mine = sample.of_host(host)
-        hosts[host] = _own(mine, float(limits[host]), bounds)
-    return Multipliers(everywhere, hosts)
+    found = _root(lambda multiplier: float(np.minimum(by_host(multiplier), limits).sum()), budget, most)
+    return found, np.flatnonzero(by_host(found) > limits).tolist()
 
 
-def _own(sample: Sample, limit: float, bounds: Bounds) -> float:
+def of_limit(sample: Sample, limit: float, bounds: Bounds) -> float:
+    """The multiplier at which *sample*, the pages of one host, asks for *limit* visits a second."""
     most = float((sample.weights / sample.rates).max())
     return _root(lambda multiplier: float(visits_wanted(sample, multiplier, bounds).sum()), limit, most)
-
-
-def solved(pages: list[tuple[float, float]], budget: float, bounds: Bounds) -> float:
-    """The multiplier at which *pages*, weights and rates, ask for *budget* visits a second."""
-    weights, rates = np.array(pages, np.float64).T
-    nobody = np.zeros(len(weights))
-    sample = Sample(weights, rates, nobody, nobody.astype(np.int64))
-    return multipliers(sample, budget, bounds).everywhere
 
 
 _DEEPEST = 1e-12  # of the largest multiplier: less is as good as none

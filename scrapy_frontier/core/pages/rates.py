@@ -1,163 +1,134 @@
-"""How often pages change, learnt from their visits, and what a visit may cost: the multiplier.
+"""How often pages change, learnt from their visits, and how far sites are to be trusted that tell of it.
 
-Owns the rows of what is known of hosts, and the one of all pages and the multiplier. What a crawl may spend
-is what it would spend if every page came back after its shelf life; the multiplier is where the best use of
-that is. It is solved from a sample of all pages, drawn in slices.
+Owns the rows of what is known of hosts, and the one of all pages.
 """
 
 from __future__ import annotations
 
-import random
 import struct
 from math import inf
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
 from ..hosts.change_rates import (
     HostRates,
+    Shown,
+    Signals,
     expected_rate,
-    learned,
     pack_history,
     rate,
+    taught,
     unpack_history,
-    visited,
 )
-from ..parse.urls import host_of
-from ..store import due_rows, keys, page_rows
-from ..store.due_rows import QUEUED_AGAIN
-from .revisit_policy import Adaptive, age_value, due_value
-from .revisit_wishes import ADAPTIVE
+from ..hosts.sitemap_sites import signals_of, with_signals
+from ..parse.urls import origin
+from ..store import keys
+from .revisit_policy import age_value, due_value
+from .revisit_wishes import ADAPTIVE, LASTMOD_KEY
 
 if TYPE_CHECKING:
+    from ..hosts.site_notes import SiteNotes
     from ..store.batch import Batch
     from ..store.leveldb import Store
+    from ..store.page_rows import Page
     from ..store.visit_rows import Visits
-    from .revisit_wishes import Plan, Plans, RevisitRule
+    from .revisit_wishes import RevisitRule
 
-SAMPLE = 1024  # pages: to solve for them takes 20 ms
-DRAWS = 4 * SAMPLE  # at most, where few pages come back
-_AT_A_TIME = 10  # pages a step, 20 us each
-_EVERY = 3600.0  # seconds between two solutions
-HOST_RATES = struct.Struct(">fff")
+_HOST = struct.Struct(">ffff")
+_HOST_WITHOUT_DELAY = struct.Struct(">fff")
+SIZES = (_HOST.size, _HOST_WITHOUT_DELAY.size)
 _ALL = struct.Struct(">dddd")
 _MOST_HOSTS = 10_000  # in memory
 _DAY = 86400.0
+_NO_SIGNALS = Signals()
 
 
 class PageRates:
-    """What visits have taught, by *rule*; *plans* say which pages are free to come back when they are worth
-    it."""
+    """What visits have taught, by *rule*; *sites* keep how honest sitemaps were."""
 
-    def __init__(self, store: Store, batch: Batch, rule: RevisitRule, plans: Plans) -> None:
-        self._store = store
+    def __init__(self, store: Store, batch: Batch, sites: SiteNotes, rule: RevisitRule) -> None:
         self._batch = batch
-        self._rule = rule
-        self._plans = plans
-        self._chance = random.Random(0)  # noqa: S311 - draws a sample, guards nothing
+        self._sites = sites
+        self.is_adaptive = rule.policy == ADAPTIVE
         self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * _DAY)
-        self._hosts: dict[str, HostRates] = {}
+        self._hosts: dict[str, tuple[HostRates, float]] = {}
         stored = store.get(keys.RATES_OF_ALL) or b""
         *everywhere, multiplier = _ALL.unpack(stored) if len(stored) == _ALL.size else (0.0,) * 4
         self._everywhere = HostRates(*everywhere)
-        self.multiplier = multiplier  # 0: none was solved for
-        self._sample: list[tuple[float, float]] | None = None  # weights and rates, while it is drawn
-        self._drawn = 0
-        self._solved_at = -inf
-
-    @property
-    def is_adaptive(self) -> bool:
-        return self._rule.policy == ADAPTIVE
+        self.multiplier = multiplier  # what a visit has to be worth everywhere; 0: nobody knows
 
     # -- what visits teach -----------------------------------------------------------------------------
 
     def expected(self, host: str) -> float:
         """Changes a second to expect of a page of *host* of which nothing is known."""
-        return expected_rate(self._of(host), self._everywhere, self._unknown)
+        return expected_rate(self._of(host)[0], self._everywhere, self._unknown)
 
-    def _of(self, host: str) -> HostRates:
+    def delay_of(self, host: str) -> float:
+        """Seconds that *host* wanted between two visits when it was visited last."""
+        return self._of(host)[1]
+
+    def _of(self, host: str) -> tuple[HostRates, float]:
         found = self._hosts.get(host)
         if found is None:
             stored = self._batch.get(keys.rates_key(host)) or b""
-            found = HostRates(*HOST_RATES.unpack(stored)) if len(stored) == HOST_RATES.size else HostRates()
+            *rates, delay = (0.0,) * 4
+            if len(stored) == _HOST.size:
+                *rates, delay = _HOST.unpack(stored)
+            elif len(stored) == _HOST_WITHOUT_DELAY.size:
+                rates = list(_HOST_WITHOUT_DELAY.unpack(stored))
             if len(self._hosts) >= _MOST_HOSTS:
                 self._hosts.clear()
-            self._hosts[host] = found
+            found = self._hosts[host] = HostRates(*rates), delay
         return found
 
-    def observed(self, host: str, before: Visits, after: Visits, has_changed: bool, now: float) -> Visits:
-        """The record *after* a further visit that showed whether the page of *host* has changed since the one
-        *before*, with what that teaches; in the open batch."""
-        span, expected = max(now - before.last, 1.0), self.expected(host)
-        history = visited(unpack_history(before.history), span, has_changed, expected)
-        found = rate(history, expected)
-        of_host = self._hosts[host] = learned(self._of(host), found, span)
-        self._everywhere = learned(self._everywhere, found, span)
-        self._batch.rows[keys.rates_key(host)] = HOST_RATES.pack(*of_host)
-        self._keep()
-        return after._replace(history=pack_history(history))
+    def observed(
+        self, host: str, delay: float, page: Page, visits: Visits, has_changed: bool, now: float
+    ) -> Visits:
+        """The record *visits* after a further visit that showed whether the *page* of *host* has changed,
+        with what that teaches; in the open batch. *page* is as it was before."""
+        before = page.visits
+        assert before is not None
+        is_listed = LASTMOD_KEY in page.payload
+        seen = Shown(max(now - before.last, 1.0), has_changed, is_listed, before.is_signalled)
+        signals = self.signals_of(page)
+        found = taught(
+            seen,
+            unpack_history(before.history),
+            self._of(host)[0],
+            self._everywhere,
+            signals,
+            self._unknown,
+        )
+        self._hosts[host] = found.host, delay
+        self._everywhere = found.everywhere
+        self._batch.rows[keys.rates_key(host)] = _HOST.pack(*found.host, delay)
+        if found.signals != signals:
+            authority = origin(page.url) or ""
+            self._sites.note_listing(authority, with_signals(self._sites.listing(authority), found.signals))
+        self.keep()
+        return visits._replace(history=pack_history(found.history))
 
-    def _keep(self) -> None:
+    def keep(self) -> None:
+        """Put what is known of all pages into the open batch."""
         self._batch.rows[keys.RATES_OF_ALL] = _ALL.pack(*self._everywhere, self.multiplier)
+
+    # -- what is known ---------------------------------------------------------------------------------
 
     def rate_of(self, host: str, visits: Visits) -> float:
         """Changes a second of a page."""
         return rate(unpack_history(visits.history), self.expected(host))
 
-    # -- what they are worth ---------------------------------------------------------------------------
+    def signals_of(self, page: Page) -> Signals:
+        """How far the sitemaps of its site are to be trusted that tell of changes of *page*; where none
+        does, nothing follows from silence. A lookup for a page that is listed."""
+        if LASTMOD_KEY not in page.payload:
+            return _NO_SIGNALS
+        return signals_of(self._sites.listing(origin(page.url) or ""))
 
-    def plan(self, plan: Plan, host: str, visits: Visits, weight: float) -> Plan:
-        """When a page comes back: when a visit is worth what it costs, unless somebody named a span."""
-        if not self.is_adaptive or plan.is_fixed or not self.multiplier or plan.span == inf:
-            return plan
-        policy = Adaptive(self.multiplier, self._rule.bounds)
-        return plan._replace(span=policy.span(weight, self.rate_of(host, visits)))
-
-    def value(self, host: str, visits: Visits, weight: float, now: float) -> float:
+    def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
         """What puts due pages in order, in days of an average page."""
         if not self.is_adaptive:
             return age_value(weight, visits.last, now) / _DAY
-        return due_value(weight, self.rate_of(host, visits), now - visits.last) / _DAY
-
-    # -- the multiplier --------------------------------------------------------------------------------
-
-    def is_due(self, now: float) -> bool:
-        """Whether there is a step to take: a sample is being drawn, or it is time to."""
-        if not self.is_adaptive:
-            return False
-        return self._sample is not None or now - self._solved_at >= _EVERY
-
-    def step(self, now: float) -> None:
-        """Draw some pages more, or solve, 20 ms, once there are enough."""
-        pages = self._batch.counts.next_page
-        if self._sample is None:
-            self._sample, self._drawn = [], 0
-        for _ in range(min(_AT_A_TIME, pages)):
-            self._draw(self._chance.randrange(pages))
-        if len(self._sample) >= SAMPLE or self._drawn >= min(DRAWS, 4 * pages):
-            self._solve(now)
-
-    def _draw(self, page_id: int) -> None:
-        self._drawn += 1
-        try:
-            page = page_rows.decode_page(self._store.get(keys.page_key(page_id)) or b"")
-        except UnreadableRecord:
-            return
-        visits = page.visits
-        if visits is None or not visits.due or self._sample is None:
-            return
-        plan = self._plans.of(page_id, page)
-        if plan.is_fixed or plan.span == inf:
-            return
-        key = due_rows.due_key(visits.due, page_id)
-        stored = self._store.get(key) if visits.due > QUEUED_AGAIN else None
-        weight = 0.0 if stored is None else due_rows.number_of(due_rows.decode_due(key, stored).weight)
-        self._sample.append((weight or 1.0, self.rate_of(page.host or host_of(page.url), visits)))
-
-    def _solve(self, now: float) -> None:
-        from .multipliers import solved  # loads NumPy: for those who use it
-
-        sample, self._sample, self._solved_at = self._sample, None, now
-        if not sample or self._rule.shelf_life == inf:
-            return
-        self.multiplier = solved(sample, len(sample) / self._rule.shelf_life, self._rule.bounds)
-        self._keep()
+        signals = self.signals_of(page)
+        trust = signals.weight if visits.is_signalled else 0.0
+        rate_of_page = self.rate_of(host, visits)
+        return due_value(weight, rate_of_page, now - visits.last, signals.share_told, trust) / _DAY

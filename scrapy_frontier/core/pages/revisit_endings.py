@@ -13,8 +13,7 @@ from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Visits
 from .leases import Released
 from .lifecycle import UNCOUNTED, Event
-from .revisit_policy import Losses, Met, after_visit, ending
-from .revisit_queue import NO_END_OF_A_HUB, bad_of, doubt_of, lost
+from .revisit_policy import NO_END_OF_A_HUB, Losses, Met, after_visit, bad_of, doubt_of, ending, lost
 from .revisit_wishes import NEVER
 from .signal_trust import Lies
 from .visits import VisitEnd, not_modified, read
@@ -126,6 +125,8 @@ class Homecoming:
         met = outcome.met if outcome.met is not None else _met(outcome)
         weight = returning.weight(lease)
         plan = returning.plan_of(lease.page_id, page, lease.host, visits, weight)
+        if returning.budget is not None:
+            returning.budget.note(now)
         longest = returning.longest(plan)
         can_end = not self._loses(lease.host, met, now)
         if plan.is_hub and met in NO_END_OF_A_HUB:
@@ -134,19 +135,20 @@ class Homecoming:
         end = ending(met, page.state, span, longest, doubt_of(visits.bad), now, can_end)
         page = _after(page, visits, met, end, outcome, int(now))
         if end.state is State.DONE and page.visits is not None:
-            page = page._replace(visits=self._learn(lease.host, visits, page.visits, met, now))
+            page = page._replace(visits=self._learn(lease, visits, page.visits, met, now))
             if end.after == plan.span:  # as what was seen now has it
                 plan = returning.plan_of(lease.page_id, page, lease.host, page.visits or visits, weight)
                 end = end._replace(after=plan.span)
         return _Back(page, True, met, end, plan)
 
-    def _learn(self, host: str, before: Visits, after: Visits, met: Met, now: float) -> Visits:
+    def _learn(self, lease: Lease, before: Visits, after: Visits, met: Met, now: float) -> Visits:
         """The record with what a visit taught: nothing where nobody can tell whether the page has changed."""
         rates, is_known = self._returning.rates, bool(before.digest and after.digest)
         if rates is None or not (met is Met.UNCHANGED or is_known):
             return after
         has_changed = met is not Met.UNCHANGED and before.digest != after.digest
-        return rates.observed(host, before, after, has_changed, now)
+        page = lease.page._replace(visits=before)
+        return rates.observed(lease.host, lease.delay, page, after, has_changed, now)
 
     def _loses(self, host: str, met: Met, now: float) -> bool:
         """Whether most of what is visited again on *host* would be lost: then it is to blame."""

@@ -11,6 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from ..store.states import State
+from ..store.visit_rows import NOT_BAD, Bad
 from .crawl_value import Bounds, best_span, crawl_value, signalled_value
 
 # A page is due a little before its span is over: a crawl that is started every day at about the same hour
@@ -102,6 +103,25 @@ class Doubt(NamedTuple):
 
 
 NO_DOUBT = Doubt()
+NO_END_OF_A_HUB = (Met.MISSING, Met.GONE, Met.CALLBACK_FAILED)
+
+
+def lost(is_gone: bool, status: int) -> Met:
+    if is_gone:
+        return Met.GONE if status == 410 else Met.MISSING
+    return Met.MOVED if status in (301, 308) else Met.ELSEWHERE
+
+
+def doubt_of(bad: Bad) -> Doubt:
+    try:
+        met = Met(bad.met)
+    except ValueError:
+        met = Met.READ
+    return Doubt(bad.visits, met, float(bad.since))
+
+
+def bad_of(doubt: Doubt) -> Bad:
+    return Bad(doubt.visits, int(doubt.met), int(doubt.since)) if doubt.visits or doubt.met else NOT_BAD
 
 
 class Ending(NamedTuple):

@@ -16,16 +16,18 @@ from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
-from ..store.visit_rows import NOT_BAD, Bad, Visits
+from ..store.visit_rows import Visits
 from .rates import PageRates
-from .revisit_policy import Doubt, Met, due_at, ending, rest
+from .revisit_policy import NO_END_OF_A_HUB, Met, bad_of, doubt_of, due_at, ending, lost, rest
 from .revisit_share import ReturnShare
 from .revisit_wishes import Plans
+from .visit_budget import VisitBudget
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
+    from ..hosts.site_notes import SiteNotes
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
@@ -51,6 +53,7 @@ class Returning:
         batch: Batch,
         hosts: Hosts,
         table: HostTable,
+        sites: SiteNotes,
         scores: Rescoring | None,
         rule: RevisitRule | None,
         opened_at: float,
@@ -69,9 +72,10 @@ class Returning:
         self.is_being_made = False  # the due rows are made anew, beside the crawl
         self.share = None if rule is None else ReturnShare(store, batch, hosts, rule.share)
         self.plans = None if rule is None else Plans(rule, self._read)
-        self.rates = None
+        self.rates = self.budget = None
         if rule is not None and self.plans is not None:
-            self.rates = PageRates(store, batch, rule, self.plans)
+            self.rates = PageRates(store, batch, sites, rule)
+            self.budget = VisitBudget(store, batch, scores, rule, self.plans, self.rates, opened_at)
         if rule is not None:
             first = next(store.scan(keys.DUE, limit=1), None)
             self.next = float(due_rows.due_time(first[0])) if first else None
@@ -156,7 +160,7 @@ class Returning:
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         weight = due.weight or due_rows.code(1.0)
-        place = self._place(due, host.name, visits, now)
+        place = self._place(due, host.name, page, visits, now)
         sort_key = due_rows.return_key(place, weight, visits.last, page_id)
         batch.queue(host, sort_key)
         batch.count_returning(host, 1)
@@ -165,7 +169,7 @@ class Returning:
         if self.share is not None:
             self.share.joins(host)
 
-    def _place(self, due: Due, host: str, visits: Visits, now: float) -> int:
+    def _place(self, due: Due, host: str, page: Page, visits: Visits, now: float) -> int:
         """Where a page stands among those that are due: hubs first, but no more of them than their share."""
         assert self.rule is not None
         assert self.rates is not None
@@ -176,7 +180,7 @@ class Returning:
             self._ahead -= 1.0
             return due_rows.TOP
         weight = due_rows.number_of(due.weight) or 1.0
-        return min(due_rows.code(self.rates.value(host, visits, weight, now)), due_rows.TOP - 1)
+        return min(due_rows.code(self.rates.value(host, page, visits, weight, now)), due_rows.TOP - 1)
 
     # -- a visit ends ----------------------------------------------------------------------------------
 
@@ -193,9 +197,9 @@ class Returning:
     def plan_of(self, page_id: int, page: Page, host: str, visits: Visits, weight: int) -> Plan:
         """When a page of *host* is to come back, by what is known of it."""
         assert self.plans is not None
-        assert self.rates is not None
+        assert self.budget is not None
         plan = self.plans.of(page_id, page)
-        return self.rates.plan(plan, host, visits, due_rows.number_of(weight) or 1.0)
+        return self.budget.plan(plan, host, page, visits, due_rows.number_of(weight) or 1.0)
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
         """Seconds until a page comes back that ended like this, and its record with that."""
@@ -263,22 +267,29 @@ class Returning:
         return True
 
     def hasten(self, page_id: int, now: float) -> bool:
-        """Have a page be due in this run, not later, in the open batch; false where it is already, where it
-        was visited in this run, and for one that does not come back. Two lookups."""
+        """A sitemap tells of a change of a page: note that, and have the page be due in this run, not later,
+        if it is worth a visit; in the open batch. False where it is due already, where it was visited in
+        this run, for one that does not come back, and where the site is not to be trusted. Some lookups."""
         page, batch = self._read(page_id) if self.rule is not None else None, self._batch
         visits = page.visits if page is not None else None
-        when = max(int(self._until(now)), QUEUED_AGAIN + 1)
-        if page is None or visits is None or visits.due <= when or visits.last >= when:
+        if page is None or visits is None or not visits.due or page.state not in FINISHED:
             return False
+        assert self.budget is not None
+        visits = visits._replace(is_signalled=True)
+        when = max(int(self._until(now)), QUEUED_AGAIN + 1)
+        is_due = visits.due > when > visits.last
         key = due_rows.due_key(visits.due, page_id)
-        due = due_rows.decode_due(key, batch.get(key) or b"")
-        batch.rows[key] = None
-        batch.counts.due -= 1
-        self.put(due._replace(when=when))
-        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(
-            page._replace(visits=visits._replace(due=when))
-        )
-        return True
+        due = due_rows.decode_due(key, batch.get(key) or b"") if is_due else Due(when, page_id)
+        weight, host = due_rows.number_of(due.weight) or 1.0, page.host or host_of(page.url)
+        if is_due and self.budget.is_due_by_signal(host, page, visits, weight, now):
+            batch.rows[key] = None
+            batch.counts.due -= 1
+            self.put(due._replace(when=when))
+            visits = visits._replace(due=when)
+        else:
+            is_due = False
+        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(visits=visits))
+        return is_due
 
     def remove(self, page_id: int, page: Page, host: Host | None = None) -> None:
         """A page that is queued anew, or forgotten, does not come back by itself; nor does it stand in the
@@ -324,27 +335,6 @@ COMES_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)
 _BY_STATE = {State.DONE: Met.READ, State.FAILED: Met.ERROR}
 
 
-NO_END_OF_A_HUB = (Met.MISSING, Met.GONE, Met.CALLBACK_FAILED)
-
-
 def _met_at_the_end(page: Page) -> Met:
     met = _BY_STATE.get(page.state)
     return met if met is not None else lost(page.state is State.GONE, page.status)
-
-
-def lost(is_gone: bool, status: int) -> Met:
-    if is_gone:
-        return Met.GONE if status == 410 else Met.MISSING
-    return Met.MOVED if status in (301, 308) else Met.ELSEWHERE
-
-
-def doubt_of(bad: Bad) -> Doubt:
-    try:
-        met = Met(bad.met)
-    except ValueError:
-        met = Met.READ
-    return Doubt(bad.visits, met, float(bad.since))
-
-
-def bad_of(doubt: Doubt) -> Bad:
-    return Bad(doubt.visits, int(doubt.met), int(doubt.since)) if doubt.visits or doubt.met else NOT_BAD

@@ -24,6 +24,7 @@ HUB_SPAN = 86400.0
 SEEDS = "seeds"
 SHELF_LIFE_KEY, REFRESH_KEY = "frontier_shelf_life", "frontier_refresh"
 SITEMAP_KEY = b'"frontier_sitemap"'  # in the payload of a page that is read as a sitemap
+LASTMOD_KEY = b'"frontier_lastmod"'  # of one of which a sitemap tells when it changed last
 _SPAN_KEYS = (SHELF_LIFE_KEY.encode(), REFRESH_KEY.encode())
 _UNUSUAL = (*_SPAN_KEYS, b'"method"', b'"body"')  # in a payload
 _MOST_REDIRECTS = 5  # that a hub is followed through

@@ -67,6 +67,7 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
         length=fetched.length,
         bad=NOT_BAD,
         validators=validators,
+        is_signalled=False,
         trust=after_content(
             before.trust,
             Told(*before.validators, before.digest),
@@ -87,4 +88,5 @@ def not_modified(before: Visits, fetched: Fetched | None, now: int) -> Visits:
         bad=NOT_BAD,
         validators=Validators(new.etag or old.etag, new.last_modified or old.last_modified),
         trust=after_unmodified(before.trust),
+        is_signalled=False,
     )

@@ -39,6 +39,7 @@ CLEAN = b"mclean"
 RANKING = b"mranking"
 REVISIT = b"mrevisit"
 RATES_OF_ALL = b"mrates"
+OPENED = b"mopened"
 
 INDEX = b"f"
 PAGE = b"p"

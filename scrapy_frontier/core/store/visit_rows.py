@@ -6,7 +6,7 @@ import struct
 from functools import lru_cache
 from typing import NamedTuple
 
-_FULL, _ETAG, _LAST_MODIFIED = 1, 2, 4
+_FULL, _ETAG, _LAST_MODIFIED, _SIGNALLED = 1, 2, 4, 8
 _DOCUMENT = struct.Struct(">BHB")  # content type, length (its upper 16 bits, its lower 8)
 # Last visit, first visit, last change, due, visits, changes, history, digest, trust; met and bad visits,
 # since when.
@@ -87,7 +87,7 @@ class Visits(NamedTuple):
     kept to the minute. ``due`` is when it comes back, 0 where it does not or is in a queue. ``visits`` and
     ``changes`` count, to 65,535; ``history`` is what `change_rates.pack_history` makes. ``digest`` has five
     bytes, or none. ``length`` of the body is in bytes, at most 16 MiB. ``trust`` is a byte of
-    `pages.signal_trust`.
+    `pages.signal_trust`. ``is_signalled``: a sitemap has told of a change since.
     """
 
     first: int
@@ -103,6 +103,7 @@ class Visits(NamedTuple):
     bad: Bad = NOT_BAD
     validators: Validators = NO_VALIDATORS
     trust: int = 0
+    is_signalled: bool = False
 
 
 def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
@@ -112,6 +113,8 @@ def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
     flags = (_ETAG if 0 < len(etag) <= _LONGEST else 0) | (
         _LAST_MODIFIED if 0 < len(last_modified) <= _LONGEST else 0
     )
+    if visits.is_signalled:
+        flags |= _SIGNALLED
     if visits[:8] == (ended, ended, 0, 0, 1, 0, NO_HISTORY, b"") and visits.bad == NOT_BAD and ended:
         head = _short(flags, visits.content_type, length)
     else:
@@ -169,7 +172,8 @@ def decode_visits(data: bytes, offset: int, discovered: int, ended: int) -> tupl
     about = content_type, upper << 8 | lower
     validators = Validators(etag, last_modified)
     if full is None:
-        return Visits(ended, ended, 0, 0, 1, 0, NO_HISTORY, b"", *about, NOT_BAD, validators), offset
+        visits = Visits(ended, ended, 0, 0, 1, 0, NO_HISTORY, b"", *about, NOT_BAD, validators)
+        return (visits._replace(is_signalled=True) if flags & _SIGNALLED else visits), offset
     last, first, changed, due, count, changes, history, digest, trust, kind, since = full
     ago = int.from_bytes(changed, "big")
     bad = Bad(kind & _MOST_BAD, kind >> 4, last + 60 * since) if kind or since else NOT_BAD
@@ -187,6 +191,7 @@ def decode_visits(data: bytes, offset: int, discovered: int, ended: int) -> tupl
             bad,
             validators,
             trust,
+            bool(flags & _SIGNALLED),
         ),
         offset,
     )

@@ -1,0 +1,218 @@
+"""What a further visit has to be worth, so that all together are as many as can be made: the multiplier.
+
+By "adaptive" a crawl makes as many visits as if every page came back after its shelf life. A host that may
+not be asked as often as its pages would like, by its delay and the time that the crawl runs, has a larger
+multiplier of its own; others get what it cannot use. Solved from a sample of all pages, drawn in slices.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from math import exp, inf
+from statistics import median
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import UnreadableRecord
+from ..parse.urls import host_of
+from ..store import due_rows, keys, page_rows
+from ..store.due_rows import QUEUED_AGAIN
+from .revisit_policy import Adaptive
+
+if TYPE_CHECKING:
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
+    from ..store.visit_rows import Visits
+    from .multipliers import Sample
+    from .rates import PageRates
+    from .rescoring import Rescoring
+    from .revisit_wishes import Plan, Plans, RevisitRule
+
+SAMPLE = 1024  # pages: to solve for them takes 20 ms
+DRAWS = 4 * SAMPLE  # at most, where few pages come back
+_AT_A_TIME = 10  # pages a step, 20 us each
+_EVERY = 3600.0  # seconds between two solutions
+_FEW = 4  # pages in the sample that say nothing yet of their host
+_BEHIND = 0.05  # share of what comes back that is due and was not visited
+_OPENED = struct.Struct(">ddd")
+_FADING = 30 * 86400.0  # seconds
+
+
+class Opened(NamedTuple):
+    """Seconds the crawl was ``running``, of those that passed on the ``wall``, the older the fainter; and
+    when this was noted (POSIX seconds, 0: never)."""
+
+    running: float = 0.0
+    wall: float = 0.0
+    noted: float = 0.0
+
+    @property
+    def share(self) -> float:
+        """The share of the time in which a host could be asked, 0 to 1."""
+        return self.running / self.wall if self.wall > 0.0 else 1.0
+
+
+def went_on(opened: Opened, now: float, is_running: bool = True) -> Opened:
+    """The same at *now*. A clock that was set back costs nothing."""
+    passed = max(now - opened.noted, 0.0) if opened.noted else 0.0
+    kept = exp(-passed / _FADING)
+    return Opened(kept * opened.running + passed * is_running, kept * opened.wall + passed, now)
+
+
+class _Drawn(NamedTuple):
+    """A page of the sample."""
+
+    weight: float
+    rate: float
+    told: float
+    host: str
+
+
+class VisitBudget:
+    """When pages come back by *rule*, which *plans* leave free to; *rates* say what is known of them.
+
+    Owns the row of when the crawl was running. ``hosts`` are the multipliers of those at their limit.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        batch: Batch,
+        scores: Rescoring | None,
+        rule: RevisitRule,
+        plans: Plans,
+        rates: PageRates,
+        opened_at: float,
+    ) -> None:
+        self._store = store
+        self._batch = batch
+        self._scores = scores
+        self._rule = rule
+        self._plans = plans
+        self._rates = rates
+        self._chance = random.Random(0)  # noqa: S311 - draws a sample, guards nothing
+        self._sample: list[_Drawn] | None = None  # while it is drawn
+        self._drawn = 0
+        self._left: list[tuple[str, Sample, float]] = []  # hosts whose own multiplier is not solved yet
+        self._solved_at = -inf
+        self.hosts: dict[str, float] = {}
+        stored = store.get(keys.OPENED) or b""
+        opened = Opened(*_OPENED.unpack(stored)) if len(stored) == _OPENED.size else Opened()
+        counts = batch.counts
+        # A pause counts where it left something undone: who had visited all that was due had time enough.
+        if counts.returning > _BEHIND * (counts.returning + counts.due):
+            opened = went_on(opened, opened_at, is_running=False)
+        self._opened = opened._replace(noted=opened_at)
+
+    def note(self, now: float) -> None:
+        """A page that came back was visited: the crawl is running; in the open batch."""
+        if self._rates.is_adaptive:
+            self._opened = went_on(self._opened, now)
+            self._batch.rows[keys.OPENED] = _OPENED.pack(*self._opened)
+
+    # -- when ------------------------------------------------------------------------------------------
+
+    def plan(self, plan: Plan, host: str, page: Page, visits: Visits, weight: float) -> Plan:
+        """When a page comes back: when a visit is worth what it costs, unless somebody named a span."""
+        policy = self._policy(host)
+        if policy is None or plan.is_fixed or plan.span == inf:
+            return plan
+        told = self._rates.signals_of(page).share_told
+        return plan._replace(span=policy.span(weight, self._rates.rate_of(host, visits), told))
+
+    def is_due_by_signal(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> bool:
+        """Whether a sitemap that tells of a change makes the page due: one to be trusted, if a visit is
+        worth it."""
+        signals, policy = self._rates.signals_of(page), self._policy(host)
+        if policy is None or not signals.is_trusted or self._plans.of(0, page).is_fixed:
+            return signals.is_trusted
+        rate = self._rates.rate_of(host, visits)
+        return policy.is_due_by_signal(weight, rate, signals.weight, now - visits.last)
+
+    def _policy(self, host: str) -> Adaptive | None:
+        rates = self._rates
+        if not rates.is_adaptive or not rates.multiplier:
+            return None
+        return Adaptive(self.hosts.get(host, rates.multiplier), self._rule.bounds)
+
+    # -- what it costs ---------------------------------------------------------------------------------
+
+    def is_due(self, now: float) -> bool:
+        """Whether there is a step to take: a sample is being drawn, or it is time to."""
+        if not self._rates.is_adaptive:
+            return False
+        return self._sample is not None or bool(self._left) or now - self._solved_at >= _EVERY
+
+    def step(self, now: float) -> None:
+        """Draw some pages more, or solve once there are enough, 20 ms, and then for one host more."""
+        if self._left:
+            self._solve_one()
+            return
+        pages = self._batch.counts.next_page
+        if self._sample is None:
+            self._sample, self._drawn = [], 0
+        for _ in range(min(_AT_A_TIME, pages)):
+            self._draw(self._chance.randrange(pages))
+        if len(self._sample) >= SAMPLE or self._drawn >= min(DRAWS, 4 * pages):
+            self._solve(now)
+
+    def _draw(self, page_id: int) -> None:
+        self._drawn += 1
+        try:
+            page = page_rows.decode_page(self._store.get(keys.page_key(page_id)) or b"")
+        except UnreadableRecord:
+            return
+        visits, rates = page.visits, self._rates
+        if visits is None or not visits.due or self._sample is None:
+            return
+        plan = self._plans.of(page_id, page)
+        if plan.is_fixed or plan.span == inf:
+            return
+        host = page.host or host_of(page.url)
+        rate, told = rates.rate_of(host, visits), rates.signals_of(page).share_told
+        self._sample.append(_Drawn(self._weight(page_id, visits), rate, told, host))
+
+    def _weight(self, page_id: int, visits: Visits) -> float:
+        """0 where nobody knows: of a page in a queue, in a crawl that scores none."""
+        score = None if self._scores is None else self._scores.score_of(page_id)
+        if score is not None:
+            return score
+        key = due_rows.due_key(visits.due, page_id)
+        stored = self._store.get(key) if visits.due > QUEUED_AGAIN else None
+        return 0.0 if stored is None else due_rows.number_of(due_rows.decode_due(key, stored).weight)
+
+    def _solve(self, now: float) -> None:
+        from . import multipliers  # loads NumPy: for those who use it
+
+        drawn, self._sample, self._solved_at = self._sample, None, now
+        if not drawn or self._rule.shelf_life == inf:
+            return
+        # Draws may meet a page twice: of a small crawl more than all of it.
+        stands_for = self._batch.counts.next_page / self._drawn
+        budget = len(drawn) * stands_for / self._rule.shelf_life
+        self._opened = went_on(self._opened, now)
+        usual = median([page.weight for page in drawn if page.weight] or [1.0])
+        drawn = [page if page.weight else page._replace(weight=usual) for page in drawn]
+        sample, names = multipliers.sample_of(drawn, stands_for)
+        limits = multipliers.limits_of(sample, [self._limit(name) for name in names], _FEW)
+        found, at_limit = multipliers.for_all(sample, budget, self._rule.bounds, limits)
+        self.hosts = {
+            name: was for name, was in self.hosts.items() if name in {names[each] for each in at_limit}
+        }
+        self._left = [(names[each], sample.of_host(each), float(limits[each])) for each in at_limit]
+        self._rates.multiplier = found
+        self._rates.keep()
+
+    def _limit(self, host: str) -> float:
+        """Visits a second that *host* allows."""
+        delay = self._rates.delay_of(host)
+        return self._opened.share / delay if delay > 0.0 else inf
+
+    def _solve_one(self) -> None:
+        from . import multipliers
+
+        host, sample, limit = self._left.pop()
+        found = self.hosts[host] = multipliers.of_limit(sample, limit, self._rule.bounds)
+        # Where all are at their limit no budget is large enough; a host nobody drew is asked like these.
+        self._rates.multiplier = self._rates.multiplier or found
