@@ -106,7 +106,7 @@ import pytest
 from scrapy.utils.request import RequestFingerprinter
 from scrapy_frontier import FrontierScheduler
 from scrapy_frontier.crawl.callback_names import Unreadable
-from scrapy_frontier.crawl.codec import Codec
+from scrapy_frontier.crawl.request_codec import Codec
 from scrapy_frontier.crawl.plain_data import Unstorable
 from tests import test_request_dict, test_scheduler, test_scheduler_base
 from tests.test_request_dict import *

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from .downloadermiddlewares.cooldown import CooldownMiddleware
     from .downloadermiddlewares.directives import DirectivesMiddleware
     from .downloadermiddlewares.private_network import PrivateNetworkMiddleware
-    from .downloadermiddlewares.redirect_limits import MetaRefreshMiddleware, RedirectMiddleware
+    from .downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
     from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware
     from .downloadermiddlewares.sitemaps import SitemapsMiddleware
     from .downloadermiddlewares.unchanged import UnchangedMiddleware
     from .extensions.ranking import RankingExtension
     from .settings import FrontierSetting
-    from .spidermiddlewares.callback_output import FrontierSpiderMiddleware
+    from .spidermiddlewares.directives_and_links import FrontierSpiderMiddleware
     from .spidermiddlewares.duplicates import DuplicatesMiddleware
     from .spiders import FrontierSpider
 
@@ -77,11 +77,11 @@ _MODULES = {
     "Addon": "addon",
     "FrontierScheduler": "crawl.scheduler",
     "FrontierSpider": "spiders",
-    "FrontierSpiderMiddleware": "spidermiddlewares.callback_output",
+    "FrontierSpiderMiddleware": "spidermiddlewares.directives_and_links",
     "DuplicatesMiddleware": "spidermiddlewares.duplicates",
     "FrontierRobotsTxtMiddleware": "downloadermiddlewares.robotstxt",
-    "RedirectMiddleware": "downloadermiddlewares.redirect_limits",
-    "MetaRefreshMiddleware": "downloadermiddlewares.redirect_limits",
+    "RedirectMiddleware": "downloadermiddlewares.redirect",
+    "MetaRefreshMiddleware": "downloadermiddlewares.redirect",
     "DirectivesMiddleware": "downloadermiddlewares.directives",
     "SitemapsMiddleware": "downloadermiddlewares.sitemaps",
     "CooldownMiddleware": "downloadermiddlewares.cooldown",

@@ -23,7 +23,7 @@ from ..core.errors import FrontierError
 from ..core.frontier import Frontier
 from ..core.parse.urls import host_of
 from ..core.store.meta_rows import IN_MEMORY
-from ..crawl import codec, jobdirs
+from ..crawl import jobdirs, request_codec
 from ..crawl.choose_scorer import load_scorer
 from ..crawl.fingerprints import Identities, plain_fingerprint
 from ..crawl.politeness_key import Addresses, unit_function
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # What in a payload makes a request another one than a plain GET of its URL.
 _TELLING = (b'"method"', b'"body"', b'"class"', b'"verbatim_url"', IN_MEMORY)
 _ADDONS = {addon.Addon, "scrapy_frontier.Addon", "scrapy_frontier.addon.Addon"}
-_CODEC = codec.Codec(Spider("frontier"), opened=codec.OWN_FILES)  # it only asks who pages are
+_CODEC = request_codec.Codec(Spider("frontier"), opened=request_codec.OWN_FILES)  # it only asks who pages are
 
 
 class NoFrontier(FrontierError):

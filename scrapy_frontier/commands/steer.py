@@ -14,9 +14,9 @@ from ..core.admin.salvage import remove
 from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
 from ..core.frontier import Link
 from ..core.parse.urls import host_of
-from ..crawl.codec import meta_record, with_meta
 from ..crawl.meta_keys import FORCE, PATTERN
 from ..crawl.pattern_and_force import is_forced
+from ..crawl.request_codec import meta_record, with_meta
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of

@@ -20,10 +20,11 @@ from .hosts.clocks import Clocks
 from .hosts.cooldown import CooldownRule
 from .hosts.end_of_crawl import Left, left_behind
 from .hosts.host import Politeness
+from .hosts.kept_robots_and_sitemaps import SiteNotes
 from .hosts.load_hosts import HostTable, maker
 from .hosts.ready_hosts import Hosts, itself
-from .hosts.site_notes import SiteNotes
 from .hosts.troubled_hosts import Troubles
+from .pages.backoffs import Waiting
 from .pages.deferred import Deferral
 from .pages.discovery import Discovery, Known
 from .pages.edits import Edits
@@ -39,7 +40,6 @@ from .pages.recompute_due import DueAnew
 from .pages.revisit_endings import Homecoming
 from .pages.revisit_queue import Returning
 from .pages.same_content import Contents
-from .pages.waiting import Waiting
 from .store import keys
 from .store.batch import Batch
 from .store.bloom import Seen

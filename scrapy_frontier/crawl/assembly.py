@@ -23,7 +23,6 @@ from ..settings import FrontierSettings, default_politeness, slot_politeness
 from . import compat, jobdirs
 from .choose_scorer import make_scorer
 from .clock import never_back, steady_clock
-from .codec import Codec
 from .crawl_log import Telling
 from .dupefilters import DupeFilter
 from .engine_watch import Watch
@@ -32,9 +31,10 @@ from .fingerprints import Identities
 from .in_flight import Flights
 from .load_in_slices import Loading
 from .politeness_key import Units, read_suffixes, registered_domain
+from .queued_requests import Records, Sharing
 from .redirect_links_and_retries import FollowUps
 from .refused_links import Refusals
-from .request_records import Records, Sharing
+from .request_codec import Codec
 from .revisits import Returns
 from .seeds import Seeds
 from .store_upkeep import Upkeep, open_store

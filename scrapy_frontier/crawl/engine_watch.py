@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
     from .fingerprints import Identities
     from .outlinks import Outlinks
-    from .request_records import Records
+    from .queued_requests import Records
     from .revisits import Returns
     from .stats import Notes
     from .wake_up import Alarm

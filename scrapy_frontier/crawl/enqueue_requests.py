@@ -10,11 +10,11 @@ from scrapy import Request
 from ..core.frontier import NEUTRAL, Fate, Link
 from ..core.parse import urls
 from ..core.parse.urls import host_of, without_session
-from .codec import meta_record
 from .fingerprints import plain_identity
 from .meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, POSTPONED, REFUSED, SLOT, START
 from .plain_data import Unstorable
 from .redirect_links_and_retries import is_answer, is_seed, times
+from .request_codec import meta_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from .fingerprints import Identities
     from .in_flight import Flight, Flights
     from .politeness_key import Units
+    from .queued_requests import Records
     from .redirect_links_and_retries import FollowUps
     from .refused_links import Refusals
-    from .request_records import Records
     from .seeds import Seeds
     from .stats import Notes
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier, Lease, Link
     from ..settings import FrontierSettings
-    from .codec import Codec
     from .enqueue_requests import Intake
     from .fingerprints import Identities
     from .outlinks import Outlinks
     from .politeness_key import Units
+    from .queued_requests import Records
     from .refused_links import Refusals
-    from .request_records import Records
+    from .request_codec import Codec
     from .stats import Notes
 
 

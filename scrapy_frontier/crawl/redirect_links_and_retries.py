@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..core.frontier import PageId
     from .in_flight import Flight
-    from .request_records import Records
+    from .queued_requests import Records
     from .stats import Notes
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import FrontierUnwritable
 from ..core.hosts.cooldown import Trouble
-from ..core.hosts.robots_cache import is_current, learnt
+from ..core.hosts.robots_expiry import is_current, learnt
 from ..core.parse.headers import TOO_BUSY
 from ..core.parse.urls import host_of
 from ..core.store.site_rows import Verdict

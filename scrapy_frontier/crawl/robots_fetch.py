@@ -13,7 +13,7 @@ from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
 from ..core.hosts.host import FOREVER
-from ..core.hosts.robots_cache import MAX_REDIRECTS
+from ..core.hosts.robots_expiry import MAX_REDIRECTS
 from ..core.parse.headers import location, retry_after
 from ..core.parse.robots_txt import BODY_LIMIT
 from ..core.parse.urls import host_of

@@ -1,6 +1,6 @@
 """What the robots.txt of each site says, as far as it is known: parsed for those met lately, else as a copy.
 
-What a file means is decided in `core.hosts.robots_cache`. Without an open frontier (another scheduler) the
+What a file means is decided in `core.hosts.robots_expiry`. Without an open frontier (another scheduler) the
 copies are kept in memory.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..core import reasons
 from ..core.hosts.cooldown import Trouble
-from ..core.hosts.robots_cache import Standing, is_current, standing
+from ..core.hosts.robots_expiry import Standing, is_current, standing
 from ..core.parse.urls import origin
 from ..core.store.site_rows import Verdict
 from . import compat

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier, PageId
     from .in_flight import Flight
-    from .request_records import Records
+    from .queued_requests import Records
 
 
 class Seeds:

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from ..core.errors import UnreadableRecord
-from .codec import with_meta
 from .meta_keys import LASTMOD
+from .request_codec import with_meta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -17,7 +17,7 @@ from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.hosts.robots_cache import learnt
+from scrapy_frontier.core.hosts.robots_expiry import learnt
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.parse.redirect_chains import REFUSALS

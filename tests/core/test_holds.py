@@ -18,7 +18,7 @@ from test_frontier import (
 
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
-from scrapy_frontier.core.hosts.robots_cache import learnt
+from scrapy_frontier.core.hosts.robots_expiry import learnt
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.keys import robots_key

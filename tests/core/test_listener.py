@@ -13,7 +13,7 @@ from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.hosts.robots_cache import learnt
+from scrapy_frontier.core.hosts.robots_expiry import learnt
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import Listing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scrapy_frontier.core.hosts.robots_cache import fresh_for, unreachable, verdict
+from scrapy_frontier.core.hosts.robots_expiry import fresh_for, unreachable, verdict
 from scrapy_frontier.core.store.site_rows import Verdict
 
 

@@ -100,7 +100,7 @@ def test_scheduler_of_the_command_line_is_kept() -> None:
         ({FrontierSpiderMiddleware: 123}, 123),
         ({MIDDLEWARE: None}, None),
         (f'{{"{MIDDLEWARE}": 77}}', 77),
-        ('{"scrapy_frontier.spidermiddlewares.callback_output.FrontierSpiderMiddleware": 78}', 78),
+        ('{"scrapy_frontier.spidermiddlewares.directives_and_links.FrontierSpiderMiddleware": 78}', 78),
     ],
 )
 def test_order_the_user_chose_is_kept(given: Any, order: int | None) -> None:
@@ -163,7 +163,7 @@ def places(found: dict[type, int], name: str) -> dict[str, int]:
     return {cls.__module__: order for cls, order in found.items() if issubclass(cls, scrapys)}
 
 
-OUR_REDIRECT = "scrapy_frontier.downloadermiddlewares.redirect_limits"
+OUR_REDIRECT = "scrapy_frontier.downloadermiddlewares.redirect"
 SCRAPYS = "scrapy.downloadermiddlewares.redirect"
 
 

@@ -17,7 +17,7 @@ from scrapy.statscollectors import MemoryStatsCollector
 from scrapy_frontier.core.parse import redirect_chains
 from scrapy_frontier.core.parse.dates import timestamp
 from scrapy_frontier.crawl.fingerprints import is_same_page
-from scrapy_frontier.downloadermiddlewares import directives, redirect_limits
+from scrapy_frontier.downloadermiddlewares import directives, redirect
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
 
@@ -88,9 +88,7 @@ def assert_is(request: Request, expected: dict[str, Any]) -> None:
 
 
 def middleware_of(case: dict[str, Any]) -> Any:
-    middleware = build(
-        getattr(redirect_limits, case["middleware"]), REDIRECT_MAX_TIMES=case["max_redirect_times"]
-    )
+    middleware = build(getattr(redirect, case["middleware"]), REDIRECT_MAX_TIMES=case["max_redirect_times"])
     if "test_redirect_referer[" in case["test"]:
         middleware._referer_spider_middleware = build(RefererMiddleware)
     return middleware

@@ -15,9 +15,9 @@ from scrapy.http import JsonRequest, Response
 from scrapy.utils.request import RequestFingerprinter
 from test_requests import LabelRequest, Size
 
-from scrapy_frontier.crawl.codec import Codec
 from scrapy_frontier.crawl.fingerprints import Identities
-from scrapy_frontier.crawl.request_records import LIVE, Records, mutable_in
+from scrapy_frontier.crawl.queued_requests import LIVE, Records, mutable_in
+from scrapy_frontier.crawl.request_codec import Codec
 from scrapy_frontier.crawl.stats import Notes
 
 URL = "http://example.com/a"

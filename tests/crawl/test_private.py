@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, succeed
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl import private_network
 from scrapy_frontier.downloadermiddlewares import private_network as middleware
-from scrapy_frontier.downloadermiddlewares import redirect_limits
+from scrapy_frontier.downloadermiddlewares import redirect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ class OutsideSpider(LinkSpider):
 
     @classmethod
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        for module in (private_network, middleware, redirect_limits):
+        for module in (private_network, middleware, redirect):
             module.is_private = _is_inside  # type: ignore[attr-defined]
         return super().from_crawler(crawler, *args, **kwargs)
 

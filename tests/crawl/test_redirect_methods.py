@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from scrapy.statscollectors import MemoryStatsCollector
 
-from scrapy_frontier.downloadermiddlewares.redirect_limits import RedirectMiddleware
+from scrapy_frontier.downloadermiddlewares.redirect import RedirectMiddleware
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "redirects.json"
 

@@ -25,9 +25,9 @@ from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl import fingerprints
 from scrapy_frontier.crawl.callback_names import Unreadable
-from scrapy_frontier.crawl.codec import Codec, meta_record
 from scrapy_frontier.crawl.fingerprints import plain_fingerprint
 from scrapy_frontier.crawl.plain_data import Unstorable, from_plain, to_plain
+from scrapy_frontier.crawl.request_codec import Codec, meta_record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -365,7 +365,7 @@ CLASSES = st.sampled_from(["scrapy.FormRequest", "scrapy.Spider", "no.such", "os
 @example(b"[" * 100_000)
 @example(b'{"meta":' * 100_000)
 @example(b"1" * 10_000)
-@example(b'{"class": "scrapy_frontier.crawl.codec.Codec"}')
+@example(b'{"class": "scrapy_frontier.crawl.request_codec.Codec"}')
 @example(b'{"callback": "__init__"}')
 @example(b'{"callback": "."}')
 @settings(max_examples=5 * EXAMPLES)

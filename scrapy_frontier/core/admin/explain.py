@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
 from ..hosts.delays import OPERATOR
-from ..hosts.robots_cache import standing
+from ..hosts.robots_expiry import standing
 from ..pages.traps import trap
 from ..parse.urls import origin
 from ..store.due_rows import QUEUED_AGAIN

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UnreadableRecord
 from ..hosts.delays import OPERATOR, ROBOTS_TXT, deciding
-from ..hosts.robots_cache import standing
+from ..hosts.robots_expiry import standing
 from ..pages.lifecycle import TABLE, Event
 from ..parse.urls import host_of, origin
 from ..store import due_rows, host_rows, keys, page_rows

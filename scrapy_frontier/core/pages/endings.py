@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
+    from .backoffs import Waiting
     from .discovery import Known
     from .leases import Lease, Leases, Outcome
     from .link_graph import LinkGraph
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from .rescoring import Rescoring
     from .revisit_endings import Homecoming
     from .revisit_queue import Returning
-    from .waiting import Waiting
 
 MOST_ENDS = 16  # written together
 

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.leveldb import Store
+    from .backoffs import Waiting
     from .deferred import Deferral
     from .discovery import Known
     from .endings import Endings
     from .leases import Leases
     from .queue import Queue
     from .revisit_queue import Returning
-    from .waiting import Waiting
 
 
 class HandOut:

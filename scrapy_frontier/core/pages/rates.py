@@ -26,7 +26,7 @@ from .revisit_policy import age_value, due_value
 from .revisit_wishes import ADAPTIVE, LASTMOD_KEY
 
 if TYPE_CHECKING:
-    from ..hosts.site_notes import SiteNotes
+    from ..hosts.kept_robots_and_sitemaps import SiteNotes
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page

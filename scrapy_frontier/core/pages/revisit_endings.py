@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
     from ..store.page_rows import Page
+    from .backoffs import Waiting
     from .leases import Lease, Outcome
     from .link_graph import LinkGraph
     from .queue import Queue
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from .revisit_policy import Ending
     from .revisit_queue import Returning
     from .revisit_wishes import Plan
-    from .waiting import Waiting
 
 _MOST_LOSSES = 10_000  # hosts
 

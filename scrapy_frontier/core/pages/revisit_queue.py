@@ -25,9 +25,9 @@ from .visit_budget import VisitBudget
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
+    from ..hosts.kept_robots_and_sitemaps import SiteNotes
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
-    from ..hosts.site_notes import SiteNotes
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page

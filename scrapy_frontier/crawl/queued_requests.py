@@ -9,14 +9,14 @@ from scrapy import Request
 
 from ..core.frontier import Fate
 from . import compat
-from .codec import BASE_ATTRIBUTES, OURS, memory_record
 from .meta_keys import SITEMAP
 from .plain_data import FIXED, Unstorable, is_mutable
+from .request_codec import BASE_ATTRIBUTES, OURS, memory_record
 
 if TYPE_CHECKING:
     from ..core.frontier import Discovered, PageId
-    from .codec import Codec
     from .fingerprints import Identities
+    from .request_codec import Codec
     from .stats import Notes
 
 # Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
-from scrapy_frontier.core.hosts.robots_cache import (
+from scrapy_frontier.core.hosts.robots_expiry import (
     FIRST_PAUSE,
     FRESH_FLOOR,
     FRESH_LIMIT,
