@@ -1,23 +1,25 @@
 """What a second crawl costs, and what it finds: your own pages, a twentieth of them changed in between.
 
-    python benchmarks/recrawl.py [FOLDER] [--share .05] [--seed 1] [--set NAME=VALUE ...]
+    python benchmarks/recrawl.py [FOLDER] [--share .05] [--seed 1] [--kills 0] [--set NAME=VALUE ...]
 
 Serves a copy of FOLDER, a tree of HTML files, on loopback as a plain web server would, with `ETag` and
 `Last-Modified`, and crawls all that is linked from its index.html with the add-on and ``FRONTIER_REVISIT =
 "interval"``. Then pages are changed: a quarter of the share each in their text, in their links (to a page
-that is new), in a comment that nobody sees, and a quarter is removed. The same command crawls again when all
-is due.
+that is new), in a comment that nobody sees, and a quarter is removed. The same command crawls again a week
+later, by its clock. With ``--kills`` it does so once more, from the state after the first crawl, killed
+so often at random moments: what differs in the end is printed, and what was asked for twice.
 Without FOLDER a site of 2,000 pages is made. With ``--set FRONTIER_DIGEST=text`` the comments are no change.
 
 Printed for both crawls: requests, 304s, bytes of bodies and of headers, those of robots.txt and sitemaps
 apart; and what the second one found: each changed page must come to the callback, each new one be fetched,
-each removed one be asked for.
+each removed one be asked for. All others are not modified; those that were answered otherwise are named.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -34,16 +36,30 @@ from urllib.parse import unquote, urlsplit
 
 import scrapy
 
-SHELF_LIFE = 2.0  # seconds
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.page_rows import decode_page
+from scrapy_frontier.core.store.visit_rows import Visits
+
+WEEK = 7 * 86400.0  # seconds
+AHEAD = "RECRAWL_AHEAD"  # environment: seconds by which the clock of the crawl is ahead
+AT_ONCE = 16
 SETTINGS: dict[str, Any] = {
     "ADDONS": {"scrapy_frontier.Addon": 500},
     "FRONTIER_REVISIT": "interval",
-    "FRONTIER_SHELF_LIFE": SHELF_LIFE,
+    "FRONTIER_SHELF_LIFE": WEEK,
+    "FRONTIER_CLOCK": "recrawl.clock",
+    "CONCURRENT_REQUESTS": AT_ONCE,
     "ROBOTSTXT_OBEY": True,
     "LOG_LEVEL": "INFO",
     "TELNETCONSOLE_ENABLED": False,
     "REMOTE_CONTROL_ENABLED": False,
 }
+
+
+def clock() -> float:
+    """That of the crawl."""
+    return time.time() + float(os.environ[AHEAD])
 
 
 class Server(ThreadingHTTPServer):
@@ -99,7 +115,7 @@ class Follow(scrapy.Spider):
 
     def __init__(self, url: str, seen: str) -> None:
         self.start_urls, self.allowed_domains = [url], [urlsplit(url).hostname]
-        self._seen = open(seen, "w", buffering=1)  # noqa: SIM115
+        self._seen = open(seen, "a", buffering=1)  # noqa: SIM115
 
     def parse(self, response: Any) -> Any:
         self._seen.write(unquote(urlsplit(response.url).path) + "\n")
@@ -109,9 +125,12 @@ class Follow(scrapy.Spider):
                     yield response.follow(href)
 
 
-def crawl(url: str, directory: Path, number: int, settings: dict[str, Any]) -> set[str]:
-    """Paths that the callback has seen; the log goes to a file."""
-    seen, log = directory / f"seen{number}", directory / f"log{number}"
+def crawl(
+    url: str, directory: Path, settings: dict[str, Any], ahead: float = 0.0, kill_after: float = 0.0
+) -> bool:
+    """Whether a crawl came to its end, with its frontier in *directory* and its clock *ahead* by so much: it
+    is killed after that many seconds, if any. See `seen_in`."""
+    seen, log = directory.with_suffix(".seen"), directory.with_suffix(".log")
     command = [
         sys.executable,
         "-m",
@@ -123,14 +142,27 @@ def crawl(url: str, directory: Path, number: int, settings: dict[str, Any]) -> s
         "-a",
         f"seen={seen}",
     ]
-    for name, value in {**SETTINGS, "FRONTIER_DIR": str(directory / "frontier"), **settings}.items():
-        command += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
+    for key, value in {**SETTINGS, "FRONTIER_DIR": str(directory), **settings}.items():
+        command += ["-s", f"{key}={json.dumps(value) if isinstance(value, dict) else value}"]
     with log.open("wb") as out:
-        subprocess.run(command, stderr=out, stdout=out, check=True)
+        process = subprocess.Popen(command, stderr=out, stdout=out, env={**os.environ, AHEAD: str(ahead)})
+    try:
+        process.wait(kill_after or None)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return False
     for line in log.read_text(errors="replace").splitlines():
         if " came back: " in line or " is due" in line:
             print(line.partition("INFO: ")[2])
-    return set(seen.read_text().splitlines())
+    if process.returncode:
+        sys.exit(log.read_text(errors="replace"))
+    return True
+
+
+def seen_in(directory: Path) -> set[str]:
+    """The paths that the callback of a crawl has seen."""
+    return set(directory.with_suffix(".seen").read_text().splitlines())
 
 
 def make(folder: Path, pages: int, chance: random.Random) -> None:
@@ -185,6 +217,59 @@ def told(name: str, log: list[tuple[str, int, int, int]]) -> int:
     return bodies
 
 
+def judge(
+    done: dict[str, list[str]], known: set[str], log: list[tuple[str, int, int, int]], seen: set[str]
+) -> None:
+    """Print what a crawl found of what was *done*, and what became of all others that were *known*."""
+    asked = Counter(path for path, _, _, _ in log)
+    for kind, paths in done.items():
+        is_asked = kind == "removed"
+        found = sum(path in (asked if is_asked else seen) for path in paths)
+        print(f"{kind}: {found} of {len(paths)} {'asked for' if is_asked else 'seen by the callback'}")
+    others = known.difference(*done.values())
+    again = {path for path, status, _, _ in log if status == 304}
+    print(f"unchanged: {len(others & again)} of {len(others)} not modified")
+    for path in sorted(others - again)[:20]:
+        print(f"  {path}: {[status for each, status, _, _ in log if each == path] or 'not asked for'}")
+
+
+def records(directory: Path) -> dict[str, Any]:
+    """What is known of each page, but for times."""
+    store = Store(directory)
+    try:
+        pages = [decode_page(value) for _, value in store.scan(keys.PAGE)]
+    finally:
+        store.close()
+    found = {}
+    for page in pages:
+        visits = page.visits or Visits(0, 0)
+        kept = visits.visits, visits.changes, visits.digest, visits.validators, visits.trust
+        found[page.url] = page.state, page.status, page.reason, *kept
+    return found
+
+
+def crawl_with_kills(
+    server: Server, work: Path, settings: dict[str, Any], kills: int, chance: random.Random
+) -> None:
+    """The second crawl once more, and what it has that the one without kills has not."""
+    unharmed = Counter(path for path, _, _, _ in server.log)
+    server.log, made = [], 0
+    directory, begin = work / "killed", time.monotonic()
+    shutil.copytree(work / "first", directory)
+    while not crawl(server.url, directory, settings, WEEK, chance.uniform(1, 8) if made < kills else 0.0):
+        made += 1
+    told(f"{made} kills in {time.monotonic() - begin:.0f} s", server.log)
+    asked = Counter(path for path, _, _, _ in server.log)
+    print(f"repeated: {asked.total() - len(asked)} requests of {made * AT_ONCE} that {made} kills may repeat")
+    one, other = records(work / "second"), records(directory)
+    differ = [url for url in one.keys() | other.keys() if one.get(url) != other.get(url)]
+    print(
+        f"asked for by one crawl only: {len(set(asked) ^ set(unharmed))}; records that differ: {len(differ)}"
+    )
+    for url in sorted(differ)[:20]:
+        print(f"  {url}: {one.get(url)} {other.get(url)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -192,6 +277,7 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--share", type=float, default=0.05)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=0)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
     settings = dict(each.split("=", 1) for each in args.set)
@@ -205,24 +291,18 @@ def main() -> None:
         else:
             shutil.copytree(args.folder, folder)
         server = Server(folder)
-        seen = crawl(server.url, work, 1, settings)
-        first = told("first", server.log)
-        answered = [path for path, status, _, _ in server.log if status == 200 and path in seen]
-        done = change(folder, answered, args.share, chance)
-        time.sleep(SHELF_LIFE)
-        before, server.log = server.log, []
-        seen = crawl(server.url, work, 2, settings)
+        crawl(server.url, work / "first", settings)
+        first, seen = told("first", server.log), seen_in(work / "first")
+        known = {path for path, status, _, _ in server.log if status == 200 and path in seen}
+        done = change(folder, list(known), args.share, chance)
+        shutil.copytree(work / "first", work / "second")
+        server.log = []
+        crawl(server.url, work / "second", settings, WEEK)
         second = told("second", server.log)
         print(f"bodies: {second / first:.2%} of the first crawl's")
-        asked = Counter(path for path, _, _, _ in server.log)
-        for kind, paths in done.items():
-            is_asked = kind == "removed"
-            found = sum(path in (asked if is_asked else seen) for path in paths)
-            print(f"{kind}: {found} of {len(paths)} {'asked for' if is_asked else 'seen by the callback'}")
-        touched = {path for paths in done.values() for path in paths}
-        known = {path for path, status, _, _ in before if status == 200} - touched - {"/robots.txt"}
-        again = {path for path, status, _, _ in server.log if status == 304}
-        print(f"unchanged: {len(known & again)} of {len(known)} not modified")
+        judge(done, known, server.log, seen_in(work / "second"))
+        if args.kills:
+            crawl_with_kills(server, work, settings, args.kills, chance)
 
 
 if __name__ == "__main__":

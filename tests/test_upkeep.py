@@ -6,12 +6,13 @@ import os
 import shutil
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import pytest
 
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.crawl.store_upkeep import LOOK, Upkeep
+from scrapy_frontier.crawl.store_upkeep import LOOK, LOOK_IDLE, Upkeep, look_after
 
 PATIENCE = 30.0  # seconds; far more than it takes
 
@@ -79,6 +80,31 @@ def test_an_interval_of_0_leaves_it_to_the_operating_system(tmp_path: Path) -> N
     upkeep.stop()
     assert store.syncs == 0
     store.close()
+
+
+class Waits(threading.Event):
+    """Writes down for how long somebody wanted to wait, and is set at the tenth time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.pauses.append(timeout or 0.0)
+        return len(self.pauses) == 10
+
+
+@pytest.mark.parametrize(("interval", "longest"), [(0.0, LOOK_IDLE), (600.0, LOOK_IDLE), (1.0, 1.0)])
+def test_files_that_stay_the_same_are_looked_at_less_and_less(
+    tmp_path: Path, interval: float, longest: float
+) -> None:
+    """But synced in time."""
+    store, waits = Counted(tmp_path), Waits()
+    look_after(weakref.ref(store), interval or float("inf"), waits)
+    store.close()
+    assert waits.pauses[:2] == [LOOK, 2 * LOOK] or interval == 1.0
+    assert max(waits.pauses) <= longest
+    assert interval or waits.pauses[-1] == longest
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # its lock is not closed

@@ -22,7 +22,8 @@ __all__ = ["Upkeep", "full_disk", "has_database", "is_full", "open_store", "repa
 
 logger = logging.getLogger(__name__)
 
-LOOK = 0.25  # seconds
+LOOK = 0.25  # seconds between two looks at the files
+LOOK_IDLE = 8.0  # the most it becomes, each time twice as long, while they stay the same
 
 
 def open_store(
@@ -60,7 +61,7 @@ class Upkeep:
     def __init__(self, store: Store, sync_interval: float) -> None:
         self._stopped = threading.Event()
         self._thread = threading.Thread(
-            target=_look_after,
+            target=look_after,
             args=(weakref.ref(store), sync_interval or float("inf"), self._stopped),
             name="frontier-upkeep",
             daemon=True,
@@ -73,24 +74,26 @@ class Upkeep:
         self._thread.join()
 
 
-def _look_after(find: weakref.ref[Store], sync_interval: float, stopped: threading.Event) -> None:
+def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threading.Event) -> None:
+    """What `Upkeep` does in its thread."""
     store = find()
     if store is None:
         return
     directory = store.directory
-    synced_at, has_failed = time.monotonic(), False
+    synced_at, has_failed, pause = time.monotonic(), False, LOOK
     with HeldFiles(directory / "leveldb") as files:
         while store is not None:
             try:
-                files.look()
+                pause = LOOK if files.look() else min(2 * pause, LOOK_IDLE)
                 if time.monotonic() - synced_at >= sync_interval:
                     synced_at = time.monotonic()
                     store.sync()
             except OSError as error:  # no descriptor is free, say: it may work the next time
                 if not has_failed:
                     logger.error("Cannot sync the frontier in %s (said once): %s", directory, error)
-                has_failed = True
+                has_failed, pause = True, LOOK
             del store  # whoever drops it without closing it shall be rid of it
-            if stopped.wait(LOOK):
+            until_sync = max(synced_at + sync_interval - time.monotonic(), 0.0)
+            if stopped.wait(min(pause, until_sync)):
                 return
             store = find()

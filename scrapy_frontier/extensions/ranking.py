@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LOOK = 0.05  # seconds between two looks at whether a ranking is due
+LOOK = 0.05  # seconds between two looks at whether a ranking is due, while pages are under way
+LOOK_IDLE = 5.0  # the most it becomes, each time twice as long, while none is: a crawl may wait for days
 SLICE = 0.0003  # seconds the loop is held up at a time on an idle loop; a slice may take one step longer
 BREATH = 0.001  # seconds between two slices, for all else the loop has to do
 SHARE = 0.1  # of the loop's time, where its turns are long
@@ -47,7 +48,8 @@ class RankingExtension(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._looking: Any = None
+        self._timer: Any = None
+        self._pause = LOOK
         self._run: _Run | None = None
         self._not_before = 0.0
         self._to_tell = 1000  # pages from which on the next ranking is told
@@ -55,12 +57,12 @@ class RankingExtension(Component):
         crawler.signals.connect(self._end, signals.engine_stopped)
 
     def _begin(self) -> None:
-        self._looking = compat.create_looping_call(self._look)
-        self._looking.start(LOOK, now=False)
+        self._timer = compat.call_later(LOOK, self._look)
 
     def _end(self) -> None:
-        if self._looking is not None and self._looking.running:
-            self._looking.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._stop()
 
     def _let_go_of_crawl(self) -> None:
@@ -73,10 +75,12 @@ class RankingExtension(Component):
             self._run = None
 
     def _look(self) -> None:
+        self._pause = LOOK if self.flights else min(2 * self._pause, LOOK_IDLE)
+        self._timer = compat.call_later(self._pause, self._look)
         try:
             if self._run is None:
                 self._start_if_due()
-        except Exception as error:  # a looping call that raises is never called again
+        except Exception as error:
             self._failed(error)
 
     def _start_if_due(self) -> None:

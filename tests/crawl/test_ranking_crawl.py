@@ -15,6 +15,7 @@ import disk
 import pytest
 from conftest import assert_closed
 from scrapy import Spider
+from scrapy.utils.test import get_crawler
 from server import Answer
 
 from scrapy_frontier.core.admin.check import Check
@@ -244,6 +245,20 @@ class Jealous(PageRank):
         if threads.count("frontier-ranking") != 1:
             raise RuntimeError(f"others rank too: {threads}")
         return super().rank(*graph, stop=stop, clock=clock)
+
+
+def test_a_crawl_that_waits_is_looked_at_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may wait for days until a page falls due."""
+    pauses: list[float] = []
+    monkeypatch.setattr(ranking.compat, "call_later", lambda pause, call: pauses.append(pause))
+    extension = ranking.RankingExtension(get_crawler())
+    for _ in range(9):
+        extension._look()
+    assert pauses[:3] == [2 * ranking.LOOK, 4 * ranking.LOOK, 8 * ranking.LOOK]
+    assert pauses[-1] == ranking.LOOK_IDLE
+    extension.flights = {1: object()}  # type: ignore[assignment,dict-item]
+    extension._look()
+    assert pauses[-1] == ranking.LOOK
 
 
 def test_never_two_rankings_at_once(web: Web, start: Callable[..., Crawl]) -> None:

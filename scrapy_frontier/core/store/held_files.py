@@ -30,7 +30,8 @@ class HeldFiles:
     LevelDB 1.22, which comes with plyvel, deletes files while it holds the lock that all reads and writes
     take, and the file system may need 0.4 ms a megabyte to free one (ext4): after tables were merged the
     crawl would stand still for 30 ms. A file still in use is freed when it is let go of; so `look` is to be
-    called a few times a second, in a thread of its own. A context manager: it lets go of all at the end.
+    called a few times a second while files come and go, in a thread of its own. A context manager: it lets go
+    of all at the end.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -46,13 +47,17 @@ class HeldFiles:
     def __exit__(self, *_: object) -> None:
         self._hold(set())
 
-    def look(self) -> None:
-        """Let go of what was deleted, and hold what is new; 0.1 ms for a hundred files, and 20 us a new one.
+    def look(self) -> bool:
+        """Let go of what was deleted, and hold what is new, whether there was anything; 0.1 ms for a hundred
+        files, and 20 us a new one.
 
         Raises `OSError` where the directory cannot be read.
         """
         names = os.listdir(self._directory)  # noqa: PTH208 - hundreds, several times a second
-        self._hold({name for name in names if name.endswith((".ldb", ".log"))})
+        wanted = {name for name in names if name.endswith((".ldb", ".log"))}
+        has_changed = wanted != self._held.keys()
+        self._hold(wanted)
+        return has_changed
 
     def _hold(self, names: set[str]) -> None:
         for name in self._held.keys() - names:
