@@ -261,7 +261,7 @@ class FrontierScheduler(BaseScheduler):
         if lease.is_return:
             if not lease.page.attempts:  # those of another visit
                 meta.pop("retry_times", None)
-            if lease.page.visits is not None:
+            if lease.page.visits is not None and lease.page.visits.visits:
                 meta[LAST_VISIT] = lease.page.visits.last
         is_given_up = lease.given_up is not None and not meta.get("proxy")
         if is_given_up or lease.page.attempts + 1 >= crawl.settings.max_attempts:

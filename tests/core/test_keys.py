@@ -182,3 +182,9 @@ def test_rows_of_different_kinds_never_mix() -> None:
     prefixes += [keys.DEFERRED, keys.BODY]
     assert len(set(prefixes)) == len(prefixes)
     assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}
+
+
+def test_keys_of_forbidden_pages_are_these_bytes() -> None:
+    prefix = keys.forbidden_prefix("http://a.example:8080")
+    assert prefix + keys.id_bytes(7) == b"ehttp://a.example:8080\0\0\0\0\0\7"
+    assert keys.changed_key("http://a.example") == b"e\0http://a.example"

@@ -26,6 +26,7 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.core.store.meta_rows import decode_counts, encode_counts
 from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.site_rows import RobotsCopy, Verdict
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import NO_HISTORY, Visits
 
@@ -1154,3 +1155,108 @@ def test_while_the_crawl_stands_still_nobody_is_asked_and_that_counts(tmp_path: 
     found = wanted(tmp_path, HOUR, HOUR / 2, 90, run=1 / 12)
     assert found["slow.example"] == pytest.approx(2, rel=0.5), "two hours a day"
     assert found["other.example"] > 4
+
+
+# -- robots.txt ----------------------------------------------------------------------------------------------
+
+SITE = "http://a.example"
+FORBIDDEN = Outcome(Event.EXCLUDED, reason=f"robots.txt of {SITE}: disallow: /")
+
+
+def robots(body: bytes) -> RobotsCopy:
+    return RobotsCopy(Verdict.PARSE, 200, NOW, NOW + DAY, body=body)
+
+
+def forbid(directory: Path, count: int) -> list[str]:
+    """Pages that were read, and as many that nobody saw: robots.txt forbids all of them."""
+    names = [f"read{number}" for number in range(count)]
+    with opened(directory, NOW - 8 * DAY) as frontier:
+        find(frontier, *names, now=NOW - 8 * DAY)
+        visit_all(frontier, NOW - 8 * DAY)
+    with opened(directory) as frontier:
+        frontier.keep_robots_copy(SITE, robots(b"old"))
+        find(frontier, *[name.replace("read", "new") for name in names])
+        while (lease := next_lease(frontier, NOW)) is not None:
+            frontier.release(lease, FORBIDDEN, NOW)
+    return sorted([*names, *[name.replace("read", "new") for name in names]])
+
+
+def test_forbidden_pages_come_back_when_their_robots_txt_changes(tmp_path: Path) -> None:
+    names = forbid(tmp_path, 3)
+    with opened(tmp_path, NOW + 20 * DAY) as frontier:
+        assert visit_all(frontier, NOW + 20 * DAY, FORBIDDEN) == ["new0", "read0"], "each was the first once"
+    with opened(tmp_path, NOW + 30 * DAY) as frontier:
+        assert visit_all(frontier, NOW + 30 * DAY, FORBIDDEN) == ["read0"], "somebody has to ask for the file"
+        frontier.keep_robots_copy(SITE, robots(b"old")._replace(fetched=NOW + 30 * DAY, status=304))
+        assert not frontier.is_refilling
+        assert visit_all(frontier, NOW + 30 * DAY, FORBIDDEN) == []
+    with opened(tmp_path, NOW + 31 * DAY) as frontier:
+        frontier.keep_robots_copy("http://b.example", robots(b"new"))
+        frontier.keep_robots_copy(SITE, robots(b"new"))
+        assert frontier.is_refilling
+        assert sorted(visit_all(frontier, NOW + 31 * DAY)) == names
+        assert frontier.totals().states["done"] == len(names)
+        assert frontier.totals().states["excluded"] == 0
+        new = record(frontier, 3)[1]
+        assert (new.visits, new.first) == (1, int(NOW + 31 * DAY)), "it was never seen before"
+        frontier.keep_robots_copy(SITE, robots(b"old"))
+        assert visit_all(frontier, NOW + 31 * DAY) == []
+
+
+def test_a_changed_robots_txt_counts_after_a_restart_and_costs_a_handful_at_a_time(tmp_path: Path) -> None:
+    names = forbid(tmp_path, 100)
+    with opened(tmp_path, NOW + DAY) as frontier:
+        frontier.keep_robots_copy(SITE, robots(b"new"))
+    with opened(tmp_path, NOW + 2 * DAY) as frontier:
+        seen, most, before = [], 0, frontier.totals().due + frontier.totals().returning
+        while (lease := frontier.lease(NOW + 2 * DAY)) is not None or frontier.is_refilling:
+            waiting = frontier.totals().due + frontier.totals().returning
+            most, before = max(most, waiting - before), waiting
+            if lease is not None:
+                seen.append(name_of(lease))
+                frontier.release(lease, FORBIDDEN, NOW + 2 * DAY)
+        assert sorted(seen) == names
+        assert 0 < most <= 64
+
+
+def test_a_forbidden_page_that_is_forgotten_or_queued_anew_does_not_come_back(tmp_path: Path) -> None:
+    forbid(tmp_path, 2)
+    with opened(tmp_path, NOW + DAY) as frontier:
+        assert frontier.forget(0, lambda page: link(page.url.rpartition("/")[2]).fingerprint, NOW + DAY)
+        assert frontier.requeue(2, NOW + DAY)
+        assert visit_all(frontier, NOW + DAY) == ["new0"]
+        frontier.keep_robots_copy(SITE, robots(b"new"))
+        assert sorted(visit_all(frontier, NOW + DAY)) == ["new1", "read1"]
+
+
+def test_forbidden_pages_are_found_when_coming_back_is_switched_on(tmp_path: Path) -> None:
+    with opened(tmp_path, rule=None) as frontier:
+        find(frontier, "one", "two")
+        while (lease := next_lease(frontier, NOW)) is not None:
+            frontier.release(lease, FORBIDDEN, NOW)
+        frontier.keep_robots_copy(SITE, robots(b"old"))
+    with opened(tmp_path, NOW + DAY) as frontier:
+        assert visit_all(frontier, NOW + DAY) == []
+        frontier.keep_robots_copy(SITE, robots(b"new"))
+        assert visit_all(frontier, NOW + DAY) == ["one", "two"]
+
+
+def test_a_page_that_is_allowed_again_and_gives_an_error_is_tried_again(tmp_path: Path) -> None:
+    forbid(tmp_path, 1)
+    with opened(tmp_path, NOW + DAY) as frontier:
+        frontier.keep_robots_copy(SITE, robots(b"new"))
+        assert len(visit_all(frontier, NOW + DAY, Outcome(Event.FAILED, 500, met=Met.ERROR))) == 2
+    with opened(tmp_path, NOW + 4 * DAY) as frontier:
+        assert len(visit_all(frontier, NOW + 4 * DAY)) == 2
+
+
+def test_a_check_drops_rows_of_pages_that_are_not_forbidden(tmp_path: Path) -> None:
+    forbid(tmp_path, 1)
+    with plyvel.DB(str(tmp_path / "leveldb")) as db:
+        db.put(keys.forbidden_prefix(SITE) + keys.id_bytes(99), b"")
+    store = Store(tmp_path)
+    assert [each.kind for each in Check(store, None, NOW, repair=True).run()] == [
+        "forbidden row that leads nowhere"
+    ]
+    assert list(Check(store, None, NOW).run()) == []
+    store.close()

@@ -86,6 +86,19 @@ def test_with_an_interval_what_is_due_is_fetched_and_what_that_newly_links(
     assert asked(site, run, INTERVAL) == [], "it was visited just now"
 
 
+def test_what_robots_txt_forbids_comes_back_with_that_file(site: ChangingWeb, run: Run) -> None:
+    settings = {**INTERVAL, "ROBOTSTXT_OBEY": True}
+    assert asked(site, run, settings) == ["/", "/article0", "/page"]
+    site.on("/robots.txt", body=b"User-agent: *\nDisallow: /page\nDisallow: /article")
+    for _ in range(2):
+        site.clock.jump(site.clock() + 7 * DAY)
+        assert asked(site, run, settings) == ["/"]
+    site.on("/robots.txt", body=b"User-agent: *\nDisallow: /article3\n")
+    site.clock.jump(site.clock() + 7 * DAY)
+    numbers = [number for number in range(22) if number != 3]
+    assert asked(site, run, settings) == sorted(["/", "/page", *(f"/article{number}" for number in numbers)])
+
+
 def test_it_says_when_something_will_be_due(site: ChangingWeb, run: Run) -> None:
     asked(site, run, INTERVAL)
     crawl = run(Follower, INTERVAL, url=site.url("/"))

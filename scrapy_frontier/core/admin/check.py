@@ -51,6 +51,7 @@ class Check:
             pages.waiting,
             pages.deferred,
             due.due,
+            due.forbidden,
             pages.damaged,
             index.index,
             index.not_indexed,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..pages.forbidden_pages import is_forbidden
 from ..store import due_rows, keys
 from ..store.due_rows import Due
 from . import facts
@@ -35,6 +36,17 @@ class DueCheck:
     def _time_of(self, page_id: int) -> int:
         page = facts.read_page(self._work.store, page_id)
         return 0 if page is None or page.visits is None else page.visits.due
+
+    def forbidden(self) -> Iterator[Finding]:
+        work = self._work
+        for key, _ in work.scan(keys.FORBIDDEN):
+            if key.startswith(keys.ROBOTS_CHANGED):
+                continue
+            page_id = int.from_bytes(key[-keys.ID_BYTES :], "big")
+            page = facts.read_page(work.store, page_id) if work.ledger[page_id] & KNOWN else None
+            if page is None or not is_forbidden(page):
+                work.delete(key)
+                yield work.found("forbidden row that leads nowhere", key[1:].hex())
 
     def not_due(self) -> Iterator[Finding]:
         work = self._work

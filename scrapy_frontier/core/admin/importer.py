@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierError
-from ..parse.urls import clean_host
+from ..pages.forbidden_pages import is_forbidden
+from ..parse.urls import clean_host, origin
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys
 from ..store.directory import DATABASE
 from ..store.due_rows import Due
@@ -146,6 +147,8 @@ class Importer:
         if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
             return
         self._put(keys.page_key(page_id), page_rows.encode_page(page))
+        if is_forbidden(page):
+            self._put(keys.forbidden_prefix(origin(page.url) or "") + keys.id_bytes(page_id), b"")
         is_back = bool(self._tally.enter(facts.host_of_page(page), page))
         self._to_place += page.state is State.QUEUED or page.is_deferred or is_back
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
 from ..store import keys, site_rows
-from ..store.site_rows import Listing
+from ..store.site_rows import Listing, Verdict
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
@@ -22,6 +22,7 @@ class SiteNotes:
         self._store = store
         self._batch = batch
         self._haste = haste
+        self.has_changed = bool(store.keys_of(keys.ROBOTS_CHANGED, b"", 1))
 
     def robots_copy(self, authority: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
@@ -42,8 +43,24 @@ class SiteNotes:
     def keep_robots_copy(self, authority: str, copy: RobotsCopy) -> None:
         """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns."""
         self._batch.check()
+        before = self.robots_copy(authority)
+        is_known = before is not None and before.verdict is not Verdict.POSTPONE
+        if before is not None and is_known and (before.verdict, before.body) != (copy.verdict, copy.body):
+            self._batch.rows[keys.changed_key(authority)] = b""
+            self.has_changed = True
         self._batch.rows[keys.robots_key(authority)] = site_rows.encode_copy(copy)
         self._batch.commit()
+
+    def changed(self) -> str | None:
+        """A site whose robots.txt has become another one, until it is `judged`. To be called with nothing
+        open."""
+        found = self._store.keys_of(keys.ROBOTS_CHANGED, b"", 1) if self.has_changed else []
+        self.has_changed = bool(found)
+        return found[0].decode() if found else None
+
+    def judged(self, authority: str) -> None:
+        """The pages that the robots.txt of *authority* forbade are judged again."""
+        self._batch.rows[keys.changed_key(authority)] = None
 
     def listing(self, authority: str) -> Listing:
         """What is known of the sitemaps of *authority*; one lookup."""

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
 from ..parse.urls import host_of
-from ..store import keys, page_rows, queue_keys
+from ..store import due_rows, keys, page_rows, queue_keys
+from ..store.due_rows import QUEUED_AGAIN
 from ..store.host_rows import HostRow
 from ..store.meta_rows import IN_MEMORY
-from ..store.states import State
+from ..store.states import FINISHED, State
 from .lifecycle import TABLE, Event
 
 if TYPE_CHECKING:
@@ -140,10 +141,27 @@ class Edits:
     def hasten(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
         """A sitemap tells that a page has changed: it is due in this run if it comes back at all, was not
         visited since, and if the site is to be trusted; false otherwise. A *payload* is its request from now
-        on."""
+        on. Some lookups."""
         if payload is not None and not self.renew(page_id, payload):
             return False
-        return self._returning.hasten(page_id, now)
+        back, batch = self._returning, self._batch
+        page = back.read(page_id) if back.budget is not None else None
+        visits = page.visits if page is not None else None
+        if page is None or visits is None or not visits.due or page.state not in FINISHED:
+            return False
+        assert back.budget is not None
+        when = max(int(back.until(now)), QUEUED_AGAIN + 1)
+        visits, key = visits._replace(is_signalled=True), due_rows.due_key(visits.due, page_id)
+        due = due_rows.decode_due(key, batch.get(key) or b"")
+        weight, host = due_rows.number_of(due.weight) or 1.0, page.host or host_of(page.url)
+        is_due = visits.due > when > visits.last
+        if is_due and (is_due := back.budget.is_due_by_signal(host, page, visits, weight, now)):
+            batch.rows[key] = None
+            batch.counts.due -= 1
+            back.put(due._replace(when=when))
+            visits = visits._replace(due=when)
+        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(visits=visits))
+        return is_due
 
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
         """Remove all that is known of a page: as if it had never been seen. False for one that is under way,

@@ -121,9 +121,10 @@ class HandOut:
             batch.commit()
         if is_due:
             waiting.wake(now, self._is_over)
-        if self._returning.next is not None:
-            self._returning.wake(now)
-            budget = self._returning.budget
+        back = self._returning
+        if back.next is not None or (back.rule is not None and back.forbidden.are_to_judge):
+            back.wake(now)
+            budget = back.budget
             if budget is not None and budget.is_due(now):
                 budget.step(now)
         self._is_over = self._has_opened = False

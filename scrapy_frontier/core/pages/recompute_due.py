@@ -10,7 +10,9 @@ from ..errors import UnreadableRecord
 from ..parse.urls import host_of
 from ..store import due_rows, keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN, Due
-from ..store.visit_rows import Visits
+from ..store.states import State
+from ..store.visit_rows import NO_VISITS, Visits
+from .forbidden_pages import is_forbidden
 from .revisit_policy import due_at
 from .revisit_queue import COMES_BACK
 
@@ -72,21 +74,36 @@ class DueAnew:
         """Have a page come back when the rule and its request say now, in the open batch."""
         if self._rule is None:
             return
-        visits = page.visits or Visits(page.changed, page.changed)
-        if (page.state not in COMES_BACK and page.visits is None) or not page.changed:
+        visits = page.visits or (NO_VISITS if is_forbidden(page) else Visits(page.changed, page.changed))
+        if visits.due == QUEUED_AGAIN or not page.changed:
             return
-        if page.state not in (*COMES_BACK, page.state.EXCLUDED) or visits.due == QUEUED_AGAIN:
+        if is_forbidden(page):
+            when, is_hub = self._time_of_forbidden(page_id, page, visits), False
+        elif page.state in COMES_BACK or (page.state is State.EXCLUDED and page.visits is not None):
+            when, is_hub = self._time(page_id, page, visits)
+        else:
             return
-        when, is_hub = self._time(page_id, page, visits)
         if when == visits.due:
             return
         weight = self._weight(page_id, visits.due)
         if visits.due:
             self._returning.remove(page_id, page)
+        if is_forbidden(page):
+            self._returning.forbidden.note(page_id, page)
         if when:
             self._returning.put(Due(when, page_id, is_hub, weight))
-        page = page._replace(visits=visits._replace(due=when))
+        if when or page.visits is not None:
+            page = page._replace(visits=visits._replace(due=when))
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+
+    def _time_of_forbidden(self, page_id: int, page: Page, visits: Visits) -> int:
+        if not self._returning.forbidden.note(page_id, page):
+            return 0
+        assert self._rule is not None
+        plan = self._returning.plan_of(page_id, page, page.host or host_of(page.url), visits, 0)
+        if plan.span == inf:
+            return 0
+        return self._returning.second(due_at(float(page.changed), plan.span, self._rule.waits))
 
     def _time(self, page_id: int, page: Page, visits: Visits) -> tuple[int, bool]:
         returning, rule = self._returning, self._rule

@@ -11,6 +11,7 @@ from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import REDIRECT, Edge, difference
 from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Visits
+from .forbidden_pages import is_forbidden
 from .leases import Released
 from .lifecycle import UNCOUNTED, Event
 from .revisit_policy import NO_END_OF_A_HUB, Losses, Met, after_visit, bad_of, doubt_of, ending, lost
@@ -172,13 +173,18 @@ class Homecoming:
     def _write(self, lease: Lease, back: _Back, host: Host, now: float) -> Page:
         page, before, batch = back.page, lease.page, self._batch
         if back.ending is not None:
-            after = back.ending.after if back.ending.after < inf else back.plan.span
-            page = self._returning.come_back(lease, page, back.plan, after, now)
+            page = self._come_back(lease, page, back.plan, back.ending, now)
         if page.state is not before.state:
+            self._returning.forbidden.remove(lease.page_id, before)
             batch.count_ended(host, before.state, -1, before.status)
             batch.count_ended(host, page.state, status=page.status)
         batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
         return page
+
+    def _come_back(self, lease: Lease, page: Page, plan: Plan, end: Ending, now: float) -> Page:
+        if end.state is State.EXCLUDED and is_forbidden(page):
+            return self._returning.forbid(lease, page, now)
+        return self._returning.come_back(lease, page, plan, end.after if end.after < inf else plan.span, now)
 
     # -- its links -------------------------------------------------------------------------------------
 

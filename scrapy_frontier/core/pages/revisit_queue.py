@@ -16,7 +16,8 @@ from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
-from ..store.visit_rows import Visits
+from ..store.visit_rows import NO_VISITS, Visits
+from .forbidden_pages import ForbiddenPages, is_forbidden
 from .rates import PageRates
 from .revisit_policy import NO_END_OF_A_HUB, Met, bad_of, doubt_of, due_at, ending, lost, rest
 from .revisit_share import ReturnShare
@@ -71,7 +72,8 @@ class Returning:
         self.next: float | None = None
         self.is_being_made = False  # the due rows are made anew, beside the crawl
         self.share = None if rule is None else ReturnShare(store, batch, hosts, rule.share)
-        self.plans = None if rule is None else Plans(rule, self._read)
+        self.plans = None if rule is None else Plans(rule, self.read)
+        self.forbidden = ForbiddenPages(store, batch, sites)
         self.rates = self.budget = None
         if rule is not None and self.plans is not None:
             self.rates = PageRates(store, batch, sites, rule)
@@ -80,7 +82,7 @@ class Returning:
             first = next(store.scan(keys.DUE, limit=1), None)
             self.next = float(due_rows.due_time(first[0])) if first else None
 
-    def _read(self, page_id: int) -> Page | None:
+    def read(self, page_id: int) -> Page | None:
         stored = self._batch.get(keys.page_key(page_id))
         try:
             return None if stored is None else page_rows.decode_page(stored)
@@ -97,14 +99,17 @@ class Returning:
     @property
     def has_due(self) -> bool:
         """Whether there are due pages that are not queued yet."""
-        return self.next is not None and self.next <= self._until(self._looked_at)
+        if self.rule is not None and self.forbidden.are_to_judge:
+            return True
+        return self.next is not None and self.next <= self.until(self._looked_at)
 
     @property
     def is_alone(self) -> bool:
         """Whether all that is queued are pages that come back: no crawl is kept open for these."""
         return self._batch.counts.states[State.QUEUED] == self._batch.counts.returning
 
-    def _until(self, now: float) -> float:
+    def until(self, now: float) -> float:
+        """What is due by then is visited now (POSIX seconds)."""
         return now if self.rule is not None and self.rule.waits else self._opened_at
 
     def awaits(self, now: float) -> bool:
@@ -126,9 +131,11 @@ class Returning:
     def wake(self, now: float) -> None:
         """Queue pages that are due, a handful at a time; commits. O(1) while none is."""
         self._looked_at = now
-        if self.next is None or self.next > self._until(now):
+        if self.forbidden.are_to_judge:
+            self._judge_again(now)
+        if self.next is None or self.next > self.until(now):
             return
-        until, self.next = self._until(now), None
+        until, self.next = self.until(now), None
         self._batch.commit()
         rows = list(self._store.scan(keys.DUE, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
@@ -140,8 +147,23 @@ class Returning:
             self._queue(due, key, now)
         self._batch.commit()
 
+    def _judge_again(self, now: float) -> None:
+        """Have some pages be due that robots.txt forbids, or did."""
+        self._batch.commit()
+        when = max(int(self.until(now)), QUEUED_AGAIN + 1)
+        for page_id in self.forbidden.take(_AT_A_TIME):
+            page = self.read(page_id)
+            visits = NO_VISITS if page is None else page.visits or NO_VISITS
+            if page is None or not is_forbidden(page) or visits.due == QUEUED_AGAIN:
+                continue
+            self.remove(page_id, page)
+            self.put(Due(when, page_id))
+            page = page._replace(visits=visits._replace(due=when))
+            self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
+        self._batch.commit()
+
     def _queue(self, due: Due, key: bytes, now: float) -> None:
-        page, batch = self._read(due.page_id), self._batch
+        page, batch = self.read(due.page_id), self._batch
         is_due = page is not None and page.visits is not None and page.visits.due == due.when
         host = None
         if page is not None and is_due and page.state in FINISHED:
@@ -187,6 +209,8 @@ class Returning:
     def first_ended(self, lease: Lease, page: Page, now: float) -> Page:
         """The record of a page that came to an end for the first time, or again after it was queued anew:
         with the time when it is due, in the open batch."""
+        if self.plans is not None and is_forbidden(page):
+            return self.forbid(lease, page, now)
         if self.plans is None or page.state not in COMES_BACK:
             return page
         visits = page.visits or Visits(int(now), int(now))
@@ -209,6 +233,16 @@ class Returning:
             end = ending(Met.ERROR, page.state, plan.span, self.longest(plan), doubt, now)
             return end.after, visits._replace(bad=bad_of(end.doubt))
         return rest(met, plan.span, self.longest(plan)), visits
+
+    def forbid(self, lease: Lease, page: Page, now: float) -> Page:
+        """The record of a page that robots.txt forbids: it comes back with that, the first of its site by
+        itself too."""
+        visits = page.visits or NO_VISITS
+        plan = self.plan_of(lease.page_id, page, lease.host, visits, self.weight(lease))
+        after = plan.span if self.forbidden.note(lease.page_id, page) else inf
+        if after == inf:
+            return page if page.visits is None else page._replace(visits=visits._replace(due=0))
+        return self.come_back(lease, page._replace(visits=visits), plan, after, now)
 
     def longest(self, plan: Plan) -> float:
         assert self.rule is not None
@@ -242,7 +276,7 @@ class Returning:
 
     def finished(self, page_id: int) -> Page | None:
         """The record of a page that was visited, and came to an end."""
-        page = self._read(page_id)
+        page = self.read(page_id)
         is_it = page is not None and page.visits is not None and page.state in FINISHED
         return page if is_it else None
 
@@ -255,7 +289,7 @@ class Returning:
         if page is None or page.visits is None:
             return False
         due = page.visits.due
-        if not due or due > self._until(now):
+        if not due or due > self.until(now):
             return False
         if due == QUEUED_AGAIN:
             host = self._hosts.by_name.get(page.host or host_of(page.url))
@@ -266,35 +300,11 @@ class Returning:
             self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(payload=payload))
         return True
 
-    def hasten(self, page_id: int, now: float) -> bool:
-        """A sitemap tells of a change of a page: note that, and have the page be due in this run, not later,
-        if it is worth a visit; in the open batch. False where it is due already, where it was visited in
-        this run, for one that does not come back, and where the site is not to be trusted. Some lookups."""
-        page, batch = self._read(page_id) if self.rule is not None else None, self._batch
-        visits = page.visits if page is not None else None
-        if page is None or visits is None or not visits.due or page.state not in FINISHED:
-            return False
-        assert self.budget is not None
-        visits = visits._replace(is_signalled=True)
-        when = max(int(self._until(now)), QUEUED_AGAIN + 1)
-        is_due = visits.due > when > visits.last
-        key = due_rows.due_key(visits.due, page_id)
-        due = due_rows.decode_due(key, batch.get(key) or b"") if is_due else Due(when, page_id)
-        weight, host = due_rows.number_of(due.weight) or 1.0, page.host or host_of(page.url)
-        if is_due and self.budget.is_due_by_signal(host, page, visits, weight, now):
-            batch.rows[key] = None
-            batch.counts.due -= 1
-            self.put(due._replace(when=when))
-            visits = visits._replace(due=when)
-        else:
-            is_due = False
-        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(visits=visits))
-        return is_due
-
     def remove(self, page_id: int, page: Page, host: Host | None = None) -> None:
         """A page that is queued anew, or forgotten, does not come back by itself; nor does it stand in the
         queue of *host* any more, where that is given: O(its queue) if it does."""
         due, batch = 0 if page.visits is None else page.visits.due, self._batch
+        self.forbidden.remove(page_id, page)
         if due > QUEUED_AGAIN:
             batch.rows[due_rows.due_key(due, page_id)] = None
             batch.counts.due -= 1

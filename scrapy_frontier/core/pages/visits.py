@@ -44,7 +44,7 @@ class VisitEnd(NamedTuple):
 def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
     """What is kept of a page that was fetched."""
     validators = Validators(fetched.etag, fetched.last_modified) if fetched.is_body_whole else NO_VALIDATORS
-    if before is None:
+    if before is None or not before.visits:
         return Visits(
             now,
             now,

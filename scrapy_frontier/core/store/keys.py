@@ -20,6 +20,8 @@ orders      ``o`` host                                  --
 body        ``b`` host ``\\0`` digest (16)              --
 deferred    ``d`` unit ``\\0`` page id (5)               per unit: order of discovery
 robots      ``r`` scheme://host:port                    --
+forbidden   ``e`` scheme://host:port ``\0`` page id (5)  per site: order of discovery
+changed     ``e`` ``\0`` scheme://host:port             --
 listing     ``l`` scheme://host:port                    --
 cooldown    ``t`` host                                  --
 ==========  ==========================================  ==================================
@@ -165,10 +167,22 @@ def orders_key(host: str) -> bytes:
 
 
 ROBOTS = b"r"
+FORBIDDEN = b"e"
+ROBOTS_CHANGED = FORBIDDEN + b"\0"
 
 
 def robots_key(authority: str) -> bytes:
     return ROBOTS + authority.encode(errors="replace")
+
+
+def forbidden_prefix(authority: str) -> bytes:
+    """Of the pages that the robots.txt of *authority* forbids."""
+    return FORBIDDEN + authority.encode(errors="replace") + b"\0"
+
+
+def changed_key(authority: str) -> bytes:
+    """Of a site whose robots.txt has changed: its forbidden pages are to be judged again."""
+    return ROBOTS_CHANGED + authority.encode(errors="replace")
 
 
 LISTING = b"l"

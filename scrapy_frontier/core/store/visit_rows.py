@@ -106,6 +106,9 @@ class Visits(NamedTuple):
     is_signalled: bool = False
 
 
+NO_VISITS = Visits(0, 0, visits=0)  # of a page that comes back and was never seen
+
+
 def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
     """*discovered* and *ended* are the times in the row of the page."""
     etag, last_modified = visits.validators

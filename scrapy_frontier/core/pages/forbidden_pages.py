@@ -1,0 +1,68 @@
+"""Pages that a robots.txt forbids: they come back when that changes, and no page else is looked at for it.
+
+Owns a row for each, under the site whose file it is. Somebody has to ask for the file: the first of a site's
+pages comes back by itself too, to be judged, after its span.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..parse.urls import origin
+from ..reasons import FORBIDDEN
+from ..store import keys
+from ..store.states import State
+
+if TYPE_CHECKING:
+    from ..hosts.site_notes import SiteNotes
+    from ..store.batch import Batch
+    from ..store.leveldb import Store
+    from ..store.page_rows import Page
+
+
+def is_forbidden(page: Page) -> bool:
+    """Whether it is a robots.txt that excludes the page."""
+    return page.state is State.EXCLUDED and FORBIDDEN.read(page.reason) is not None
+
+
+class ForbiddenPages:
+    """The rows of *store*, by site; *sites* say whose robots.txt has changed."""
+
+    def __init__(self, store: Store, batch: Batch, sites: SiteNotes) -> None:
+        self._store = store
+        self._batch = batch
+        self._sites = sites
+        self._after = b""  # of the pages that are taken, the last
+
+    def note(self, page_id: int, page: Page) -> bool:
+        """Have a forbidden page come back with its robots.txt, in the open batch. Whether it has to come by
+        itself too, as the first of its site."""
+        prefix = keys.forbidden_prefix(origin(page.url) or "")
+        self._batch.rows[prefix + keys.id_bytes(page_id)] = b""
+        found = self._store.keys_of(prefix, b"", 1)
+        return not found or keys.id_bytes(page_id) <= found[0]
+
+    def remove(self, page_id: int, page: Page) -> None:
+        """A page that is not forbidden any more, or forgotten."""
+        if is_forbidden(page):
+            prefix = keys.forbidden_prefix(origin(page.url) or "")
+            self._batch.rows[prefix + keys.id_bytes(page_id)] = None
+
+    @property
+    def are_to_judge(self) -> bool:
+        """Whether a robots.txt has changed whose pages were not all taken yet."""
+        return self._sites.has_changed
+
+    def take(self, limit: int) -> list[int]:
+        """Up to so many pages of a site whose robots.txt has changed; their rows go, in the next batch. To be
+        called with nothing open."""
+        authority = self._sites.changed()
+        if authority is None:
+            return []
+        prefix = keys.forbidden_prefix(authority)
+        found = self._store.keys_of(prefix, self._after, limit)
+        self._batch.rows.update(dict.fromkeys((prefix + name for name in found), None))
+        self._after = found[-1] if len(found) == limit else b""
+        if not self._after:
+            self._sites.judged(authority)
+        return [int.from_bytes(name, "big") for name in found]
