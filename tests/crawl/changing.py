@@ -229,10 +229,11 @@ class Jumps:
         if crawl is None or compat.in_progress(self._crawler) or crawl.frontier.is_refilling:
             return
         frontier, now = crawl.frontier, clock()
-        if self._last and now >= BEGIN + self._last * DAY:
+        when = frontier.wake_at() if frontier.pending else frontier.next_due()
+        has_nothing_now = not frontier.pending if when is None else when > now
+        if has_nothing_now and self._last and now >= BEGIN + self._last * DAY:
             compat.close_spider(self._crawler, "finished")
             return
-        when = frontier.wake_at() if frontier.pending else frontier.next_due()
-        if when is not None and when > now:
+        if has_nothing_now and when is not None:
             jump(when)
         compat.wake(self._crawler)
