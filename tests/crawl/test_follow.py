@@ -8,6 +8,7 @@ import pytest
 import scrapy
 from conftest import read_pages, wait_until
 from scrapy import Request, Spider, signals
+from scrapy.exceptions import CloseSpider
 from scrapy.linkextractors import LinkExtractor
 from scrapy.spiders import CrawlSpider, Rule
 from scrapy.utils.asyncio import call_later
@@ -420,6 +421,30 @@ def test_a_page_with_more_links_than_the_graph_takes_is_followed_whole(
     assert crawl.stats["scheduler/enqueued"] == 10_501
     assert crawl.stats["frontier/links/ignored"] == 500
     assert len(read_links(tmp_path / "frontier")[seed]) == 10_000
+
+
+class Forgotten(Spider):
+    """Asks for pages by callbacks that no record can name, and has seen enough."""
+
+    name = "site"
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        for link in ("/1", "/2"):
+            yield response.follow(link, lambda response: None)
+        raise CloseSpider("finished")
+
+
+@pytest.mark.parametrize("spider", [OneByOne, Simple])
+def test_a_link_brings_back_a_page_whose_request_went_with_its_process(
+    web: Web, run: Callable[..., Crawl], spider: type[Spider]
+) -> None:
+    """It comes, as a rule, before the delay of their host has passed, and its pages are found missing."""
+    settings = {**ADDON, "DOWNLOAD_DELAY": 4}
+    first = run(Forgotten, settings, start_urls=[web.on("/", host=1)])
+    assert first.stats["scheduler/enqueued/memory"] == 2
+    second = run(spider, settings, urls=[web.link("/again", web.url("/1", 1), web.url("/2", 1))])
+    assert second.reason == "finished", second.log
+    assert sorted(web.paths()) == ["/", "/1", "/2", "/again"]
 
 
 class Ticking(Simple):
