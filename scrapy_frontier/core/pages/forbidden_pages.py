@@ -14,7 +14,7 @@ from ..store import keys
 from ..store.states import State
 
 if TYPE_CHECKING:
-    from ..hosts.site_notes import SiteNotes
+    from ..hosts.kept_robots_and_sitemaps import SiteNotes
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
