@@ -81,8 +81,8 @@ class CallbackOutput:
         crawler, slot = self._crawler, self._engine._slot
         if slot is None:  # the spider is closed
             return
-        heard = listeners(crawler, signals.request_scheduled)
-        if not are_usual(heard) or listeners(crawler, signals.request_dropped):
+        heard = usual_listeners(crawler)
+        if heard is None:
             for request in requests:
                 self._engine.crawl(request)
             return
@@ -163,13 +163,16 @@ def listeners(crawler: Crawler, signal: object) -> list[Any]:
     return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
 
 
-def are_usual(receivers: list[Any]) -> bool:
-    """Whether nobody but Scrapy's own check for offsite requests is to hear of a request."""
-    return all(
-        type(getattr(each, "__self__", None)) is OffsiteMiddleware
-        and each.__func__ is OffsiteMiddleware.request_scheduled
-        for each in receivers
-    )
+def usual_listeners(crawler: Crawler) -> list[Any] | None:
+    """Who hears of requests where that is nobody but Scrapy's own check for offsite ones; None where others
+    do. 10 us."""
+    heard = listeners(crawler, signals.request_scheduled)
+    for each in heard:
+        if type(getattr(each, "__self__", None)) is not OffsiteMiddleware:
+            return None
+        if each.__func__ is not OffsiteMiddleware.request_scheduled:
+            return None
+    return None if listeners(crawler, signals.request_dropped) else heard
 
 
 class _Offsite:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from scrapy import Request, Spider, signals
+from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
@@ -22,7 +22,7 @@ from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from . import compat
 from .callback_names import Unreadable
-from .callback_requests import are_usual, listeners
+from .callback_requests import usual_listeners
 from .follow_in_bulk import PageFollowing, Stock
 from .follow_rules import SpiderRules, Way, one_way
 from .meta_keys import FOLLOW
@@ -125,9 +125,9 @@ class Follow:
             return True
         if entry_of(response.request) is not None:  # of which each link inherits its own
             return False
-        self._heard = listeners(self._crawler, signals.request_scheduled)
-        is_heard = not are_usual(self._heard) or listeners(self._crawler, signals.request_dropped)
-        return not self._bar and not is_heard
+        heard = usual_listeners(self._crawler)
+        self._heard = heard or []
+        return not self._bar and heard is not None
 
     def _requests(self, response: Any, ways: tuple[Way, ...]) -> Iterator[Request]:
         if ways is self._rules.ways:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from scrapy import signals
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
@@ -18,7 +17,7 @@ from scrapy.spidermiddlewares.start import StartSpiderMiddleware
 from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from . import compat
-from .callback_requests import are_usual, listeners
+from .callback_requests import usual_listeners
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -48,8 +47,7 @@ class KnownLinks:
         crawler, request = self._crawler, response.request
         if not self._is_on or request is None or 0 < self._deepest <= response.meta.get("depth", 0):
             return None
-        heard = listeners(crawler, signals.request_scheduled)
-        if not are_usual(heard) or listeners(crawler, signals.request_dropped):
+        if usual_listeners(crawler) is None:
             return None
         spider, offsite = crawler.spider, self._offsite
         if offsite is None or spider is None or not getattr(spider, "allowed_domains", None):

@@ -15,8 +15,8 @@ from scrapy.settings import Settings
 
 from scrapy_frontier import FrontierSpiderMiddleware
 from scrapy_frontier.crawl import compat, giving_way
+from scrapy_frontier.crawl.consequences_of_directives import Consequences
 from scrapy_frontier.crawl.outlinks import AT_A_TIME
-from scrapy_frontier.spidermiddlewares.directives_and_links import Consequences
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
