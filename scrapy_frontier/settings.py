@@ -15,7 +15,7 @@ from scrapy.utils.misc import load_object
 
 from .core.hosts.budgets import Limits
 from .core.hosts.cooldown import CooldownRule
-from .core.hosts.delays import ResponseDelay
+from .core.hosts.delay_sources import ResponseDelay
 from .core.hosts.giving_up import Haste
 from .core.hosts.host import Politeness
 from .core.pages.traps import TrapLimits

@@ -14,7 +14,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, NamedTuple
 
-from .hosts import delays
+from .hosts import delay_sources
 from .hosts.budgets import NO_LIMITS, Budgets, Limits
 from .hosts.clocks import Clocks
 from .hosts.cooldown import CooldownRule
@@ -75,7 +75,7 @@ __all__ = [
 
 UNLIMITED = Politeness(0.0, 8)
 _COOLDOWN = CooldownRule()
-_PACE = delays.ResponseDelay()
+_PACE = delay_sources.ResponseDelay()
 
 
 class News(NamedTuple):
@@ -109,7 +109,7 @@ class Frontier:
         max_attempts: int = 10,
         lease_timeout: float = 3600.0,
         cooldown: CooldownRule = _COOLDOWN,
-        pace: delays.ResponseDelay = _PACE,
+        pace: delay_sources.ResponseDelay = _PACE,
         rates: Rates | None = None,
         chance: random.Random | None = None,
         scorer: Scorer | None = None,

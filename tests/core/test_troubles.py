@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import delays
 from scrapy_frontier.core.hosts.cooldown import (
     JITTER,
     PATIENCE,
@@ -19,6 +18,13 @@ from scrapy_frontier.core.hosts.cooldown import (
     Trouble,
     after_trouble,
     at_start,
+)
+from scrapy_frontier.core.hosts.delay_sources import (
+    OPERATOR,
+    RESPONSE_TIME,
+    SETTINGS,
+    ResponseDelay,
+    deciding,
 )
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome
@@ -431,15 +437,15 @@ def test_a_delay_set_meanwhile_does_not_end_a_rest(tmp_path: Path) -> None:
 
 
 def test_the_largest_delay_decides_and_the_operator_over_all() -> None:
-    asked = {delays.SETTINGS: 2.0, delays.RESPONSE_TIME: 5.0}
-    assert delays.deciding(asked) == (5.0, delays.RESPONSE_TIME)
-    assert delays.deciding({**asked, delays.RESPONSE_TIME: 2.0}) == (2.0, delays.SETTINGS)
-    assert delays.deciding({**asked, delays.OPERATOR: 1.0}) == (1.0, delays.OPERATOR)
+    asked = {SETTINGS: 2.0, RESPONSE_TIME: 5.0}
+    assert deciding(asked) == (5.0, RESPONSE_TIME)
+    assert deciding({**asked, RESPONSE_TIME: 2.0}) == (2.0, SETTINGS)
+    assert deciding({**asked, OPERATOR: 1.0}) == (1.0, OPERATOR)
 
 
 def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> None:
     """At once where it grows, from the next lease where it shrinks."""
-    pace = delays.ResponseDelay(10.0, 30.0)
+    pace = ResponseDelay(10.0, 30.0)
     frontier = start(tmp_path, default_politeness=Politeness(1.0, 1), pace=pace)
     frontier.discover([page(str(number)) for number in range(9)], NOW)
     now = NOW
@@ -456,7 +462,7 @@ def test_the_delay_follows_the_response_time_up_to_a_limit(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_the_response_time_outlives_the_crawl(tmp_path: Path, is_clean: bool) -> None:
-    pace = delays.ResponseDelay(10.0, 30.0)
+    pace = ResponseDelay(10.0, 30.0)
     frontier = start(tmp_path, pace=pace)
     frontier.discover([page(str(number)) for number in range(3)], NOW)
     lease = take(frontier, NOW)

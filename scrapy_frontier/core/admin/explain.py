@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
-from ..hosts.delays import OPERATOR
+from ..hosts.delay_sources import OPERATOR
 from ..hosts.robots_expiry import standing
 from ..pages.traps import trap
 from ..parse.urls import origin

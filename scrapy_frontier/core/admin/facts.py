@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UnreadableRecord
-from ..hosts.delays import OPERATOR, ROBOTS_TXT, deciding
+from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
 from ..hosts.robots_expiry import standing
 from ..pages.lifecycle import TABLE, Event
 from ..parse.urls import host_of, origin

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..parse.urls import origin
-from . import delays, giving_up
+from . import delay_sources, giving_up
 from .cooldown import PATIENCE
 from .host import FOREVER, SENDING
 from .ready_hosts import has_room
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..store.batch import Batch
     from .cooldown import Trouble
-    from .delays import ResponseDelay
+    from .delay_sources import ResponseDelay
     from .giving_up import Abandoned, Haste
     from .host import Host
     from .load_hosts import HostTable
@@ -85,8 +85,8 @@ class Clocks:
         if host.cooldown is not None:
             self._troubles.answered(host, begun, now)
         if self._pace.factor:
-            host.response_time = delays.smoothed(host.response_time, response_time)
-            host.ask(delays.RESPONSE_TIME, self._pace.delay(host.response_time))
+            host.response_time = delay_sources.smoothed(host.response_time, response_time)
+            host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
 
     def take_back(self, host: Host, begun: float, before: tuple[float, float]) -> None:
         """The request that had *begun* then never was; *before* it, this was the clock."""
@@ -141,13 +141,13 @@ class Clocks:
         self._hosts.put_anew(host, now)
         return True
 
-    def obey(self, name: str, seconds: float, now: float, source: str = delays.ROBOTS_TXT) -> bool:
+    def obey(self, name: str, seconds: float, now: float, source: str = delay_sources.ROBOTS_TXT) -> bool:
         """Obey a site that asks for *seconds* between two requests, one at a time; 0 takes it back.
 
         The largest of all sources counts; what the operator ordered stands. Whether anything changed.
         """
         host = self._hosts.by_name.get(name) or self._hosts.find(name)
-        if host is None or delays.OPERATOR in host.asked or host.asked.get(source, 0.0) == seconds:
+        if host is None or delay_sources.OPERATOR in host.asked or host.asked.get(source, 0.0) == seconds:
             return False
         return self.ask(name, source, seconds, now)
 
@@ -167,8 +167,8 @@ class Clocks:
 
     def set_delay(self, name: str, delay: float, now: float) -> None:
         """From now on the settings ask for at least *delay* seconds between two leases of a host in memory;
-        `delays.deciding` says who of all that ask decides."""
-        self.ask(name, delays.SETTINGS, delay, now)
+        `delay_sources.deciding` says who of all that ask decides."""
+        self.ask(name, delay_sources.SETTINGS, delay, now)
 
     def block(self, name: str, now: float) -> None:
         """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed."""

@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ..store.host_rows import HostRow, decode_host, encode_host
-from .delays import by_settings
+from .delay_sources import by_settings
 from .domain import Place
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from .delays import UNASKED, deciding
+from .delay_sources import UNASKED, deciding
 from .host import FOREVER
 
 if TYPE_CHECKING:

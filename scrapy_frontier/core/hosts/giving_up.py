@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..parse.urls import origin
 from ..time_format import span
 from .cooldown import GivenUp, Trouble
-from .delays import UNASKED, deciding
+from .delay_sources import UNASKED, deciding
 from .host import FOREVER
 
 if TYPE_CHECKING:

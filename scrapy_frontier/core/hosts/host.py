@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import queue_keys
 from ..store.host_rows import HostRow, KeptHost
-from .delays import UNASKED, by_settings, deciding
+from .delay_sources import UNASKED, by_settings, deciding
 from .domain import Place
 
 if TYPE_CHECKING:

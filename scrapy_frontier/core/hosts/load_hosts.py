@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..errors import UnreadableRecord
 from ..store import host_rows, keys, queue_keys
 from ..store.host_rows import HostRow, Orders, all_orders
-from . import delays
+from . import delay_sources
 from .domain import Place
 from .host import HEADS, Host
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..store.bloom import Seen
     from ..store.leveldb import Store
     from .budgets import Budgets
-    from .delays import ResponseDelay
+    from .delay_sources import ResponseDelay
     from .host import Politeness
     from .ready_hosts import Hosts
     from .troubled_hosts import Troubles
@@ -154,7 +154,7 @@ class HostTable:
         """What the operator ordered."""
         orders = self._orders.get(host.name)
         if orders is not None and orders.delay is not None:
-            host.ask(delays.OPERATOR, orders.delay)
+            host.ask(delay_sources.OPERATOR, orders.delay)
             host.reset_clock()
         if orders is not None and orders.blocked is not None:
             self._withhold(host, is_blocked=True)
@@ -171,9 +171,9 @@ class HostTable:
         host = self._hosts.find(name)
         if host is not None:
             self._withhold(host, orders.blocked is not None)
-            host.withdraw(delays.OPERATOR)
+            host.withdraw(delay_sources.OPERATOR)
             if orders.delay is not None:
-                host.ask(delays.OPERATOR, orders.delay)
+                host.ask(delay_sources.OPERATOR, orders.delay)
             host.reset_clock()
             self._hosts.put_anew(host, now)
 
@@ -189,7 +189,7 @@ class HostTable:
     def _recall(self, host: Host) -> None:
         """What earlier runs learnt of it."""
         if host.response_time and self._pace.factor:
-            host.ask(delays.RESPONSE_TIME, self._pace.delay(host.response_time))
+            host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
         self._troubles.recall(host, self._opened_at)
         host.reset_clock()
 
