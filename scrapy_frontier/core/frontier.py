@@ -32,7 +32,7 @@ from .pages.endings import Endings
 from .pages.hand_out import HandOut
 from .pages.leases import Lease, Leases, Outcome, Released
 from .pages.link_graph import LinkGraph
-from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId
+from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId, new_link
 from .pages.load_earlier_runs import EarlierRuns
 from .pages.queue import Queue
 from .pages.rankings import Computed, Rankings, RankRun
@@ -71,6 +71,7 @@ __all__ = [
     "PageId",
     "RankRun",
     "Released",
+    "new_link",
 ]
 
 UNLIMITED = Politeness(0.0, 8)
@@ -246,6 +247,7 @@ class Frontier:
     # -- pages in --------------------------------------------------------------------------------------
 
     recognize = Verb("_known", Known.recognize)
+    recognize_as = Verb("_known", Known.recognize_as)
     discover = Verb("_discovery", Discovery.discover)
 
     # -- edits -----------------------------------------------------------------------------------------

@@ -27,13 +27,13 @@ def never_back(clock: Callable[[], float]) -> Callable[[], float]:
     def steady() -> float:
         nonlocal last, ahead
         now = clock() + ahead
-        if last - now >= 1:  # less is a coarse clock
+        if now >= last:
+            last = now
+        elif last - now >= 1:  # less is a coarse clock
             if not ahead:
                 said = "FRONTIER_CLOCK went back by %s: the crawl goes on as if it had not (said once)"
                 logger.warning(said, span(last - now))
             ahead += last - now
-            now = last
-        last = max(last, now)
         return last
 
     return steady

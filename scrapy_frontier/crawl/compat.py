@@ -51,9 +51,10 @@ def _as_kept(names: str) -> list[str]:
 
 rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(*_as_kept("cookies cb_kwargs flags"))
 handed_on: Callable[[Request], tuple[Any, Any]] = attrgetter(*_as_kept("cb_kwargs meta"))
-# All but URL and priority.
+essentials: Callable[[Request], tuple[Any, ...]] = attrgetter(*_as_kept("url method body dont_filter meta"))
+# All but priority.
 attributes: Callable[[Request], tuple[Any, ...]] = attrgetter(
-    *_as_kept("callback errback method body dont_filter encoding headers meta cookies cb_kwargs flags")
+    *_as_kept("url callback errback method body dont_filter encoding headers meta cookies cb_kwargs flags")
 )
 
 _INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse", "check", "view", "bench")}

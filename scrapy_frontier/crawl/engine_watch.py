@@ -14,8 +14,8 @@ from twisted.python.failure import Failure
 
 from ..core import reasons
 from ..core.pages.leases import WRITTEN_WITHIN
-from ..core.pages.lifecycle import Event
-from ..core.store.states import State
+from ..core.pages.lifecycle import FETCHED
+from ..core.store.states import QUEUED
 from . import compat, compat_downloader
 from .in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
@@ -175,7 +175,7 @@ class Watch:
         is_closing = flight.error is not None and compat.is_closing(self._crawler)
         outcome, now = outcome_of(flight, is_closing, self._find), self._clock()
         links, found = self._links, flight.links
-        is_usual = outcome.event is Event.FETCHED and (found is None or not (found.pending or found.anchors))
+        is_usual = outcome.event is FETCHED and (found is None or not (found.pending or found.anchors))
         if links is not None and not is_usual:
             outcome = links.end(flight, outcome, now)
         if lease.is_return or flight.digest or flight.content:
@@ -190,7 +190,7 @@ class Watch:
                 self._tally[f"frontier/reasons/{code}"] += 1
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/recorded"] += released.links
-        if released.state is not State.QUEUED:
+        if released.state is not QUEUED:
             self._records.held.pop(lease.page_id, None)
 
     def write_soon(self) -> None:

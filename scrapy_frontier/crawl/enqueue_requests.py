@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
 
-from ..core.frontier import NEUTRAL, Fate, Link
+from ..core.frontier import NEUTRAL, Fate, Link, new_link
 from ..core.parse import urls
 from ..core.parse.urls import host_of, without_session
+from . import compat
 from .fingerprints import plain_identity
 from .meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, POSTPONED, REFUSED, SLOT, START
 from .plain_data import Unstorable
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from .seeds import Seeds
     from .stats import Notes
 
+_NEW = Fate.NEW
+_UNNOTED = None, 0, 1.0
 # meta
 _UNUSUAL = frozenset((POSTPONED, REFUSED, FORCE, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))
 
@@ -63,6 +66,8 @@ class Intake:
     ) -> None:
         self._frontier = frontier
         self._recognize = frontier.recognize
+        self._recognize_as = frontier.recognize_as
+        self._discover = frontier.discover
         self._clock = clock
         self._identities = identities
         self._units = units
@@ -86,25 +91,27 @@ class Intake:
         Nine links in ten lead to known pages, most of them met a moment ago: there the text of the URL alone
         tells, in a microsecond.
         """
-        if not (self._flights.by_child or request.dont_filter or request.method != "GET" or request.body):
-            meta, is_noted = request.meta, id(request) in self._flights.by_link  # then its text told nothing
-            is_known = not is_noted and self._recognize(request.url)
-            if is_known and not meta.get("verbatim_url") and FORCE not in meta:
+        url, method, body, again, meta = compat.essentials(request)
+        flights = self._flights
+        if not (flights.by_child or again or method != "GET" or body):
+            is_noted = flights.by_link and id(request) in flights.by_link  # then its text told nothing
+            is_known = not is_noted and self._recognize(url)
+            if is_known and not (meta and (FORCE in meta or meta.get("verbatim_url"))):
                 self._tally["dupefilter/filtered"] += 1
                 return False
-            if self._is_usual and _UNUSUAL.isdisjoint(meta):
-                return self._enqueue_link(request)  # as all but a few are
+            if self._is_usual and (not meta or _UNUSUAL.isdisjoint(meta)):
+                return self._enqueue_link(request, url)  # as all but a few are
         return self._enqueue_other(request)
 
-    def _enqueue_link(self, request: Request) -> bool:
-        """`enqueue` for the usual case, an ordinary link."""
-        url = clean = request.url
-        lease, flags, weight = self._noted(request)
+    def _enqueue_link(self, request: Request, url: str) -> bool:
+        """`enqueue` for the usual case, an ordinary link whose text tells nothing."""
+        clean = url
+        lease, flags, weight = self._noted(request) if self._flights.by_link else _UNNOTED
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request)
             clean = request.url
         fingerprint, host = plain_identity(clean) or (self._identities.fingerprint(request), host_of(clean))
-        if self._recognize(url, lease, flags, weight, fingerprint):
+        if self._recognize_as(url, fingerprint, lease, flags, weight):
             self._filtered(request)
             return False
         try:
@@ -112,10 +119,11 @@ class Intake:
         except Unstorable:
             payload, is_stored = self._records.of(request)
         depth = times(request, "depth") if self._has_depth else 0
-        link = Link(fingerprint, clean, host, request.priority, payload, flags, weight, depth, url)
-        (answer,) = self._frontier.discover((link,), self._clock(), lease)
+        about = fingerprint, clean, host, request.priority, payload, flags, weight, depth, url
+        link = new_link((*about, False, "", False, "", None, NEUTRAL, False))
+        (answer,) = self._discover((link,), self._clock(), lease)
         page_id = answer.page
-        if answer.fate is Fate.NEW and is_stored and page_id is not None:
+        if answer.fate is _NEW and is_stored and page_id is not None:
             self._tally["scheduler/enqueued/disk"] += 1
             if answer.is_head:  # else others come first, and it is long gone when its turn comes
                 self._records.keep(page_id, request)
@@ -235,7 +243,7 @@ class Intake:
         """What was noted of *request*, once: the lease of the page with the link, its flags and weight."""
         noted = self._flights.by_link.pop(id(request), None)
         if noted is None:
-            return None, 0, 1.0
+            return _UNNOTED
         lease, flags, weight, pending = noted
         del pending[id(request)]
         return lease, flags, weight

@@ -34,16 +34,6 @@ def plain_host(origin: str) -> str:
     return origin.split("/")[2].partition(":")[0] if _PLAIN_ORIGIN(origin) is not None else ""
 
 
-def _plain_parts(url: str) -> tuple[str, str | None, str | None, str] | None:
-    """Origin, path, query and host of a URL that cleaning leaves as it is; None for any other."""
-    match = plain_url(url)
-    if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
-        return None
-    origin, path, query = match.groups()
-    host = plain_host(origin)
-    return (origin, path, query, host) if host else None
-
-
 def plain_fingerprint(url: str) -> bytes | None:
     """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
     identity = plain_identity(url)
@@ -52,10 +42,13 @@ def plain_fingerprint(url: str) -> bytes | None:
 
 def plain_identity(url: str) -> tuple[bytes, str] | None:
     """`plain_fingerprint` of *url*, and its host."""
-    parts = _plain_parts(url)
-    if parts is None:
+    match = plain_url(url)
+    if match is None or "/." in url or len(url) > 2000:  # newer versions of w3lib resolve dot segments
         return None
-    origin, path, query, host = parts
+    origin, path, query = match.groups()
+    host = plain_host(origin)
+    if not host:
+        return None
     canonical = origin + (path or "/")
     if query:
         if "&" in query:

@@ -13,8 +13,8 @@ from scrapy.http import Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core import reasons
-from ..core.pages.leases import Outcome
-from ..core.pages.lifecycle import Event
+from ..core.pages.leases import Outcome, new_outcome
+from ..core.pages.lifecycle import FETCHED, Event
 from ..core.pages.visits import Fetched
 from ..core.parse.urls import host_of
 from ..core.parse.validators import kept
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
 LATENCY = "download_latency"  # meta: set by Scrapy's download handlers
 NOTHING = b"", b""
+_NO_KIND = (b"",)
 _LONGEST_REASON = 200  # characters
 # Flags of a response whose body broke off. One without a length whose connection was closed ("partial") may
 # be whole, and as a rule is.
@@ -187,11 +188,11 @@ def fetched_of(response: Response) -> Fetched | None:
     flags, headers = response.flags, response.headers
     if not 200 <= response.status < 300 or CACHED in flags:
         return None
-    kind = headers.get(b"Content-Type") or b""
+    kind = dict.get(headers, b"Content-Type") or _NO_KIND  # as `Headers` keeps it: making it so takes 1 us
     return Fetched(
-        *kept(headers.getlist(b"ETag"), headers.getlist(b"Last-Modified")),
+        *kept(dict.get(headers, b"Etag", ()), dict.get(headers, b"Last-Modified", ())),
         b"",
-        kind.partition(b";")[0].strip().lower().decode("latin-1"),
+        kind[-1].partition(b";")[0].strip().lower().decode("latin-1"),
         len(response.body),
         _BROKEN.isdisjoint(flags),
     )
@@ -227,12 +228,9 @@ def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
     if other is not None:
         notes = (*notes, reasons.SAME(url=other)[:_LONGEST_REASON])
     reason = reasons.BETWEEN.join(notes)
-    if found is None:
-        return Outcome(Event.FETCHED, flight.status, reason, fetched=flight.page)
-    score = found.content_score
-    return Outcome(
-        Event.FETCHED, flight.status, reason, has_links=True, content_score=score, fetched=flight.page
-    )
+    has_links, score = found is not None, None if found is None else found.content_score
+    about = FETCHED, flight.status, reason, None, None, None, 0.0, "", has_links, 0, score, None, flight.page
+    return new_outcome(about)
 
 
 def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome:

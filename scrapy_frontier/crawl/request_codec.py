@@ -11,7 +11,6 @@ spider's own callbacks (``docs/internals/format.md``).
 from __future__ import annotations
 
 import json
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
@@ -36,12 +35,13 @@ from .meta_keys import (
     START,
 )
 from .plain_data import (
-    TAG,
     TAGGED,
     Unstorable,
     class_at,
     class_path,
+    dict_text,
     dumps,
+    flat_text,
     from_plain,
     to_plain,
 )
@@ -99,11 +99,11 @@ class Codec:
 
     def encode(self, request: Request) -> bytes:
         """The record of *request*, empty for a plain one; raise `Unstorable`."""
-        if not request.url.startswith("http"):
-            self._opened |= {request.url.partition(":")[0]}
+        kept = compat.attributes(request)
+        url, callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
+        if url[:4] != "http":
+            self._opened |= {url.partition(":")[0]}
         try:
-            kept = compat.attributes(request)
-            callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
             is_rare = body or again or cookies or arguments or flags or method != "GET"
             is_rare = is_rare or type(request) is not Request
             if is_rare:
@@ -317,31 +317,3 @@ def _headers(plain: dict[str, str | list[str]]) -> Headers:
         texts = [values] if isinstance(values, str) else values
         dict.__setitem__(headers, name.encode("latin-1"), [text.encode("latin-1") for text in texts])
     return headers
-
-
-def dict_text(value: dict[Any, Any]) -> str:
-    """``dumps(to_plain(value))``, with a short way for the usual flat ``meta``."""
-    text = flat_text(value)
-    return dumps(to_plain(value)) if text is None else text
-
-
-def flat_text(value: dict[Any, Any]) -> str | None:
-    """``dumps(value)`` where that holds nothing but text and numbers; else None, soon."""
-    parts = []
-    for key, item in value.items():
-        kind = type(item)
-        if type(key) is not str or key == TAG:
-            return None
-        if kind is str:
-            parts.append(f"{_quote(key)}:{_quote(item)}")
-        elif kind is int:
-            parts.append(f"{_quote(key)}:{item}")
-        elif kind is bool:
-            parts.append(f"{_quote(key)}:{'true' if item else 'false'}")
-        elif item is None:
-            parts.append(f"{_quote(key)}:null")
-        elif kind is float and isfinite(item):
-            parts.append(f"{_quote(key)}:{item!r}")
-        else:
-            return None
-    return "{" + ",".join(parts) + "}"

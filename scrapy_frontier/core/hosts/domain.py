@@ -34,6 +34,10 @@ class Place(Enum):
     RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
 
 
+# By themselves: Python 3.11 takes 0.2 us to find a member in its class.
+IDLE, READY, COOLING, BLOCKED, HELD, BUSY, RESTING = Place
+
+
 class Member(Protocol):
     """What is asked of a host."""
 
@@ -94,13 +98,13 @@ class Domain:
         """The domain of *first* is about to have another host."""
         self.sole = ""
         self.ready, self.line = [], deque()
-        if first.place is Place.READY:
+        if first.place is READY:
             self.ready.append(_host_entry(first))
             self._line_up(first)
 
     def put(self, host: Member, by_name: Mapping[str, Member]) -> None:
         """Take note of a host of a shared domain that has changed."""
-        if host.place is not Place.READY:
+        if host.place is not READY:
             host.line_number = 0
             return
         heapq.heappush(self.ready, _host_entry(host))
@@ -145,10 +149,7 @@ def _host_entry(host: Member) -> _HostEntry:
 def _holds(entry: _HostEntry, by_name: Mapping[str, Member]) -> bool:
     host = by_name.get(entry[3])
     return (
-        host is not None
-        and host.place is Place.READY
-        and host.heads[0] == entry[2]
-        and host.in_flight == entry[1]
+        host is not None and host.place is READY and host.heads[0] == entry[2] and host.in_flight == entry[1]
     )
 
 

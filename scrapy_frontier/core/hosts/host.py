@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..store import queue_keys
 from ..store.host_rows import HostRow, KeptHost
 from .delay_sources import UNASKED, by_settings, deciding
-from .domain import Place
+from .domain import IDLE, Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -142,7 +142,7 @@ class Host(KeptHost):
         self.line_number = 0  # its place among the hosts of its domain
         self.is_blocked = False
         self.is_kept = True  # has a row on disk, or in the open batch
-        self.place = Place.IDLE
+        self.place = IDLE
         self.tally: Tally | None = None
         self.tallied = (0, 0, 0, 0)
 

@@ -12,7 +12,7 @@ from ..errors import UnreadableRecord
 from ..store import host_rows, keys, queue_keys
 from ..store.host_rows import HostRow, Orders, all_orders
 from . import delay_sources
-from .domain import Place
+from .domain import IDLE
 from .host import HEADS, Host
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class HostTable:
 
     def _enter(self, name: str, row: HostRow) -> Host:
         # A clock that was set back must not silence a host for longer than its delay.
-        is_known = row != _NOTHING
+        is_known = row is not _NOTHING and row != _NOTHING
         is_visit_assumed = is_known and not self._was_clean
         host = self._hosts.make(name, row)
         if row.visited <= self._opened_at:
@@ -202,6 +202,6 @@ class HostTable:
 
     def forget_if_idle(self, host: Host, now: float) -> None:
         """Let go of a host with nothing queued and nothing under way; its row says what there is to know."""
-        if host.place is Place.IDLE and not host.in_flight and not host.queued:
+        if host.place is IDLE and not host.in_flight and not host.queued:
             self._batch.write_host(host)
             self._hosts.forget(host, now)

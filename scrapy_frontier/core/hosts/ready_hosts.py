@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from . import compact_hosts
 from .compact_hosts import Asleep, may_sleep
-from .domain import Place
+from .domain import BLOCKED, BUSY, COOLING, HELD, IDLE, READY, RESTING
 from .domain_rates import Temperature
 from .host import FOREVER, Host, Politeness
 from .turns import Turns
@@ -70,7 +70,7 @@ class Hosts:
 
     def __repr__(self) -> str:
         places = [host.place for host in self.by_name.values()]
-        return f"<Hosts {places.count(Place.READY)} ready, {places.count(Place.COOLING)} cooling>"
+        return f"<Hosts {places.count(READY)} ready, {places.count(COOLING)} cooling>"
 
     def __len__(self) -> int:
         return len(self.by_name) + len(self.asleep)
@@ -78,33 +78,33 @@ class Hosts:
     def put(self, host: Host, now: float) -> None:
         """Give *host* the place it deserves at *now*; to be called after every change of it."""
         if not host.heads:
-            if host.place is not Place.RESTING:
-                host.place = Place.IDLE
+            if host.place is not RESTING:
+                host.place = IDLE
         elif host.is_blocked:
-            host.place = Place.BLOCKED
+            host.place = BLOCKED
         elif host.abandoned is not None:  # nothing is asked of it
-            host.place = Place.READY
+            host.place = READY
         elif host.held_until > now:
-            if host.place is not Place.HELD:
-                host.place = Place.HELD
+            if host.place is not HELD:
+                host.place = HELD
                 if host.held_until < FOREVER:
                     heapq.heappush(self._cooling, (host.held_until, host.name))
         elif not has_room(host):
-            host.place = Place.BUSY
+            host.place = BUSY
         elif host.ready_at > now:
-            if host.place is not Place.COOLING:
-                host.place = Place.COOLING
+            if host.place is not COOLING:
+                host.place = COOLING
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
-            host.place = Place.READY
+            host.place = READY
         if host.domain is None and self.asleep.by_domain:
             self._wake_domain(self._turns.domain_name(host.name))
         self._turns.update(host)
 
     def put_anew(self, host: Host, now: float) -> None:
         """`put` a host whose clock was set: one in the cooling heap may come back sooner."""
-        if host.place is Place.COOLING:
-            host.place = Place.IDLE
+        if host.place is COOLING:
+            host.place = IDLE
         self.put(host, now)
 
     def visit(self, host: Host, now: float) -> None:
@@ -158,10 +158,10 @@ class Hosts:
             host = self.by_name.get(name)
             if host is None:
                 continue
-            if host.place is Place.COOLING or (host.place is Place.HELD and host.held_until <= now):
-                host.place = Place.IDLE
+            if host.place is COOLING or (host.place is HELD and host.held_until <= now):
+                host.place = IDLE
                 self.put(host, now)
-            elif host.place is Place.RESTING:
+            elif host.place is RESTING:
                 self.forget(host, now)
 
     # -- sleep -----------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ class Hosts:
         self.asleep.remove(sleeper)
         row, heads = compact_hosts.row_and_heads(sleeper)
         host = self.by_name[sleeper[2]] = self.make(sleeper[2], row)
-        host.heads, host.place = heads, Place.READY
+        host.heads, host.place = heads, READY
         self._turns.wake(host, sleeper)
         return host
 
@@ -232,13 +232,13 @@ class Hosts:
 
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)
-        return host is not None and host.place in (Place.COOLING, Place.RESTING, Place.HELD)
+        return host is not None and host.place in (COOLING, RESTING, HELD)
 
     def hold(self, host: Host, until: float, now: float) -> None:
         """Give no page of *host* away before *until*; a time that has passed lets go."""
         host.held_until = until
-        if host.place in (Place.HELD, Place.READY, Place.COOLING, Place.BUSY):
-            host.place = Place.IDLE
+        if host.place in (HELD, READY, COOLING, BUSY):
+            host.place = IDLE
             self.put(host, now)
 
     def forget(self, host: Host, now: float) -> None:
@@ -247,9 +247,9 @@ class Hosts:
         Its row on disk then says all there is to know; call it when that is written.
         """
         if host.ready_at > now:
-            host.place = Place.RESTING
+            host.place = RESTING
             heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
-            host.place = Place.IDLE
+            host.place = IDLE
             self._turns.leave(host)
             del self.by_name[host.name]

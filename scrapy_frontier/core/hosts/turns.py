@@ -23,7 +23,7 @@ import heapq
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from ..store.queue_keys import SCORE_BYTES
-from .domain import CLOSED, COOL, Domain, Member, Place
+from .domain import CLOSED, COOL, READY, Domain, Member
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -251,7 +251,7 @@ class Turns(Generic[HostT]):
 
     def _offer_sole(self, domain: Domain, host: HostT) -> None:
         """`_offer` for a domain of one host: what it offers is what holds, or nothing."""
-        if host.place is not Place.READY or domain.level == CLOSED:
+        if host.place is not READY or domain.level == CLOSED:
             domain.offered = None
             self._set_active(domain, False)
             return

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
-from ..hosts.domain import Place
+from ..hosts.domain import COOLING, IDLE
 from ..store import keys, page_rows, queue_keys
-from ..store.bloom import MASK
+from ..store.bloom import MASK, PAIRS
 from ..store.link_rows import new_edge
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
-from .links import Discovered, Fate, Link, page_of_link
-from .traps import slashes_of_a_trap, trap
+from .links import Discovered, Fate, Link, new_answer, page_of_link
+from .traps import trap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .traps import TrapLimits
 
 LATELY = 50_000  # texts in each of two generations; about 160 bytes each
+_NEW, _ONLY_SEEN = Fate.NEW, (Fate.SEEN, Fate.REFUSED)
 _MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
 
 
@@ -95,10 +96,9 @@ class Known:
         source: Lease | None = None,
         flags: int = 0,
         weight: float = 1.0,
-        fingerprint: bytes = b"",
         only_seen: bool = False,
     ) -> bool:
-        """Whether the text of *url*, or else the *fingerprint*, tells that its page needs no `discover`.
+        """Whether the text of *url* tells that its page needs no `discover`.
 
         So it is with nine links in ten, in .2 us. With a *source* the edge from there is noted. A page that
         was only seen so far is enough for a link that is *only_seen* itself.
@@ -106,8 +106,6 @@ class Known:
         page_id = self.texts.latest.get(url)
         if page_id is None:
             page_id = self.texts.find(url)
-            if page_id is None and fingerprint:
-                page_id = self._met(url, fingerprint)
             if page_id is None:
                 return False
         if page_id < 0:
@@ -118,25 +116,37 @@ class Known:
             source.edges.append(new_edge((page_id, flags, weight)))
         return True
 
-    def _met(self, url: str, fingerprint: bytes) -> int | None:
+    def recognize_as(
+        self, url: str, fingerprint: bytes, source: Lease | None = None, flags: int = 0, weight: float = 1.0
+    ) -> bool:
+        """`recognize` for a *url* whose text told nothing, by its *fingerprint*: 1 us where that is new."""
         page_id = self.look_up(fingerprint)
         if page_id is None:
             self.unknown = fingerprint
-        elif page_id >= 0:
-            self.texts.put(url, page_id)
-        return page_id
+            return False
+        if page_id < 0:
+            return False
+        self.texts.put(url, page_id)
+        if source is not None:
+            source.edges.append(new_edge((page_id, flags, weight)))
+        return True
 
     def look_up(self, fingerprint: bytes) -> int | None:
         """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
-        found, seen, number = self._batch.fresh.get(fingerprint), self._seen, hash(fingerprint)
-        bits, one, two = seen.bits, number & MASK, number >> 26 & MASK  # `Seen.is_new`, without the call
-        may_be_there = bits[one >> 3] >> (one & 7) & bits[two >> 3] >> (two & 7) & 1
-        if found is None and (may_be_there or not seen.is_complete):
-            stored = self._store.get(keys.INDEX + fingerprint)
-            if stored is not None:
-                page_id = int.from_bytes(stored[: keys.ID_BYTES], "big")
-                return page_id if len(stored) == keys.ID_BYTES else ~page_id
+        found = self._batch.fresh.get(fingerprint)
+        if found is None:
+            seen, number = self._seen, hash(fingerprint)  # `Seen.is_new`, without the call
+            pair = PAIRS[number >> 23 & 0xFF]
+            if seen.bits[number & MASK] & pair == pair or not seen.is_complete:
+                return self._stored(fingerprint)
         return found
+
+    def _stored(self, fingerprint: bytes) -> int | None:
+        stored = self._store.get(keys.INDEX + fingerprint)
+        if stored is None:
+            return None
+        page_id = int.from_bytes(stored[: keys.ID_BYTES], "big")
+        return page_id if len(stored) == keys.ID_BYTES else ~page_id
 
     def find(self, fingerprint: bytes) -> PageId | None:
         """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
@@ -184,7 +194,6 @@ class Discovery:
         self._deferred, self._returning = deferred, returning
         self._scores = scores
         self._traps = traps
-        self._slashes = slashes_of_a_trap(traps)
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
         """Take in links, found on the page of *source*: one answer each, in order.
@@ -204,11 +213,10 @@ class Discovery:
         return [self._take_in(link, source.node, source.edges, now) for link in links]
 
     def _take_in(self, link: Link, parent: PageId | None, edges: list[Edge] | None, now: float) -> Discovered:
-        fingerprint, known = link.fingerprint, None
-        if fingerprint is not self._known.unknown:
-            known = self._known.look_up(fingerprint)
+        known_pages, fingerprint = self._known, link.fingerprint
+        known = None if fingerprint is known_pages.unknown else known_pages.look_up(fingerprint)
         if known is None:
-            self._known.unknown = None
+            known_pages.unknown = None
             answer = self._new(link, parent, now)
             page_id = answer.page
         else:
@@ -217,9 +225,9 @@ class Discovery:
         if page_id is not None:
             if edges is not None:
                 edges.append(new_edge((page_id, link.flags, link.weight)))
-            if link.text:
-                is_seen = answer.fate is Fate.SEEN or answer.fate is Fate.REFUSED
-                self._known.texts.put(link.text, ~page_id if is_seen else page_id)
+            if text := link.text:
+                is_seen = answer.fate in _ONLY_SEEN if answer.fate is not _NEW else False
+                known_pages.texts.put(text, ~page_id if is_seen else page_id)
         return answer
 
     def _new(self, link: Link, parent: PageId | None, now: float) -> Discovered:
@@ -236,13 +244,7 @@ class Discovery:
         return self._queue_page(link, host, parent, now)
 
     def _trap(self, link: Link) -> str | None:
-        """The kind of trap that *link* looks like; most have so few slashes that nothing is to be asked."""
-        if self._traps is None or link.is_named:
-            return None
-        url, longest = link.url, self._traps.length
-        if url.count("/") < self._slashes and (not longest or len(url) <= longest):
-            return None
-        return trap(url, self._traps)
+        return None if self._traps is None or link.is_named else trap(link.url, self._traps)
 
     def _again(
         self, link: Link, known: int, page_id: PageId, parent: PageId | None, now: float
@@ -275,9 +277,9 @@ class Discovery:
         if host.tally is not None:
             self._budgets.note(host)
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
-        if (is_head and host.place is not Place.COOLING) or host.place is Place.IDLE:
+        if (is_head and host.place is not COOLING) or host.place is IDLE:
             self._hosts.put(host, now)
-        return Discovered(Fate.NEW, page_id, is_head)
+        return new_answer((_NEW, page_id, is_head, "", ""))
 
     def _queue_visit(self, link: Link, known: PageId, parent: PageId | None, now: float) -> Discovered:
         """Queue one more visit of the *known* page."""

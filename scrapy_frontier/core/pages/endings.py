@@ -8,10 +8,10 @@ from ..parse.urls import host_of
 from ..reasons import GIVEN_UP
 from ..store import keys, page_rows, queue_keys
 from ..store.link_rows import REDIRECT, Edge
-from ..store.page_rows import Page
-from ..store.states import State
+from ..store.page_rows import Page, new_page
+from ..store.states import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
 from .leases import NO_LEASE, WRITTEN_WITHIN, Released
-from .lifecycle import TABLE, UNCOUNTED, Event, after
+from .lifecycle import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
 from .links import NEUTRAL
 from .visits import read
 
@@ -91,7 +91,7 @@ class Endings:
         batch, by_name = self._batch, self._hosts.by_name
         if batch.failure is not None:
             raise batch.failure
-        if lease.page.state is not State.QUEUED:
+        if lease.page.state is not QUEUED:
             return self._end_return(lease, outcome, now)
         page = self.after(lease.page, outcome, now)
         queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
@@ -103,7 +103,7 @@ class Endings:
             self._clocks.left(host, lease.leased_at, ended.was_sent, now)
         host.is_unqueued(lease.sort_key)
         links, beside = 0, None
-        if page.state is State.QUEUED:
+        if page.state is QUEUED:
             batch.unqueue(host, lease.sort_key)
             if outcome.host:
                 page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
@@ -156,13 +156,13 @@ class Endings:
         if ended.is_on_wire:
             self._clocks.left(self._table.get(lease.host), lease.leased_at, ended.was_sent, now)
         released = self._homecoming.release(lease, outcome, now)
-        self.finished += released.state is not State.QUEUED
+        self.finished += released.state is not QUEUED
         is_written = self._settle(self._table.get(lease.host), outcome, now)
         return released._replace(is_written=is_written)
 
     def _late(self, lease: Lease) -> Released:
         if lease.id == NO_LEASE:
-            return Released(State.QUEUED)
+            return Released(QUEUED)
         page = self._known.page(lease.page_id)
         return Released(None if page is None else page.state, is_late=True)
 
@@ -170,14 +170,14 @@ class Endings:
         """What *outcome* makes of a leased *page*. Raises `IllegalTransition`."""
         event, reason = outcome.event, outcome.reason
         attempts = page.attempts + (event not in UNCOUNTED)
-        if event in (Event.RETRIED, Event.EXPIRED) and attempts >= self._max_attempts:
+        if event in (RETRIED, EXPIRED) and attempts >= self._max_attempts:
             event, reason = Event.FAILED, GIVEN_UP(reason=reason, attempts=attempts)
         visits = page.visits
-        if event is Event.FETCHED and outcome.fetched is not None:
+        if event is FETCHED and outcome.fetched is not None:
             visits = read(visits, outcome.fetched, int(now))
-        return Page(
+        about = (
             page.url,
-            TABLE.get((State.LEASED, event)) or after(State.LEASED, event),
+            AFTER_LEASE[event] or after(LEASED, event),
             attempts,
             page.priority if outcome.priority is None else outcome.priority,
             page.discovered,
@@ -188,8 +188,10 @@ class Endings:
             int(now),
             outcome.target,
             reason,
-            visits=visits,
+            False,
+            visits,
         )
+        return new_page(about)
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, due: float, now: float) -> None:
         """Queue the *page* of a lease once more, in the queue of *host*, not before *due*."""
@@ -217,20 +219,20 @@ class Endings:
             return 0
         if scores is not None and outcome.content_score is not None:
             scores.judged(page_id, outcome.content_score)
-        is_read = state in (State.DONE, State.REDIRECTED)
+        is_read = state in (DONE, REDIRECTED)
         links: Sequence[Edge] = ()
-        if outcome.has_links and (is_read or state is State.GONE):
+        if outcome.has_links and (is_read or state is GONE):
             links = self._graph.put(page_id, _links(lease, state, outcome))
         if scores is not None and is_read:
             scores.parsed(page_id, links)
         elif scores is not None:
             scores.closed(page_id)
-        return len(lease.edges) if state is State.DONE and outcome.has_links else 0
+        return len(lease.edges) if state is DONE and outcome.has_links else 0
 
 
 def _links(lease: Lease, state: State, outcome: Outcome) -> Sequence[Edge]:
-    if state is State.DONE:
+    if state is DONE:
         return lease.edges
-    if state is State.GONE or outcome.target is None or outcome.target >= keys.FIRST_VISIT:
+    if state is GONE or outcome.target is None or outcome.target >= keys.FIRST_VISIT:
         return ()
     return (Edge(outcome.target, REDIRECT | outcome.flags),)

@@ -12,7 +12,7 @@ from ..hosts.host import FOREVER
 from ..parse.urls import host_of
 from ..reasons import EXPIRED
 from ..store.page_rows import queued_page
-from ..store.states import State
+from ..store.states import QUEUED
 from .deferred import AT_A_TIME
 from .leases import NO_LEASE, Lease, Outcome
 from .lifecycle import Event
@@ -142,7 +142,7 @@ class HandOut:
             self._queue.set_aside(host, sort_key)
             self._pass_over(host, now)
             return None
-        if page.state is not State.QUEUED and self._returning.rule is None:
+        if page.state is not QUEUED and self._returning.rule is None:
             self._returning.put_off(host, sort_key, page, now)
             self._pass_over(host, now)
             return None
@@ -273,7 +273,7 @@ class HandOut:
         """A lease at the end of the crawl for a queued page whose request no other run can make; None for any
         other page. It is no lease of the store's: the row stays, and nobody has to release it."""
         page = self._known.page(page_id)
-        if page is None or page.state is not State.QUEUED:
+        if page is None or page.state is not QUEUED:
             return None
         host = self._table.get(page.host or host_of(page.url))
         trouble = giving_up.trouble_at_the_end(host, page, now)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..store.keys import FIRST_VISIT
-from ..store.states import State
+from ..store.states import QUEUED, State
 from .signal_trust import may_send
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ..hosts.cooldown import Trouble
     from ..hosts.host import Host
@@ -73,7 +74,7 @@ class Lease:
         self.delay, self.asked = host.delay, host.asked
         self.given_up = given_up  # the page is not to be asked for: it ends with this
         self.is_last = is_last  # nobody waits for the page any longer: it cannot be put off again
-        self.is_return = page.state is not State.QUEUED  # it ended before, and stays so until this visit ends
+        self.is_return = page.state is not QUEUED  # it ended before, and stays so until this visit ends
         self.is_forced = False  # it is asked for unconditionally, and its callback called
         self.node: PageId | None = page_id if page_id < FIRST_VISIT else None
         self.edges: list[Edge] = []
@@ -118,6 +119,10 @@ class Outcome(NamedTuple):
     content_score: float | None = None
     met: Met | None = None
     fetched: Fetched | None = None
+
+
+# `Outcome` of a tuple of all fields, in half the time.
+new_outcome: Callable[[tuple[Any, ...]], Outcome] = partial(tuple.__new__, Outcome)
 
 
 class Released(NamedTuple):

@@ -23,6 +23,8 @@ class Event(IntEnum):
     LOST = 11  # its request was in the memory of another process; counts for nothing
 
 
+# By themselves: Python 3.11 takes 0.2 us to find a member in its class.
+FETCHED, RETRIED, EXPIRED = Event.FETCHED, Event.RETRIED, Event.EXPIRED
 UNCOUNTED = (Event.RETURNED, Event.LOST)  # nothing was asked for: no attempt
 
 TABLE: dict[tuple[State, Event], State] = {
@@ -39,6 +41,10 @@ TABLE: dict[tuple[State, Event], State] = {
     (State.LEASED, Event.LOST): State.SEEN,
     **{(state, Event.REQUEUED): State.QUEUED for state in (State.SEEN, *FINISHED)},
 }
+
+
+# By event: to hash two members takes a microsecond.
+AFTER_LEASE = tuple(TABLE.get((State.LEASED, event)) for event in Event)
 
 
 def after(state: State, event: Event) -> State:

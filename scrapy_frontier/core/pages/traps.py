@@ -7,6 +7,7 @@ length of the URL but `repeats`, which bounds what it reads.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..parse.urls import path_and_query
@@ -24,11 +25,10 @@ class TrapLimits:
     depth: int = 20  # path segments; Heritrix's default
     repeats: int = 3  # the same run of segments in a row; Heritrix and Nutch refuse the third
 
-
-def slashes_of_a_trap(limits: TrapLimits | None) -> int:
-    """With fewer slashes no URL is a trap for what its path looks like."""
-    numbers = [] if limits is None else [limits.repeats, limits.depth + 1 if limits.depth else limits.repeats]
-    return 2 + min(numbers, default=0)
+    @cached_property
+    def slashes(self) -> int:
+        """With fewer no URL is a trap for what its path looks like."""
+        return 2 + min(self.repeats, self.depth + 1 if self.depth else self.repeats)
 
 
 def trap(url: str, limits: TrapLimits) -> str | None:
@@ -37,11 +37,14 @@ def trap(url: str, limits: TrapLimits) -> str | None:
     """
     if limits.length and len(url) > limits.length:
         return "length"
-    segments_at_most = url.count("/") - 2
-    if segments_at_most < limits.repeats and (not limits.depth or segments_at_most <= limits.depth):
+    if url.count("/") < limits.slashes:
         return None
-    # An absolute URL has two slashes more than its path has segments, and no run of segments stands there
-    # three times without one segment that does.
+    pieces = url.rstrip("/").split("/")
+    # An absolute URL has three pieces more than its path has segments. Of three that are the same two are
+    # seen, whatever the query hides of the last.
+    is_deep = limits.depth and len(pieces) - 3 > limits.depth
+    if not is_deep and len(set(pieces)) == len(pieces) and not 0 < limits.repeats < 3:
+        return None
     pieces = url.partition("?")[0].partition("#")[0].split("/")
     is_deep = limits.depth and len(pieces) - 3 > limits.depth
     if not is_deep and (not limits.repeats or len(pieces) - len(set(pieces)) < limits.repeats - 1):

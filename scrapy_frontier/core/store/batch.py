@@ -13,7 +13,7 @@ from . import host_rows, keys, meta_rows, page_rows
 from .meta_rows import Counts
 from .page_rows import PAGE_HEAD
 from .queue_keys import MAX_PRIORITY, SORT_KEY_HEAD
-from .states import State
+from .states import EXCLUDED, FAILED, GONE, QUEUED, SEEN, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     OnCommit = Callable[[list[Row]], None]
 
 
-_QUEUED = int(State.QUEUED)  # an `IntEnum` takes longer as an index
+_QUEUED = int(QUEUED)  # an `IntEnum` takes longer as an index
 
 
 class Batch:
@@ -112,8 +112,8 @@ class Batch:
         name = page_id.to_bytes(keys.ID_BYTES, "big")
         if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
             priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
-        raw, parent = url.encode("utf-8", "surrogatepass"), 0 if parent is None else parent + 1
-        head = PAGE_HEAD.pack(_QUEUED, 0, priority, int(now), parent, len(raw))
+        raw = url.encode() if url.isascii() else url.encode("utf-8", "surrogatepass")
+        head = PAGE_HEAD.pack(_QUEUED, 0, priority, int(now), 0 if parent is None else parent + 1, len(raw))
         rows[keys.PAGE + name] = head + raw + payload
         rows[keys.INDEX + fingerprint] = name
         self.fresh[fingerprint] = page_id
@@ -134,7 +134,7 @@ class Batch:
         self.index(fingerprint, page_id, is_marked)
         if is_seen:
             self.fresh[fingerprint] = ~page_id
-            self.counts.states[State.SEEN] += 1
+            self.counts.states[SEEN] += 1
         self.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         return page_id
 
@@ -168,7 +168,7 @@ class Batch:
 
     def count_queued(self, host: KeptHost, change: int) -> None:
         host.queued += change
-        self.counts.states[State.QUEUED] += change
+        self.counts.states[QUEUED] += change
         if host.is_blocked:
             self.withheld += change
         self.touch(host)
@@ -187,20 +187,20 @@ class Batch:
         for a budget there is `count_deferred`.
         """
         self.counts.states[state] += change
-        if state is State.SEEN:
+        if state is SEEN:
             return
-        if state in (State.FAILED, State.GONE):
+        if state in (FAILED, GONE):
             host.failed += change
         else:
             host.done += change
-            if state is State.EXCLUDED:
+            if state is EXCLUDED:
                 host.excluded += change
                 if status:
                     host.answered += change
         self._touched.add(host)
 
     def count_deferred(self, host: KeptHost, change: int) -> None:
-        self.counts.states[State.SEEN] += change
+        self.counts.states[SEEN] += change
         host.deferred += change
         self.touch(host)
 

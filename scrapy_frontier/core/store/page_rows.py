@@ -7,8 +7,8 @@ and writes the change into ``docs/internals/format.md``.
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UnreadableRecord
 from . import keys, varint
@@ -16,7 +16,7 @@ from .states import State
 from .visit_rows import Visits, decode_visits, encode_visits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .leveldb import Store
 
@@ -55,6 +55,10 @@ class Page(NamedTuple):
     reason: str = ""
     is_deferred: bool = False
     visits: Visits | None = None
+
+
+# `Page` of a tuple of all fields, in half the time.
+new_page: Callable[[tuple[Any, ...]], Page] = partial(tuple.__new__, Page)
 
 
 def encode_page(page: Page) -> bytes:
@@ -107,7 +111,7 @@ def decode_page(data: bytes) -> Page:
         visits = None
         if flags & _HAS_VISITS:
             visits, offset = decode_visits(data, offset, discovered, changed)
-        return Page(
+        about = (
             url,
             _STATES[flags & _STATE_MASK],
             attempts,
@@ -123,6 +127,7 @@ def decode_page(data: bytes) -> Page:
             bool(flags & _IS_DEFERRED),
             visits,
         )
+        return new_page(about)
     except (struct.error, ValueError, IndexError) as error:
         raise UnreadableRecord(f"page row of {len(data)} bytes: {error}") from error
 

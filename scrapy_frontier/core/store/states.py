@@ -19,4 +19,6 @@ class State(IntEnum):
     EXCLUDED = 7  # must not be fetched; the reason says by which rule
 
 
+# By themselves: Python 3.11 takes 0.2 us to find a member in its class.
+SEEN, QUEUED, LEASED, DONE, REDIRECTED, GONE, FAILED, EXCLUDED = State
 FINISHED = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED, State.EXCLUDED)
