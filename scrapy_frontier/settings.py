@@ -120,19 +120,9 @@ class FrontierSettings:
             follows=switch(settings, "FRONTIER_FOLLOW", default=False),
             rank_interval=number(settings, "FRONTIER_RANK_INTERVAL", 3600.0, float),
             clock=_clock(settings),
-            traps=TrapLimits(
-                length=settings.getint("URLLENGTH_LIMIT"),
-                depth=number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int),
-                repeats=number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int),
-            ),
+            traps=_traps(settings),
             strips_sessions=choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip",
-            limits=Limits(
-                host_pages=number(settings, "FRONTIER_HOST_PAGES", 0, int),
-                host_pending=number(settings, "FRONTIER_HOST_PENDING", 0, int),
-                domain_pages=number(settings, "FRONTIER_DOMAIN_PAGES", 0, int),
-                domain_pending=number(settings, "FRONTIER_DOMAIN_PENDING", 0, int),
-                depth=number(settings, "FRONTIER_DEPTH", 0, int),
-            ),
+            limits=_limits(settings),
             stops_duplicates=choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop",
             noindex=choice(settings, "FRONTIER_NOINDEX", NOINDEX),
             nofollow_rels=words(settings, "FRONTIER_NOFOLLOW", ("nofollow",)),
@@ -222,6 +212,24 @@ def _cooldown(settings: BaseSettings) -> CooldownRule:
             f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
         )
     return CooldownRule(first, longest)
+
+
+def _traps(settings: BaseSettings) -> TrapLimits:
+    return TrapLimits(
+        length=settings.getint("URLLENGTH_LIMIT"),
+        depth=number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int),
+        repeats=number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int),
+    )
+
+
+def _limits(settings: BaseSettings) -> Limits:
+    return Limits(
+        host_pages=number(settings, "FRONTIER_HOST_PAGES", 0, int),
+        host_pending=number(settings, "FRONTIER_HOST_PENDING", 0, int),
+        domain_pages=number(settings, "FRONTIER_DOMAIN_PAGES", 0, int),
+        domain_pending=number(settings, "FRONTIER_DOMAIN_PENDING", 0, int),
+        depth=number(settings, "FRONTIER_DEPTH", 0, int),
+    )
 
 
 def _scorer(settings: BaseSettings) -> str:

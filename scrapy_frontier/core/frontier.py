@@ -135,21 +135,13 @@ class Frontier:
         self._hosts = hosts = Hosts(domain_of, rates, chance, make)
         troubles = Troubles(store, batch, cooldown, chance)
         self._table = table = HostTable(
-            *(store, batch, seen, hosts, budgets, troubles),
-            pace=pace,
-            opened_at=now,
-            was_clean=self.was_clean,
+            *(store, batch, seen, hosts, budgets, troubles, pace), opened_at=now, was_clean=self.was_clean
         )
         self._clocks = Clocks(batch, hosts, table, troubles, pace, haste)
         self._sites = SiteNotes(store, batch, haste)
         self._leases = Leases(lease_timeout)
         self._graph = LinkGraph(store, batch)
-        self._scores: Rescoring | None = None
-        if scorer is not None:
-            from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
-
-            self._scores = Rescoring(scorer, store, batch, hosts)
-        scores = self._scores
+        self._scores = scores = _rescoring(scorer, store, batch, hosts)
         self._queue = queue = Queue(store, batch, hosts, table, budgets, scores)
         self._waiting = waiting = Waiting(store, batch, table, queue)
         self._deferred = deferred = Deferral(store, batch, hosts, table, budgets, queue, scores)
@@ -344,3 +336,11 @@ class Frontier:
             self._batch.end_run()
         finally:
             self._store.close()
+
+
+def _rescoring(scorer: Scorer | None, store: Store, batch: Batch, hosts: Hosts) -> Rescoring | None:
+    if scorer is None:
+        return None
+    from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
+
+    return Rescoring(scorer, store, batch, hosts)

@@ -171,19 +171,10 @@ class Crawl:
         self._dupefilter = DupeFilter(crawler, notes)
         self.seeds = Seeds(frontier, clock, records, settings.comes_back)
         refusals = Refusals(notes)
+        follow_ups = FollowUps(crawler, settings.backoff, records, notes)
         intake = self.intake = Intake(
-            settings,
-            frontier,
-            clock,
-            identities,
-            units,
-            self._dupefilter,
-            records,
-            flights,
-            FollowUps(crawler, settings.backoff, records, notes),
-            self.seeds,
-            refusals,
-            notes,
+            *(settings, frontier, clock, identities, units, self._dupefilter, records, flights),
+            *(follow_ups, self.seeds, refusals, notes),
         )
         self.links: Outlinks | None = None
         if self.records_links:
@@ -196,52 +187,38 @@ class Crawl:
             from .follow import Follow
 
             bulk = BulkIntake(
-                crawler,
-                settings,
-                frontier,
-                clock,
-                identities,
-                units,
-                codec,
-                intake,
-                records,
-                self.links,
-                refusals,
-                notes,
+                *(crawler, settings, frontier, clock, identities, units, codec, intake, records),
+                *(self.links, refusals, notes),
             )
             self.follow = Follow(
                 crawler, spider, settings, codec.callbacks, self._dupefilter, flights, bulk, notes
             )
+        self._make_parts_for_sites()
+        self.returns = Returns(crawler, frontier, notes)
+        self.alarm = Alarm(crawler)
+        self.loading = Loading(crawler, frontier, clock, flights, failed)
+        self.watch = Watch(
+            *(crawler, frontier, clock, flights, identities, records, self.links, self.returns),
+            *(self.alarm, notes, failed),
+        )
+        self.telling = Telling(frontier, clock, notes, self.is_temporary)
+
+    def _make_parts_for_sites(self) -> None:
+        """What asks for sitemaps and robots.txt, for the middlewares that are at work."""
+        crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
         self.sitemaps: Sitemaps | None = None
         if compat.has_downloader_middleware(crawler, SITEMAPS):
             from .sitemap_lastmods import Lastmods
             from .sitemaps import Sitemaps
 
             lastmods = Lastmods(frontier, clock) if settings.comes_back else None
-            self.sitemaps = Sitemaps(crawler, frontier, clock, identities, intake, lastmods)
+            self.sitemaps = Sitemaps(crawler, frontier, clock, self.identities, self.intake, lastmods)
         self.gate: Gate | None = None
         if compat.has_downloader_middleware(crawler, ROBOTS):
             from .robots_gate import make_gate
 
             heard = None if self.sitemaps is None else self.sitemaps.heard
-            self.gate = make_gate(crawler, settings, clock, frontier, units, heard)
-        self.returns = Returns(crawler, frontier, notes)
-        self.alarm = Alarm(crawler)
-        self.loading = Loading(crawler, frontier, clock, flights, failed)
-        self.watch = Watch(
-            crawler,
-            frontier,
-            clock,
-            flights,
-            identities,
-            records,
-            self.links,
-            self.returns,
-            self.alarm,
-            notes,
-            failed,
-        )
-        self.telling = Telling(frontier, clock, notes, self.is_temporary)
+            self.gate = make_gate(crawler, settings, clock, frontier, self.units, heard)
 
     def close(self, reason: str) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""

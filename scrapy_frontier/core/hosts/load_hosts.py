@@ -58,8 +58,8 @@ class HostTable:
         hosts: Hosts,
         budgets: Budgets,
         troubles: Troubles,
-        *,
         pace: ResponseDelay,
+        *,
         opened_at: float,
         was_clean: bool,
     ) -> None:
