@@ -67,6 +67,7 @@ class Follow(scrapy.Spider):
     def __init__(self, url: str, told: str) -> None:
         self.start_urls, self._told, self._pages = [url], told, 0
         signal.signal(signal.SIGUSR1, self._tell)
+        Path(told).touch()  # from now on signals find somebody
 
     @classmethod
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Follow:
@@ -106,9 +107,11 @@ class Waiting:
 
     def tell(self) -> tuple[float, float, float, float]:
         """Seconds of processor, seconds of the clock, times it woke, pages."""
+        while not self._told.exists():
+            time.sleep(0.1)
         self._asked += 1
         os.kill(self.process.pid, signal.SIGUSR1)
-        while not self._told.exists() or len(lines := self._told.read_text().splitlines()) < self._asked:
+        while len(lines := self._told.read_text().splitlines()) < self._asked:
             time.sleep(0.1)
         processor, clock, woken, pages = map(float, lines[-1].split())
         return processor, clock, woken, pages
@@ -128,7 +131,6 @@ def main() -> None:
     url = f"http://127.0.0.1:{server.server_address[1]}/0"
     with tempfile.TemporaryDirectory() as name:
         waiting = {way: Waiting(url, Path(name), way) for way in args.ways}
-        time.sleep(5)  # signals find nobody while Python begins
         try:
             for crawl in waiting.values():
                 while crawl.tell()[3] < args.pages:

@@ -395,6 +395,28 @@ def test_not_modified_renews_times_and_keeps_the_rest(tmp_path: Path) -> None:
     assert links_of(tmp_path) == [1]
 
 
+def test_not_modified_is_one_small_batch_that_leaves_links_alone(tmp_path: Path) -> None:
+    """The rows of the page, its queue, its next time, its host and the rates there, and the counters."""
+    with opened(tmp_path) as frontier:
+        page_id, target = find(frontier, "page", "target")
+        assert visit(frontier, NOW, links=[Edge(target)]) is not None
+        visit_all(frontier, NOW, Outcome(Event.EXCLUDED))
+    later, batches = NOW + 8 * DAY, list[list[bytes]]()
+
+    def note(rows: Iterable[tuple[bytes, bytes | None]]) -> None:
+        batches.append([key[:1] for key, _ in rows])
+
+    with opened(tmp_path, later, on_commit=note) as frontier:
+        lease = next_lease(frontier, later)
+        assert lease is not None
+        assert lease.page_id == page_id
+        batches.clear()
+        frontier.release(lease, UNMODIFIED, later)
+        (batch,) = batches
+        assert set(batch) == {keys.PAGE, keys.QUEUE, keys.DUE, keys.HOST, keys.RATES, keys.COUNTS[:1]}
+        assert len(batch) <= 8
+
+
 @pytest.mark.parametrize(
     "outcome",
     [Outcome(Event.FAILED, 500), Outcome(Event.FAILED), Outcome(Event.RETRIED), Outcome(Event.EXPIRED)],

@@ -306,7 +306,11 @@ def test_every_way_a_visit_can_end(
 
 @pytest.mark.parametrize("way", ["setting", "meta", "hash", "item"])
 def test_callbacks_of_unchanged_pages_are_called_where_that_is_wanted(
-    changing: ChangingWeb, run: Callable[..., Crawl], tmp_path: Path, way: str
+    changing: ChangingWeb,
+    run: Callable[..., Crawl],
+    pages: Callable[[], dict[str, Page]],
+    tmp_path: Path,
+    way: str,
 ) -> None:
     web, file = changing, tmp_path / "told"
     seed = web.document("/", Document(daily, tag="none", has_date=False))
@@ -317,6 +321,9 @@ def test_callbacks_of_unchanged_pages_are_called_where_that_is_wanted(
     assert web.statuses("/") == [200] * 5, "asked for unconditionally"
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["what"] for line in lines] == ["parsed"] + ["parsed", "unchanged"] * 4
+    visits = pages()[seed].visits
+    assert visits is not None
+    assert (visits.visits, visits.changes) == (5, 0)
 
 
 class Says(Keeper):

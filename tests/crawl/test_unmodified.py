@@ -105,8 +105,8 @@ def test_a_noindex_that_goes_is_a_change(changing: ChangingWeb, crawl: Run, tmp_
 
 
 def test_validators_that_a_304_names_are_sent_next(changing: ChangingWeb, crawl: Run, pages: Pages) -> None:
-    """A tag that was weak became strong; what a 304 does not name stands."""
-    since = "Sat, 29 Oct 1994 19:43:31 GMT"
+    """A tag that was weak became strong; what a 304 does not name stands, and a date goes back as it came."""
+    since = "Sat, 29-Oct-94 19:43:31 gmt"
     seed = changing.on(
         "/",
         Answer(body="hello", headers={"ETag": 'W/"1"', "Last-Modified": since}),
@@ -119,6 +119,20 @@ def test_validators_that_a_304_names_are_sent_next(changing: ChangingWeb, crawl:
     visits = pages()[seed].visits
     assert visits is not None
     assert visits.validators == (b'"1"', since.encode())
+
+
+def test_a_304_about_other_content_than_is_kept_is_asked_once_more_without_validators(
+    changing: ChangingWeb, crawl: Run
+) -> None:
+    changing.on(
+        "/", Answer(body="one", headers={"ETag": '"1"'}), Answer(304, headers={"ETag": '"2"'}), Answer()
+    )
+    crawl(1.5)
+    assert [(seen.status, seen.asked) for seen in changing.of("/")][:3] == [
+        (200, ""),
+        (304, '"1"'),
+        (200, ""),
+    ]
 
 
 def test_a_sitemap_that_says_noindex_is_read_as_ever(changing: ChangingWeb, crawl: Run) -> None:

@@ -1,0 +1,129 @@
+"""What is the same content, and what is a visit: digests, the HTTP cache, files that list pages."""
+
+from __future__ import annotations
+
+import gzip
+from typing import TYPE_CHECKING, Any
+
+from changing import DAY, Document, once
+from server import Answer
+from test_returning_crawl import INTERVAL, Follower
+from test_thirty_days import SETTINGS, Keeper, told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from changing import ChangingWeb
+    from conftest import Crawl
+
+    from scrapy_frontier.core.store.page_rows import Page
+
+    Run = Callable[..., Crawl]
+    Pages = Callable[[], dict[str, Page]]
+
+BODY = "<html><title>T</title>hello</html>"
+
+
+def crawl(run: Run, web: ChangingWeb, settings: dict[str, Any], **arguments: Any) -> Crawl:
+    done = run(Follower, {**INTERVAL, **settings}, url=web.url("/"), **arguments)
+    assert done.reason == "finished", done.log
+    return done
+
+
+def test_a_body_that_is_compressed_from_now_on_is_the_same(
+    changing: ChangingWeb, run: Run, pages: Pages
+) -> None:
+    zipped = Answer(body=gzip.compress(BODY.encode()), headers={"ETag": '"2"', "Content-Encoding": "gzip"})
+    url = changing.on("/", Answer(body=BODY, headers={"ETag": '"1"'}), zipped)
+    crawl(run, changing, {})
+    changing.clock.jump(changing.clock() + 7 * DAY)
+    assert crawl(run, changing, {}).stats["frontier/visits/unchanged"] == 1
+    visits = pages()[url].visits
+    assert visits is not None
+    assert (visits.visits, visits.changes, visits.validators.etag) == (2, 0, b'"2"')
+
+
+def test_a_body_that_breaks_off_when_its_page_comes_back_changes_nothing(
+    changing: ChangingWeb, run: Run, pages: Pages
+) -> None:
+    head = b'HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nETag: "2"\r\nContent-Length: 99\r\n\r\n'
+    url = changing.on("/", Answer(body=BODY, headers={"ETag": '"1"'}), Answer(raw=head + b"hel"))
+    settings = {"DOWNLOAD_FAIL_ON_DATALOSS": False}
+    crawl(run, changing, settings)
+    before = pages()[url].visits
+    changing.clock.jump(changing.clock() + 7 * DAY)
+    crawl(run, changing, settings)
+    visits = pages()[url].visits
+    assert before is not None
+    assert visits is not None
+    assert (visits.visits, visits.changes) == (2, 0)
+    assert (visits.digest, visits.validators) == (before.digest, before.validators)
+
+
+def test_with_the_http_cache_nothing_is_asked_conditionally_and_one_warning_says_so(
+    changing: ChangingWeb, run: Run, tmp_path: Path
+) -> None:
+    url = changing.on("/", body=BODY, headers={"ETag": '"1"'})
+    cache = {
+        "HTTPCACHE_ENABLED": True,
+        "HTTPCACHE_DIR": str(tmp_path / "cache"),
+        "HTTPCACHE_IGNORE_MISSING": False,
+    }
+    crawl(run, changing, {})
+    changing.clock.jump(changing.clock() + 7 * DAY)
+    done = crawl(run, changing, cache)
+    assert done.log.count("WARNING: HTTPCACHE_ENABLED") == 1
+    assert [seen.asked for seen in changing.of("/")] == ["", ""], url
+
+
+def test_who_had_a_content_and_has_another_is_no_longer_the_first_with_it(
+    changing: ChangingWeb, run: Run, pages: Pages
+) -> None:
+    """FRONTIER_DUPLICATES: a new page with what another one held before is no copy of that."""
+    for path in ("/first", "/later"):
+        changing.on(path, body=BODY)
+    changing.document("/", links=lambda version: ["/first", "/later"][: version + 1], version=once(7.0))
+    changing.on("/first", Answer(body=BODY), Answer(body=BODY.replace("hello", "other")))
+    settings = {"FRONTIER_DUPLICATES": "stop", "FRONTIER_SHELF_LIFE": {"/first": 3 * DAY, "": 7 * DAY}}
+    crawl(run, changing, settings)
+    for days in (3, 4.5):
+        changing.clock.jump(changing.clock() + days * DAY)
+        crawl(run, changing, settings)
+    assert changing.of("/later"), "linked now"
+    assert pages()[changing.url("/later")].reason == ""
+
+
+FEED = '<rss version="2.0"><channel><item><link>{page}</link></item></channel></rss>'
+INDEX = (
+    '<?xml version="1.0"?><sitemapindex><sitemap><loc>{one}</loc></sitemap>'
+    "<sitemap><loc>{other}</loc></sitemap></sitemapindex>"
+)
+URLSET = '<?xml version="1.0"?><urlset><url><loc>{page}</loc></url></urlset>'
+
+
+def test_indexes_and_feeds_come_back_conditionally_each_in_its_own_time(
+    changing: ChangingWeb, run: Run, tmp_path: Path
+) -> None:
+    """The feed has changed whenever it is read, the others never."""
+    web, page = changing, changing.document("/page", Document())
+    files = {
+        "/sitemap.xml": INDEX.format(one=web.url("/child.xml"), other=web.url("/feed.xml")),
+        "/child.xml": URLSET.format(page=page),
+    }
+    kind = {"Content-Type": "application/xml"}
+    for path, body in files.items():
+        tag = {**kind, "ETag": '"1"'}
+        web.on(path, Answer(body=body, headers=tag), Answer(304, headers=tag))
+    feeds = [FEED.format(page=web.url(f"/news{number}")) for number in range(500)]
+    web.on("/feed.xml", *(Answer(body=feed, headers=kind) for feed in feeds))
+    seed, file = web.document("/", Document()), tmp_path / "told"
+    settings = {**SETTINGS, "FRONTIER_SHELF_LIFE": 30 * DAY, "FRONTIER_SITEMAPS": True, "LAST_DAY": 6.5}
+    done = run(Keeper, settings, urls=[seed], file=str(file))
+    assert done.reason == "finished", done.log
+    for path in files:
+        assert set(web.statuses(path)[1:]) == {304}, path
+        assert 1 < len(web.of(path)) < len(web.of("/feed.xml")), path
+    news = {path for path in told(file) if path.startswith("/news")}
+    assert len(web.of("/feed.xml")) - len(news) in (0, 1), "what it lists newly is fetched"
+    assert len(web.of("/page")) == 1
