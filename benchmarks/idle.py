@@ -5,8 +5,7 @@
 Each way crawls a site of PAGES pages on loopback, then has nothing to do: with the add-on and
 ``FRONTIER_REVISIT_HORIZON = "inf"`` nothing is due for a week; Scrapy's own scheduler is kept open by
 ``DontCloseSpider``. When all pages have come, and half a minute has passed, the processor time of the process
-is read, and again MINUTES later; all ways wait at once. Printed: seconds of processor an hour, and how often
-a minute the process woke. By signals: not on Windows.
+is read, and again MINUTES later; all ways wait at once. Seconds of processor an hour are printed.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -80,8 +78,7 @@ class Follow(scrapy.Spider):
         raise DontCloseSpider
 
     def _tell(self, *_: Any) -> None:
-        woken = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
-        line = f"{time.process_time()} {time.monotonic()} {woken} {self._pages}\n"
+        line = f"{time.process_time()} {time.monotonic()} {self._pages}\n"
         with open(self._told, "a") as file:
             file.write(line)
 
@@ -98,23 +95,31 @@ class Waiting:
         settings = {"LOG_LEVEL": "INFO", "FRONTIER_DIR": str(directory / way), **WAYS[way]}
         if way == "scrapy":
             settings["JOBDIR"] = settings.pop("FRONTIER_DIR")
-        command = [sys.executable, "-m", "scrapy", "runspider", __file__, "-a", f"url={url}"]
+        command = [
+            sys.executable,
+            "-m",
+            "scrapy",
+            "runspider",
+            str(Path(__file__).resolve()),
+            "-a",
+            f"url={url}",
+        ]
         command += ["-a", f"told={self._told}"]
         for name, value in settings.items():
             command += ["-s", f"{name}={json.dumps(value) if isinstance(value, dict) else value}"]
         with (directory / f"{way}.log").open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=directory)  # no project's
 
-    def tell(self) -> tuple[float, float, float, float]:
-        """Seconds of processor, seconds of the clock, times it woke, pages."""
+    def tell(self) -> tuple[float, float, int]:
+        """Seconds of processor, seconds of the clock, pages."""
         while not self._told.exists():
             time.sleep(0.1)
         self._asked += 1
         os.kill(self.process.pid, signal.SIGUSR1)
         while len(lines := self._told.read_text().splitlines()) < self._asked:
             time.sleep(0.1)
-        processor, clock, woken, pages = map(float, lines[-1].split())
-        return processor, clock, woken, pages
+        processor, clock, pages = lines[-1].split()
+        return float(processor), float(clock), int(pages)
 
 
 def main() -> None:
@@ -133,19 +138,15 @@ def main() -> None:
         waiting = {way: Waiting(url, Path(name), way) for way in args.ways}
         try:
             for crawl in waiting.values():
-                while crawl.tell()[3] < args.pages:
+                while crawl.tell()[2] < args.pages:
                     time.sleep(1)
             time.sleep(SETTLED)
             before = {way: crawl.tell() for way, crawl in waiting.items()}
             time.sleep(60 * args.minutes)
             for way, crawl in waiting.items():
-                processor, clock, woken, _ = (
-                    after - then for after, then in zip(crawl.tell(), before[way], strict=True)
-                )
-                print(
-                    f"{way}: {processor / clock * 3600:.2f} s of processor an hour, woken "
-                    f"{woken / clock * 60:.0f} times a minute"
-                )
+                begin, end = before[way], crawl.tell()
+                hour = (end[0] - begin[0]) / (end[1] - begin[1]) * 3600
+                print(f"{way}: {hour:.2f} s of processor an hour", flush=True)
         finally:
             for crawl in waiting.values():
                 crawl.process.kill()

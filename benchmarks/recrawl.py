@@ -136,7 +136,7 @@ def crawl(
         "-m",
         "scrapy",
         "runspider",
-        __file__,
+        str(Path(__file__).resolve()),
         "-a",
         f"url={url}/",
         "-a",
@@ -145,7 +145,8 @@ def crawl(
     for key, value in {**SETTINGS, "FRONTIER_DIR": str(directory), **settings}.items():
         command += ["-s", f"{key}={json.dumps(value) if isinstance(value, dict) else value}"]
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stderr=out, stdout=out, env={**os.environ, AHEAD: str(ahead)})
+        environment = {**os.environ, AHEAD: str(ahead)}
+        process = subprocess.Popen(command, stderr=out, stdout=out, env=environment, cwd=directory.parent)
     try:
         process.wait(kill_after or None)
     except subprocess.TimeoutExpired:
