@@ -12,7 +12,6 @@ from scrapy_frontier.core.pages.revisit_policy import (
     Adaptive,
     Doubt,
     Ending,
-    Interval,
     Losses,
     Met,
     after_visit,
@@ -47,15 +46,12 @@ def run(*visits: tuple[float, Met], state: State = State.DONE) -> tuple[State, E
 
 
 def test_a_daily_crawl_visits_daily_what_has_a_shelf_life_of_a_day() -> None:
-    span = Interval(DAY).span()
-    assert due_at(NOW, span) <= NOW + DAY - 2 * HOUR
-    assert due_at(NOW, span) > NOW + DAY / 2
-    assert due_at(NOW, span, waits=True) == NOW + DAY
+    assert due_at(NOW, DAY) <= NOW + DAY - 2 * HOUR
+    assert due_at(NOW, DAY) > NOW + DAY / 2
+    assert due_at(NOW, DAY, waits=True) == NOW + DAY
 
 
 def test_shelf_lives_are_within_their_bounds() -> None:
-    assert Interval(1.0, Bounds(60.0, DAY)).span() == 60
-    assert Interval(9 * DAY, Bounds(60.0, DAY)).span() == DAY
     assert Adaptive(1e9, Bounds(60.0, DAY)).span(1.0, 1 / DAY) == DAY
     assert Adaptive(0.0, Bounds(60.0, DAY)).span(1.0, 1 / DAY) == 60
 

@@ -29,16 +29,6 @@ def due_at(visited: float, span: float, waits: bool = False) -> float:
     return visited + (span if waits else _DUE_SHARE * span)
 
 
-class Interval(NamedTuple):
-    """Every page after its shelf life."""
-
-    shelf_life: float = 7 * 86400.0
-    bounds: Bounds = Bounds()
-
-    def span(self) -> float:
-        return self.bounds.within(self.shelf_life)
-
-
 def age_value(weight: float, visited: float, now: float) -> float:
     """What puts due pages in order by "interval": importance times age."""
     return weight * max(now - visited, 0.0)
