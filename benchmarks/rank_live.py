@@ -39,6 +39,7 @@ from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import Edge
 from scrapy_frontier.crawl import compat
+from scrapy_frontier.crawl.ranking_thread import RankingThread
 from scrapy_frontier.crawl.store_upkeep import Upkeep
 from scrapy_frontier.extensions import ranking
 from scrapy_frontier.settings import SCORERS
@@ -232,7 +233,7 @@ async def live(frontier, web):
     crawling = asyncio.create_task(crawl())
     await alone("crawl alone")
     began = time.perf_counter()
-    run = extension._run = ranking._Run(frontier.rank_now())
+    run = extension._run = RankingThread(frontier.rank_now())
     extension._work = extension._steps(run, runtime)
     extension._slice()
     await ticks("thread ranks", lambda: run.rank.ranking is not None or extension._run is None)

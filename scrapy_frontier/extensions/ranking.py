@@ -8,10 +8,7 @@ of the graph into segments, which the loop puts in place. Every decision is the 
 from __future__ import annotations
 
 import logging
-import sys
 import time
-from queue import Empty, Full, Queue
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from scrapy import signals
@@ -19,13 +16,14 @@ from scrapy import signals
 from ..core.errors import FrontierError, FrontierUnwritable
 from ..crawl import compat
 from ..crawl.assembly import Component
+from ..crawl.ranking_thread import RankingThread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Computed, RankRun
+    from ..core.frontier import RankRun
     from ..crawl.assembly import Crawl
 
 logger = logging.getLogger(__name__)
@@ -39,8 +37,6 @@ LONGEST_SLICE = 0.0015  # seconds
 ROWS = 20  # queue rows a step, 0.2 ms
 REST = 10  # times what a run took is the pause behind it, so that rankings take a tenth at most
 AFTER_FAILURE = 600.0  # seconds
-# While the thread runs Python's bytecode the loop waits for its turn, 5 ms by default.
-SWITCH_INTERVAL = 0.0005
 
 
 class RankingExtension(Component):
@@ -50,7 +46,7 @@ class RankingExtension(Component):
         super().__init__(crawler)
         self._timer: Any = None
         self._pause = LOOK
-        self._run: _Run | None = None
+        self._run: RankingThread | None = None
         self._not_before = 0.0
         self._to_tell = 1000  # pages from which on the next ranking is told
         crawler.signals.connect(self._begin, signals.engine_started)
@@ -93,7 +89,7 @@ class RankingExtension(Component):
         run = frontier.rank_due(crawl.clock(), crawl.settings.rank_interval)
         if run is None:
             return
-        self._run = _Run(run)
+        self._run = RankingThread(run)
         self._work = self._steps(self._run, crawl)
         self._slice()
 
@@ -133,7 +129,7 @@ class RankingExtension(Component):
         if self.crawler.stats is not None:
             self.crawler.stats.inc_value("frontier/errors")
 
-    def _steps(self, run: _Run, crawl: Crawl) -> Iterator[float]:
+    def _steps(self, run: RankingThread, crawl: Crawl) -> Iterator[float]:
         """The loop's part of a run, a step at a time; yields the seconds to wait before the next."""
         rank, is_told = run.rank, False
         for pause in crawl.frontier.rank_steps(rank, run.computed(), crawl.clock, ROWS):
@@ -170,76 +166,3 @@ class RankingExtension(Component):
         stats.set_value("frontier/rank/iterations", ranking.iterations)
         stats.set_value("frontier/rank/error_bound", ranking.error_bound)
         stats.set_value("frontier/rank/seconds", round(seconds, 3))
-
-
-class _Brisk:
-    """What holds for the whole process while any crawl in it ranks."""
-
-    runs = 0
-    interval = 0.0
-
-    @classmethod
-    def begin(cls) -> None:
-        cls.runs += 1
-        if cls.runs == 1:
-            cls.interval = sys.getswitchinterval()
-            sys.setswitchinterval(min(SWITCH_INTERVAL, cls.interval))
-
-    @classmethod
-    def end(cls) -> None:
-        cls.runs -= 1
-        if not cls.runs:
-            sys.setswitchinterval(cls.interval)
-
-
-class _Run:
-    """What *rank* has to compute, in a thread."""
-
-    def __init__(self, rank: RankRun) -> None:
-        self.rank = rank
-        self._stopped = Event()
-        self._computed: Queue[Computed] = Queue(maxsize=2)
-        self._error: Exception | None = None
-        self.began = self.left_at = time.perf_counter()
-        self.spent = self.spent_in_thread = 0.0  # seconds of the loop, and of the processor
-        _Brisk.begin()
-        self._thread = Thread(target=self._go, name="frontier-ranking", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Return when the thread has ended and the snapshot is closed."""
-        self._stopped.set()
-        self._thread.join()
-        self.rank.close()
-        _Brisk.end()
-
-    def computed(self) -> Iterator[Computed | float]:
-        """What the thread hands over; meanwhile seconds to wait for it."""
-        while True:
-            is_over = not self._thread.is_alive()  # asked first: it hands over before it ends
-            try:
-                yield self._computed.get_nowait()
-            except Empty:
-                if is_over:
-                    break
-                yield LOOK / 5
-        if self._error is not None:
-            raise self._error
-
-    # -- in the thread
-
-    def _go(self) -> None:
-        try:
-            for computed in self.rank.compute(self._stopped.is_set, time.perf_counter):
-                self._hand_over(computed)
-        except Exception as error:
-            self._error = error
-        self.spent_in_thread = time.thread_time()
-
-    def _hand_over(self, computed: Computed) -> None:
-        while not self._stopped.is_set():
-            try:
-                self._computed.put(computed, timeout=LOOK)
-            except Full:
-                continue
-            return
