@@ -21,6 +21,7 @@ from ..core.frontier import Frontier
 from ..core.hosts.domain_rates import Rates
 from ..settings import FrontierSettings, default_politeness, slot_politeness
 from . import compat, jobdirs
+from .callback_requests import CallbackOutput
 from .choose_scorer import make_scorer
 from .clock import never_back, steady_clock
 from .crawl_log import Telling
@@ -201,6 +202,7 @@ class Crawl:
             *(crawler, frontier, clock, flights, identities, records, self.links, self.returns),
             *(self.alarm, notes, failed),
         )
+        self.output = CallbackOutput(crawler, self.watch.write_soon)
         self.telling = Telling(frontier, clock, notes, self.is_temporary)
 
     def _make_parts_for_sites(self) -> None:

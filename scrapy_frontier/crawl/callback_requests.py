@@ -44,12 +44,19 @@ class CallbackOutput:
         self._write_soon = write_soon
         self._engine = compat.engine_of(crawler)
         self._most = max(crawler.settings.getint("CONCURRENT_ITEMS"), 1)
+        self._pages: dict[int, _PageOutput] = {}  # by id of the response
 
     def begin(self) -> bool:
         """False where the engine is none of Scrapy's: then all goes the old way."""
         return compat.is_usual_engine(self._crawler) and compat.stand_before_scraper(
             self._crawler, self._handle
         )
+
+    def taking(self, response: Response) -> Callable[[Request], None] | None:
+        """Takes a request of the callback of *response*, and is asked while that runs, by a middleware in
+        whose stead nobody else is to see the request; None where requests go the old way."""
+        page = self._pages.get(id(response))
+        return None if page is None else page.take
 
     async def _handle(
         self, scrape: Callable[..., Awaitable[None]], result: Any, request: Request, response: Any
@@ -61,18 +68,28 @@ class CallbackOutput:
         # Scrapy 2.14 leaves an iterable as it is where no middleware is asynchronous
         outputs = result if isinstance(result, AsyncIterator) else as_async_generator(result)
         page, under_way = _PageOutput(outputs, self._hand_over), Tasks(self._most)
+        self._pages[id(response)] = page
+        try:
+            await self._process(page, under_way, request, response)
+        finally:
+            del self._pages[id(response)]
+        await under_way.end()
+        compat.let_go_of_tree(response)
+
+    async def _process(
+        self, page: _PageOutput, under_way: Tasks, request: Request, response: Response
+    ) -> None:
+        """Have all requests of *page* handed over, and all items begun."""
         while True:
             try:
                 item = await page.next_item()
             except Exception:
                 failure = Failure()  # type: ignore[no-untyped-call]
                 self._engine.scraper.handle_spider_error(failure, request, response)
-                break
+                return
             if item is _END:
-                break
+                return
             await under_way.add(self._process_item(item, response))
-        await under_way.end()
-        compat.let_go_of_tree(response)
 
     async def _process_item(self, item: Any, response: Response) -> None:
         await self._engine.scraper.start_itemproc_async(item, response=response)
@@ -127,16 +144,14 @@ class _PageOutput:
 
     async def next_item(self) -> Any:
         """The next that is no request, or `_END`; all requests before it have been handed over by then."""
-        requests, spell = self._requests, self._spell
+        spell = self._spell
         try:
             async for output in self._outputs:
                 if not isinstance(output, Request):
                     if output is not None:
                         return output
                     continue
-                if not requests:
-                    compat.call_later(0, self._waits)
-                requests.append(output)
+                self.take(output)
                 if perf_counter() >= spell.look_at and spell.is_over():
                     self._hand_over()
                     await compat.sleep(0)
@@ -144,6 +159,11 @@ class _PageOutput:
             return _END
         finally:
             self._hand_over()
+
+    def take(self, request: Request) -> None:
+        if not self._requests:
+            compat.call_later(0, self._waits)
+        self._requests.append(request)
 
     def _waits(self) -> None:
         """Others have their turn before the callback has ended, or it has ended."""

@@ -14,20 +14,16 @@ from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
-from scrapy.spidermiddlewares.depth import DepthMiddleware
-from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
-from scrapy.spidermiddlewares.referer import RefererMiddleware
-from scrapy.spidermiddlewares.start import StartSpiderMiddleware
-from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from . import compat
 from .callback_names import Unreadable
 from .callback_requests import usual_listeners
-from .follow_in_bulk import PageFollowing, Stock
+from .follow_in_bulk import PageFollowing
 from .follow_rules import SpiderRules, Way, one_way
 from .meta_keys import FOLLOW
 from .pattern_and_force import entry_of
 from .response_head import is_text
+from .stock_middlewares import STOCK, Stock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -45,13 +41,6 @@ if TYPE_CHECKING:
 
 OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
 LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
-_SCRAPYS = (  # of which the first two let requests of callbacks be
-    HttpErrorMiddleware,
-    StartSpiderMiddleware,
-    DepthMiddleware,
-    UrlLengthMiddleware,
-    RefererMiddleware,
-)
 
 
 class Follow:
@@ -80,7 +69,7 @@ class Follow:
         self._ways: dict[Any, tuple[Way, ...]] = {}
         self.pages: WeakKeyDictionary[Response, tuple[Way, ...]] = WeakKeyDictionary()  # to be followed
         self._bar: str | None = None  # why every link is to be a request; None: not asked yet
-        self._stock = Stock(None, None, None)
+        self._stock = Stock()
         self._heard: list[Any] = []  # who hears of requests
 
     def begin(self, response: Response) -> None:
@@ -182,7 +171,7 @@ class Follow:
 
     def _look_for_bar(self) -> str:
         """Why links cannot be followed in bulk in this crawl, which is said; empty: they can."""
-        self._stock = Stock.at_work(compat.spider_middlewares(self._crawler))
+        self._stock = Stock(compat.spider_middlewares(self._crawler))
         bar = self._bar_in_crawl() or (self._rules.bar() if self._rules else "")
         if bar:
             self._notes.log(
@@ -203,7 +192,7 @@ class Follow:
             name = type(middleware).__name__
             if name == OURS[0]:
                 break  # what follows stands between it and the spider
-            if type(middleware) not in _SCRAPYS and name not in OURS and _sees_output(middleware):
+            if type(middleware) not in STOCK and name not in OURS and _sees_output(middleware):
                 return f"the spider middleware {name} is to see them"
         return ""
 

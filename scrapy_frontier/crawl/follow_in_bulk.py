@@ -8,13 +8,10 @@ Scrapy's own middlewares do it to requests: their objects are asked, once a page
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
-from scrapy.spidermiddlewares import referer
-from scrapy.spidermiddlewares.depth import DepthMiddleware
-from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from ..core import reasons
 from ..core.frontier import Link
@@ -24,9 +21,10 @@ from .fast_link_extractor import text_of
 from .giving_way import Spell
 from .in_flight import PageLinks
 from .outlinks import LINK_SCORE, MOST
+from .stock_middlewares import Depth, Referrers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from scrapy import Spider
     from scrapy.crawler import Crawler
@@ -37,24 +35,11 @@ if TYPE_CHECKING:
     from .follow_rules import Way
     from .in_flight import Flight
     from .output_taker import Refusing, Taker
+    from .stock_middlewares import Stock
 
 TOGETHER = 300  # new links in one call at most, 6 ms
 _TEXT = "\ufdd0"  # no character: stands for the text of an anchor in a record all links share
-_NO_REQUEST = Request("http://none.invalid/")  # says nothing of a Referer
 _quote = json.encoder.encode_basestring
-
-
-class Stock(NamedTuple):
-    """Scrapy's own middlewares that see the requests of a callback; None where one is not at work."""
-
-    depth: Any
-    length: Any
-    referer: Any
-
-    @classmethod
-    def at_work(cls, middlewares: Iterable[Any]) -> Stock:
-        found = {type(each): each for each in middlewares}
-        return cls(*map(found.get, (DepthMiddleware, UrlLengthMiddleware, referer.RefererMiddleware)))
 
 
 class PageFollowing:
@@ -81,10 +66,10 @@ class PageFollowing:
         self._lease = flight.lease if intake.records_links else None
         self._found = flight.links or PageLinks(response.url)
         self._sites = _Sites(crawler, spider, heard, self._found.origin)
-        self._depth = _Depth(stock.depth, response)
-        self._records = _Records(stock.referer, intake, response, self._depth.of_links)
+        self._depth = Depth(stock, response)
+        self._records = _Records(Referrers(stock, response), intake, response, self._depth.of_links)
         self._score = getattr(spider, LINK_SCORE, None)
-        self._longest = 0 if stock.length is None else stock.length.maxlength
+        self._longest = stock.longest
         self._recorder = recorder
         self._refusing = refusing
         self._yielded: list[Request] = []
@@ -229,31 +214,6 @@ class PageFollowing:
             self._crawler.stats.inc_value("urllength/request_ignored_count", self._too_long)
 
 
-class _Depth:
-    """What Scrapy's `DepthMiddleware`, if it is at work, makes of the links of a page."""
-
-    def __init__(self, middleware: Any, response: HtmlResponse) -> None:
-        self._middleware = middleware
-        self.of_links: int | None = None
-        self.priority, self.is_too_deep = 0, False
-        if self._middleware is not None:
-            depth = self.of_links = int(response.meta.get("depth", 0)) + 1
-            self.priority = -depth * self._middleware.prio
-            self.is_too_deep = 0 < self._middleware.maxdepth < depth
-
-    def tell(self, count: int) -> None:
-        if self._middleware is None or not count:
-            return
-        stats = self._middleware.stats
-        if self.is_too_deep:
-            if hasattr(self._middleware, "_ignored_logged"):  # Scrapy 2.14 does not count them
-                stats.inc_value("depth/request_ignored_count", count)
-            return
-        if self._middleware.verbose_stats:
-            stats.inc_value(f"request_depth_count/{self.of_links}", count)
-        stats.max_value("request_depth_max", self.of_links)
-
-
 class _Sites:
     """Scrapy's check for offsite requests, asked once for all links to one origin."""
 
@@ -299,15 +259,13 @@ class _Records:
     """The records of requests for the links of a page, encoded once for each way and Referer."""
 
     def __init__(
-        self, middleware: Any, intake: BulkIntake, response: HtmlResponse, depth: int | None
+        self, referrers: Referrers, intake: BulkIntake, response: HtmlResponse, depth: int | None
     ) -> None:
+        self._referrer = referrers.of
         self._encode = intake.encode
         self._response = response
         self._depth = depth
         self._shared: dict[tuple[int | None, str | None], bytes] = {}
-        self._referrers: dict[str, str | None] = {}
-        self._policy: Any = None if middleware is None else middleware.policy(response, _NO_REQUEST)
-        self._is_by_origin = type(self._policy).__module__ == referer.__name__
 
     def record(self, url: str, way: Way, anchor: Anchor) -> bytes:
         """The record of a request for *url*."""
@@ -331,18 +289,3 @@ class _Records:
             meta["depth"] = self._depth
         headers = None if referrer is None else {"Referer": referrer}
         return Request(url, way.callback, errback=way.errback, meta=meta, headers=headers)
-
-    def _referrer(self, url: str) -> str | None:
-        """What policies of Scrapy's say of one URL they say of all of its origin."""
-        if self._policy is None:
-            return None
-        if not self._is_by_origin:
-            return self._by_policy(url)
-        origin = "/".join(url.split("/", 3)[:3])
-        if origin not in self._referrers:
-            self._referrers[origin] = self._by_policy(url)
-        return self._referrers[origin]
-
-    def _by_policy(self, url: str) -> str | None:
-        referrer: str | None = self._policy.referrer(self._response.url, url)
-        return referrer

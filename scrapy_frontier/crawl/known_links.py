@@ -6,38 +6,26 @@ the way there (depth, referrer, length, offsite) costs ten times as much, and le
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
-from scrapy.spidermiddlewares.depth import DepthMiddleware
-from scrapy.spidermiddlewares.httperror import HttpErrorMiddleware
-from scrapy.spidermiddlewares.referer import RefererMiddleware
-from scrapy.spidermiddlewares.start import StartSpiderMiddleware
-from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
-from . import compat
 from .callback_requests import usual_listeners
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-# What these do to a request that is dropped afterwards cannot be seen.
-_TRACELESS = (
-    *(StartSpiderMiddleware, HttpErrorMiddleware, RefererMiddleware, UrlLengthMiddleware, DepthMiddleware),
-)
+    from .stock_middlewares import Stock
 
 
 class KnownLinks:
-    """The rule of one crawl for what passes the spider middleware *owner*."""
+    """The rule of one crawl, where *stock* is what requests pass on the way to the engine."""
 
-    def __init__(self, crawler: Crawler, owner: object) -> None:
+    def __init__(self, crawler: Crawler, stock: Stock) -> None:
         self._crawler = crawler
         settings = crawler.settings
-        behind = takewhile(lambda each: each is not owner, compat.spider_middlewares(crawler))
-        is_traceless = all(type(each) in _TRACELESS for each in behind)
-        self._is_on = is_traceless and not settings.getbool("DEPTH_STATS_VERBOSE")
+        self._is_on = stock.are_all and not settings.getbool("DEPTH_STATS_VERBOSE")
         self._deepest = settings.getint("DEPTH_LIMIT")  # deeper links are counted
         self._offsite = crawler.get_downloader_middleware(OffsiteMiddleware)
 

@@ -20,7 +20,6 @@ from ..core.store.meta_rows import IN_MEMORY
 from . import compat, compat_downloader
 from .assembly import Crawl
 from .callback_names import Unreadable
-from .callback_requests import CallbackOutput
 from .enqueue_requests import Listed
 from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
@@ -152,7 +151,7 @@ class FrontierScheduler(BaseScheduler):
         if crawl.settings.revisits is not None:
             crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
         compat_downloader.steady_downloader(crawler)
-        CallbackOutput(crawler, crawl.watch.write_soon).begin()
+        crawl.output.begin()
         if crawl.watch.begin():
             self._sweeper = compat.create_looping_call(self._sweep)
             self._sweeper.start(SWEEP_INTERVAL, now=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from ..crawl.giving_way import PlaceInLine, Spell
 from ..crawl.known_links import KnownLinks
 from ..crawl.meta_keys import FOLLOW
 from ..crawl.outlinks import CONTENT_SCORE
+from ..crawl.stock_middlewares import Stock, way_past
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -45,7 +47,14 @@ class FrontierSpiderMiddleware(Component):
         super().__init__(crawler)
         self._line: list[PlaceInLine] = []
         self._consequences = Consequences(crawler)
-        self._known: KnownLinks | None = None
+
+    @cached_property
+    def _stock(self) -> Stock:
+        return Stock.behind(self.crawler, self)
+
+    @cached_property
+    def _known(self) -> KnownLinks:
+        return KnownLinks(self.crawler, self._stock)
 
     def process_spider_input(self, response: Response) -> None:
         """What *response* says of its page is not what others said."""
@@ -64,7 +73,6 @@ class FrontierSpiderMiddleware(Component):
             return None
         recorder = None
         if crawl.links is not None:
-            self._known = self._known or KnownLinks(self.crawler, self)
             recorder = crawl.links.recorder(response, self._known.ending_on(response))
         follow = crawl.follow
         return follow.taker(response, recorder, rules) if follow is not None and follow.pages else recorder
@@ -89,9 +97,10 @@ class FrontierSpiderMiddleware(Component):
         if rules is not None:
             result = rules.filter_async(result, place.give_way)
         taker, spell = self._taker(response, rules), Spell()
+        takes = way_past(self._stock, response, self.crawl.output if self.crawl is not None else None)
         try:
             async for each in result:
-                if taker is None or taker.take(each):
+                if (taker is None or taker.take(each)) and not takes(each):
                     yield each
                 if perf_counter() >= spell.look_at and spell.is_over():
                     await place.give_way()

@@ -7,9 +7,10 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import Request, Spider, signals
+from scrapy import FormRequest, Request, Spider, signals
 from scrapy.exceptions import IgnoreRequest
 from scrapy.selector import Selector
+from scrapy.spidermiddlewares.depth import DepthMiddleware
 from scrapy.utils.trackref import live_refs
 
 from scrapy_frontier import FrontierScheduler
@@ -178,6 +179,58 @@ def test_links_to_known_pages_end_early_and_the_stats_are_the_same(
     assert names >= {"request_depth_max", "offsite/filtered", "dupefilter/filtered"}
     assert long["seen"] >= long["came"]
     assert (short["came"] < long["came"]) is ("DEPTH_STATS_VERBOSE" not in settings)
+
+
+class TellingSpider(FollowSpider):
+    """Tells of each request as it comes to the downloader, and how many passed Scrapy's middlewares."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> TellingSpider:
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        make = DepthMiddleware.get_processed_request
+
+        def counted(self: Any, request: Request, response: Response | None) -> Request | None:
+            if response is not None:
+                crawler.stats.inc_value("passed")
+            return make(self, request, response)
+
+        DepthMiddleware.get_processed_request = counted  # type: ignore[method-assign]
+        return spider
+
+    def parse(self, response: Response) -> Iterator[Any]:
+        request, stats = response.request, self.crawler.stats
+        assert request is not None
+        assert stats is not None
+        referer = (request.headers.get("Referer") or b"").decode()
+        made = f"{request.meta.get('depth')} {request.priority} {referer.partition(':')[0]} {referer[-5:]}"
+        stats.set_value(f"made {request.url.split(chr(47), 3)[3]}", made)
+        if request.url.endswith("/first#x"):
+            yield Request(response.urljoin("/plain#part"))
+            yield Request(response.urljoin("/prior"), priority=7, meta={"depth": 9})
+            yield Request(response.urljoin("/given"), headers={"Referer": "http://given"})
+            yield Request(response.urljoin("/quiet"), meta={"referrer_policy": "no-referrer"})
+            yield Request(response.urljoin("/reset"), meta={"depth_reset": True})
+            yield Request(response.urljoin("/" + "long" * 20))
+            yield FormRequest(response.urljoin("/posts"), formdata={"a": "b"})
+        elif not response.meta["depth"] > 2:
+            yield Request(f"{response.url}/{response.meta['depth']}")
+
+
+@pytest.mark.parametrize("settings", [{}, {"DEPTH_PRIORITY": 2}, {"REFERER_ENABLED": False}], ids=str)
+def test_requests_past_scrapys_middlewares_are_what_these_make_of_them(
+    web: Web, run: Callable[..., Crawl], settings: dict[str, Any]
+) -> None:
+    common = {"URLLENGTH_LIMIT": 60, **settings}
+    url = web.link("/first") + "#x"
+    old, new = (run(TellingSpider, {**way, **common}, url=url).stats for way in (STOCK, ADDON))
+    made = [
+        {name: stats[name] for name in stats if name.startswith(("made", "request_depth", "urllength"))}
+        for stats in (old, new)
+    ]
+    assert made[0] == made[1]
+    assert len(made[0]) > 9
+    assert new["passed"] == 3  # which have a word of their own, or are too long
+    assert old["passed"] > 9
 
 
 class RaisingSpider(FollowSpider):
