@@ -99,6 +99,18 @@ def test_what_robots_txt_forbids_comes_back_with_that_file(site: ChangingWeb, ru
     assert asked(site, run, settings) == sorted(["/", "/page", *(f"/article{number}" for number in numbers)])
 
 
+def test_it_says_at_the_end_what_came_back_and_what_that_spared(
+    site: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    asked(site, run, INTERVAL)
+    site.clock.jump(site.clock() + 7 * DAY)
+    crawl = run(Follower, INTERVAL, url=site.url("/"))
+    visits = pages()[site.url("/article0")].visits
+    assert visits is not None
+    spared = f"about {visits.length} bytes not downloaded"
+    assert f"3 came back: 1 not modified, 2 changed; {spared}." in crawl.log
+
+
 def test_it_says_when_something_will_be_due(site: ChangingWeb, run: Run) -> None:
     asked(site, run, INTERVAL)
     crawl = run(Follower, INTERVAL, url=site.url("/"))

@@ -77,6 +77,24 @@ def test_with_the_http_cache_nothing_is_asked_conditionally_and_one_warning_says
     assert [seen.asked for seen in changing.of("/")] == ["", ""], url
 
 
+def test_what_the_http_cache_has_is_no_visit(
+    changing: ChangingWeb, run: Run, pages: Pages, tmp_path: Path
+) -> None:
+    """When the page comes back: it does so again after its span."""
+    url = changing.on("/", body=BODY, headers={"ETag": '"1"'})
+    cache = {"HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
+    crawl(run, changing, cache)
+    before = pages()[url].visits
+    changing.clock.jump(changing.clock() + 7 * DAY)
+    assert crawl(run, changing, cache).stats["httpcache/hit"]
+    visits = pages()[url].visits
+    assert before is not None
+    assert visits is not None
+    assert visits.due - before.due > 6 * DAY
+    assert visits == before._replace(due=visits.due)
+    assert changing.statuses("/") == [200]
+
+
 def test_who_had_a_content_and_has_another_is_no_longer_the_first_with_it(
     changing: ChangingWeb, run: Run, pages: Pages
 ) -> None:

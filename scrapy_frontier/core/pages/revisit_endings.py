@@ -145,7 +145,8 @@ class Homecoming:
     def _learn(self, lease: Lease, before: Visits, after: Visits, met: Met, now: float) -> Visits:
         """The record with what a visit taught: nothing where nobody can tell whether the page has changed."""
         rates, is_known = self._returning.rates, bool(before.digest and after.digest)
-        if rates is None or not (met is Met.UNCHANGED or is_known):
+        was_visited = after.visits != before.visits
+        if rates is None or not was_visited or not (met is Met.UNCHANGED or is_known):
             return after
         has_changed = met is not Met.UNCHANGED and before.digest != after.digest
         page = lease.page._replace(visits=before)
@@ -232,8 +233,8 @@ def _after(page: Page, visits: Visits, met: Met, end: Ending, outcome: Outcome, 
     elif end.state is State.DONE:
         if outcome.fetched is not None:
             visits = read(visits, outcome.fetched, now)
-        else:
-            visits = visits._replace(last=now, visits=visits.visits + 1, bad=NOT_BAD)
+        else:  # from Scrapy's HTTP cache, say: nobody was visited
+            visits = visits._replace(bad=NOT_BAD)
     else:
         visits = visits._replace(bad=bad_of(end.doubt))
         if end.state is not None and (end.state is State.EXCLUDED or not end.keeps_validators):
