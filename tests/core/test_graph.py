@@ -180,9 +180,9 @@ def test_a_target_linked_with_and_without_nofollow_is_followed():
 def test_the_difference_turns_the_old_links_into_the_new(before, after):
     old, new = collapse(before), collapse(after)
     added, removed, changed = difference(old, new)
-    kept = [edge for edge in old if edge.target not in {*removed, *changed}]
-    assert sorted(kept + [edge for edge in new if edge.target in {*added, *changed}]) == new
-    assert not set(added) & {edge.target for edge in old}
+    kept = [edge for edge in old if edge[0] not in {*removed, *changed}]
+    assert sorted(kept + [edge for edge in new if edge[0] in {*added, *changed}]) == new
+    assert not set(added) & {edge[0] for edge in old}
 
 
 # -- packing and reading -----------------------------------------------------------------------------

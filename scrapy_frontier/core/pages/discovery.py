@@ -12,7 +12,6 @@ from ..errors import UnreadableRecord
 from ..hosts.domain import COOLING, IDLE
 from ..store import keys, page_rows, queue_keys
 from ..store.bloom import MASK, PAIRS
-from ..store.link_rows import new_edge
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
 from .links import Discovered, Fate, Link, new_answer, page_of_link
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.bloom import Seen
     from ..store.leveldb import Store
-    from ..store.link_rows import Edge
     from ..store.page_rows import Page
     from .deferred import Deferral
     from .leases import Lease
@@ -113,7 +111,7 @@ class Known:
                 return False
             page_id = ~page_id
         if source is not None:
-            source.edges.append(new_edge((page_id, flags, weight)))
+            source.edges.append((page_id, flags, weight))
         return True
 
     def recognize_as(
@@ -128,7 +126,7 @@ class Known:
             return False
         self.texts.put(url, page_id)
         if source is not None:
-            source.edges.append(new_edge((page_id, flags, weight)))
+            source.edges.append((page_id, flags, weight))
         return True
 
     def look_up(self, fingerprint: bytes) -> int | None:
@@ -210,9 +208,9 @@ class Discovery:
             self._hosts.doze(batch)
         if source is None:
             return [self._take_in(link, link.parent, None, now) for link in links]
-        return [self._take_in(link, source.node, source.edges, now) for link in links]
+        return [self._take_in(link, source.node, source, now) for link in links]
 
-    def _take_in(self, link: Link, parent: PageId | None, edges: list[Edge] | None, now: float) -> Discovered:
+    def _take_in(self, link: Link, parent: PageId | None, source: Lease | None, now: float) -> Discovered:
         known_pages, fingerprint = self._known, link.fingerprint
         known = None if fingerprint is known_pages.unknown else known_pages.look_up(fingerprint)
         if known is None:
@@ -223,8 +221,8 @@ class Discovery:
             page_id = known if known >= 0 else ~known
             answer = self._again(link, known, page_id, parent, now)
         if page_id is not None:
-            if edges is not None:
-                edges.append(new_edge((page_id, link.flags, link.weight)))
+            if source is not None:
+                source.edges.append((page_id, link.flags, link.weight))
             if text := link.text:
                 is_seen = answer.fate in _ONLY_SEEN if answer.fate is not _NEW else False
                 known_pages.texts.put(text, ~page_id if is_seen else page_id)

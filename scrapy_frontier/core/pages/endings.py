@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
+    from ..store.link_rows import PlainEdge
     from .backoffs import Waiting
     from .discovery import Known
     from .leases import Lease, Leases, Outcome
@@ -220,7 +221,7 @@ class Endings:
         if scores is not None and outcome.content_score is not None:
             scores.judged(page_id, outcome.content_score)
         is_read = state in (DONE, REDIRECTED)
-        links: Sequence[Edge] = ()
+        links: Sequence[PlainEdge] = ()
         if outcome.has_links and (is_read or state is GONE):
             links = self._graph.put(page_id, _links(lease, state, outcome))
         if scores is not None and is_read:
@@ -230,7 +231,7 @@ class Endings:
         return len(lease.edges) if state is DONE and outcome.has_links else 0
 
 
-def _links(lease: Lease, state: State, outcome: Outcome) -> Sequence[Edge]:
+def _links(lease: Lease, state: State, outcome: Outcome) -> Sequence[PlainEdge]:
     if state is DONE:
         return lease.edges
     if state is GONE or outcome.target is None or outcome.target >= keys.FIRST_VISIT:

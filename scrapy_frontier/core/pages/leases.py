@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ..hosts.cooldown import Trouble
     from ..hosts.host import Host
-    from ..store.link_rows import Edge
+    from ..store.link_rows import PlainEdge
     from ..store.page_rows import Page
     from .lifecycle import Event
     from .links import PageId
@@ -77,7 +77,7 @@ class Lease:
         self.is_return = page.state is not QUEUED  # it ended before, and stays so until this visit ends
         self.is_forced = False  # it is asked for unconditionally, and its callback called
         self.node: PageId | None = page_id if page_id < FIRST_VISIT else None
-        self.edges: list[Edge] = []
+        self.edges: list[PlainEdge] = []
 
     def __repr__(self) -> str:
         return f"<Lease {self.id} of {self.page.url}>"

@@ -12,13 +12,13 @@ from ..store import keys
 from ..store.link_rows import encode_links
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..ranking.graph import Repacked
     from ..ranking.snapshot import Snapshot
     from ..store.batch import Batch
     from ..store.leveldb import Store
-    from ..store.link_rows import Edge
+    from ..store.link_rows import PlainEdge
 
 AT_A_TIME = 100  # rows deleted in one batch, about 0.2 ms
 
@@ -32,7 +32,7 @@ class LinkGraph:
         self._written: set[int] | None = None  # pages since the snapshot that is being packed
         self.rows = 0  # written in this run
 
-    def put(self, page_id: int, links: Iterable[Edge]) -> list[Edge]:
+    def put(self, page_id: int, links: Iterable[PlainEdge]) -> list[PlainEdge]:
         """Put the links of a page into the open batch, in place of those it had; each target once."""
         edges, row = encode_links(page_id, links)
         self._batch.rows[keys.LINK_ROW + page_id.to_bytes(keys.ID_BYTES, "big")] = row
@@ -41,7 +41,7 @@ class LinkGraph:
             self._written.add(page_id)
         return edges
 
-    def links_of(self, page_id: int) -> list[Edge]:
+    def links_of(self, page_id: int) -> Sequence[PlainEdge]:
         """The stored links of a page. Raises `ValueError` where they cannot be read."""
         from ..ranking import graph  # loads NumPy and SciPy: for those who use it
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..ranking.scorer import Change, Scorer
     from ..store.batch import Batch
     from ..store.leveldb import Store
-    from ..store.link_rows import Edge
+    from ..store.link_rows import PlainEdge
 
 # Buckets, 6.7 %: rows that a ranking changes by less stay. With 256 PageRank alone collects .37 where it
 # collects .43 with 0 or 96 (asu, 20 % of the pages); the default order does not care.
@@ -134,13 +134,15 @@ class Rescoring:
         self._set(page_id, _NOWHERE)
         self.scorer.closed(page_id)
 
-    def parsed(self, page_id: int, edges: Sequence[Edge]) -> None:
+    def parsed(self, page_id: int, edges: Sequence[PlainEdge]) -> None:
         """The links of a page are known: pay its targets, and move those whose score that changes enough."""
         self._set(page_id, _NOWHERE)
         # A link with nofollow carries nothing, nor one that weighs nothing.
-        paid = [edge for edge in edges if not edge.flags & NOFOLLOW and edge.weight]
-        targets = [edge.target for edge in paid]
-        scores = [edge.weight for edge in paid]
+        targets, scores = [], []
+        for target, flags, weight in edges:
+            if weight and not flags & NOFOLLOW:
+                targets.append(target)
+                scores.append(weight)
         weights = None if scores.count(1.0) == len(scores) else scores
         if self._loading is not None:
             self._late.append((page_id, targets, weights))

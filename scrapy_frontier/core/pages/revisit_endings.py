@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
+    from ..store.link_rows import PlainEdge
     from ..store.page_rows import Page
     from .backoffs import Waiting
     from .leases import Lease, Outcome
@@ -198,7 +199,7 @@ class Homecoming:
             scores.judged(page_id, outcome.content_score)
         if end is None or end.keeps_links or end.state is None:
             return (), ()
-        links: Sequence[Edge] = lease.edges
+        links: Sequence[PlainEdge] = lease.edges
         if end.state is not State.DONE:
             is_edge = end.state is State.REDIRECTED and outcome.target is not None
             is_edge = is_edge and (outcome.target or 0) < keys.FIRST_VISIT

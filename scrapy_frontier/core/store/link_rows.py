@@ -9,16 +9,16 @@ Plain Python: for a single page it is faster than NumPy, which reads many (`link
 from __future__ import annotations
 
 import math
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import varint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 NOFOLLOW, INTERNAL, REDIRECT, CANONICAL = 1, 2, 4, 8
 FLAGS = NOFOLLOW | INTERNAL | REDIRECT | CANONICAL
+_LAST_TARGET = (1 << 63) - 1
 WEIGHTED = 16  # of a section, not of a link: weight codes follow the targets
 
 
@@ -34,8 +34,8 @@ class Edge(NamedTuple):
     weight: float = 1.0
 
 
-# `Edge` of a tuple of all three, in half the time: there is one for every link of every page.
-new_edge: Callable[[tuple[int, int, float]], Edge] = partial(tuple.__new__, Edge)
+# The three fields alone: there is one for every link of every page.
+PlainEdge = tuple[int, int, float]
 
 
 class Difference(NamedTuple):
@@ -46,22 +46,23 @@ class Difference(NamedTuple):
     changed: list[int]
 
 
-def collapse(edges: Iterable[Edge]) -> list[Edge]:
+def collapse(edges: Iterable[PlainEdge]) -> list[PlainEdge]:
     """One edge a target, ascending: parallel links count once.
 
     A target linked with and without nofollow is followed; of several weights the largest stays.
     """
-    merged: dict[int, Edge] = {}
+    merged: dict[int, PlainEdge] = {}
     for edge in edges:
-        known = merged.get(edge.target)
+        target = edge[0]
+        known = merged.get(target)
         if known is not None and known != edge:
-            flags = (known.flags | edge.flags) & ~NOFOLLOW | known.flags & edge.flags & NOFOLLOW
-            edge = Edge(edge.target, flags, max(known.weight, edge.weight))
-        merged[edge.target] = edge
+            flags = (known[1] | edge[1]) & ~NOFOLLOW | known[1] & edge[1] & NOFOLLOW
+            edge = target, flags, max(known[2], edge[2])
+        merged[target] = edge
     return [merged[target] for target in sorted(merged)]
 
 
-def encode_row(source: int, edges: Iterable[Edge]) -> bytes:
+def encode_row(source: int, edges: Iterable[PlainEdge]) -> bytes:
     """The row of *source*, parallel links collapsed; empty for a page without links.
 
     About 0.5 us a link. Raises `ValueError` for flags it does not know and targets outside 0..2**63 - 1.
@@ -69,31 +70,37 @@ def encode_row(source: int, edges: Iterable[Edge]) -> bytes:
     return encode_links(source, edges)[1]
 
 
-def encode_links(source: int, links: Iterable[Edge]) -> tuple[list[Edge], bytes]:
+def encode_links(source: int, links: Iterable[PlainEdge]) -> tuple[list[PlainEdge], bytes]:
     """*links* `collapse`d, and the row of *source* that holds them."""
     edges = collapse(links)
-    sections: dict[int, list[Edge]] = {}
+    sections: dict[int, list[PlainEdge]] = {}
     for edge in edges:
-        if edge.flags & ~FLAGS or not 0 <= edge.target < 1 << 63:
+        target, flags, weight = edge
+        if flags & ~FLAGS or not 0 <= target <= _LAST_TARGET:
             raise ValueError(f"no edge of the graph: {edge}")
-        flags = edge.flags if edge.weight == 1 else edge.flags | WEIGHTED
-        sections.setdefault(flags, []).append(edge)
+        if weight != 1:
+            flags |= WEIGHTED
+        section = sections.get(flags)
+        if section is None:
+            sections[flags] = [edge]
+        else:
+            section.append(edge)
     out = bytearray()
     for flags, members in sorted(sections.items()):
         out.append(flags)
-        first = members[0].target - source
+        last = members[0][0]
+        first = last - source
         numbers = [len(members), (first << 1) ^ (first >> 63)]
-        last = members[0].target
-        for edge in members[1:]:
-            numbers.append(edge.target - last - 1)
-            last = edge.target
+        for target, _, _ in members[1:]:
+            numbers.append(target - last - 1)
+            last = target
         for number in numbers:  # as `varint.encode`, which a call for each would make slow
             while number > 0x7F:
                 out.append(number & 0x7F | 0x80)
                 number >>= 7
             out.append(number)
         if flags & WEIGHTED:
-            out += bytes(weight_code(edge.weight) for edge in members)
+            out += bytes(weight_code(weight) for _, _, weight in members)
     return edges, bytes(out)
 
 
@@ -125,10 +132,10 @@ def decode_row(source: int, data: bytes) -> list[Edge]:
     return edges
 
 
-def difference(old: Sequence[Edge], new: Sequence[Edge]) -> Difference:
+def difference(old: Sequence[PlainEdge], new: Sequence[PlainEdge]) -> Difference:
     """What became of the links of a page between two visits; both as `decode_row` gives them."""
-    before = {edge.target: edge for edge in old}
-    after = {edge.target: edge for edge in new}
+    before = {edge[0]: edge for edge in old}
+    after = {edge[0]: edge for edge in new}
     return Difference(
         sorted(after.keys() - before.keys()),
         sorted(before.keys() - after.keys()),
