@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from .dupefilters import DupeFilter
     from .enqueue_urls import BulkIntake
     from .in_flight import Flights
-    from .output_taker import Refusing, Taker
+    from .outlinks import Recorder
+    from .refused_links import Refusing
     from .stats import Notes
 
 OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
@@ -126,7 +127,9 @@ class Follow:
             for link in way.extractor.extract_links(response):
                 yield Request(link.url, way.callback)
 
-    def taker(self, response: Response, recorder: Taker | None, refusing: Refusing | None) -> Taker | None:
+    def taker(
+        self, response: Response, recorder: Recorder | None, refusing: Refusing | None
+    ) -> PageFollowing | Recorder | None:
         """Who follows the links of *response* in bulk, and stands before the *recorder*; that one itself for
         any other page. To be asked after `after`."""
         ways = self.pages.pop(response, None)

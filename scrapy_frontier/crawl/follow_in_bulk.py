@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from .fast_link_extractor import Anchor
     from .follow_rules import Way
     from .in_flight import Flight
-    from .output_taker import Refusing, Taker
+    from .outlinks import Recorder
+    from .refused_links import Refusing
     from .stock_middlewares import Stock
 
 TOGETHER = 300  # new links in one call at most, 6 ms
@@ -56,7 +57,7 @@ class PageFollowing:
         response: HtmlResponse,
         ways: tuple[Way, ...],
         heard: list[Any],
-        recorder: Taker | None,
+        recorder: Recorder | None,
         refusing: Refusing | None,
     ) -> None:
         self._crawler = crawler

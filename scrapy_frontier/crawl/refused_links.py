@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from scrapy import Request
 
@@ -11,6 +11,8 @@ from .redirect_links_and_retries import is_seed
 from .stats import refusal_stat
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ..core.frontier import Discovered, Link
     from .stats import Notes
 
@@ -39,3 +41,13 @@ class Refusals:
             self._said.add(key)
             rest = f"said once for {link.host}; see the stats frontier/traps and frontier/deferred"
             self._notes.log(logging.INFO, f"{words}; {rest}", what, answer.reason)
+
+
+class Refusing(Protocol):
+    """Says which links of one page are not followed."""
+
+    def find_refused(self) -> Iterator[None]:
+        """Look for them, once; yields whenever others should have a turn."""
+
+    def refusal(self, url: str) -> str:
+        """Why a link to *url* is not followed; empty where it is."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..crawl.consequences_of_directives import PageRules
-    from ..crawl.output_taker import Taker
+    from ..crawl.follow_in_bulk import PageFollowing
+    from ..crawl.outlinks import Recorder
 
 SEEDS_AT_A_TIME = 25
 
@@ -66,7 +67,7 @@ class FrontierSpiderMiddleware(Component):
         if response.request.meta.get(FOLLOW, crawl.follow.is_on):
             crawl.follow.begin(response)
 
-    def _taker(self, response: Response, rules: PageRules | None) -> Taker | None:
+    def _taker(self, response: Response, rules: PageRules | None) -> PageFollowing | Recorder | None:
         """Who takes down what the callback of *response* yields, or follows what its page links."""
         crawl = self.crawl
         if crawl is None:
@@ -120,7 +121,7 @@ class FrontierSpiderMiddleware(Component):
                 await compat.sleep(0)
 
 
-def _taken(response: Response, result: Iterable[Any], taker: Taker) -> Iterator[Any]:
+def _taken(response: Response, result: Iterable[Any], taker: PageFollowing | Recorder) -> Iterator[Any]:
     for each in result:
         if taker.take(each):
             yield each
