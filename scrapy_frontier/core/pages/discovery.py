@@ -190,8 +190,7 @@ class Discovery:
         self._batch, self._known, self._queue = batch, known, queue
         self._hosts, self._table, self._budgets = hosts, table, budgets
         self._deferred, self._returning = deferred, returning
-        self._scores = scores
-        self._traps = traps
+        self._scores, self._traps = scores, traps
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
         """Take in links, found on the page of *source*: one answer each, in order.
@@ -235,14 +234,16 @@ class Discovery:
         if link.only_seen:
             return self._see(link, parent, now)
         host = self._hosts.by_name.get(link.host) or self._table.get(link.host)
-        if self._budgets.is_limited:
-            over = self._budgets.over(host, link.depth)
-            if over is not None:
-                return self._put_off(link, host, over, parent, now)
+        over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
+        if over is not None:
+            return self._put_off(link, host, over, parent, now)
         return self._queue_page(link, host, parent, now)
 
     def _trap(self, link: Link) -> str | None:
-        return None if self._traps is None or link.is_named else trap(link.url, self._traps)
+        traps, url = self._traps, link.url
+        if traps is None or link.is_named or (url.count("/") < traps.slashes and len(url) <= traps.longest):
+            return None
+        return trap(url, traps)
 
     def _again(
         self, link: Link, known: int, page_id: PageId, parent: PageId | None, now: float
@@ -253,11 +254,10 @@ class Discovery:
         fate = Fate.KNOWN if known >= 0 else self._known.standing(link.fingerprint, page_id)
         if fate is Fate.SEEN:
             return self._admit(link, page_id, parent, now)
-        if link.again and self._returning.is_due(page_id, link.payload, now):
-            return Discovered(Fate.VISIT, page_id)
-        if link.again:
-            return self._queue_visit(link, page_id, parent, now)
-        return Discovered(fate, page_id)
+        if not link.again:
+            return Discovered(fate, page_id)
+        is_due = self._returning.is_due(page_id, link.payload, now)
+        return Discovered(Fate.VISIT, page_id) if is_due else self._queue_visit(link, page_id, parent, now)
 
     def _queue_page(self, link: Link, host: Host, parent: PageId | None, now: float) -> Discovered:
         batch, scores, bucket = self._batch, self._scores, link.bucket

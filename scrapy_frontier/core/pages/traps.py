@@ -6,6 +6,7 @@ length of the URL but `repeats`, which bounds what it reads.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -30,15 +31,18 @@ class TrapLimits:
         """With fewer no URL is a trap for what its path looks like."""
         return 2 + min(self.repeats, self.depth + 1 if self.depth else self.repeats)
 
+    @cached_property
+    def longest(self) -> int:
+        """No longer one is a trap for its length."""
+        return self.length or sys.maxsize
+
 
 def trap(url: str, limits: TrapLimits) -> str | None:
     """Return why *url* looks like a trap: ``length``, ``depth`` or ``repeated-segments``; None when it does
     not, which takes a microsecond.
     """
-    if limits.length and len(url) > limits.length:
+    if len(url) > limits.longest:
         return "length"
-    if url.count("/") < limits.slashes:
-        return None
     pieces = url.rstrip("/").split("/")
     # An absolute URL has three pieces more than its path has segments. Of three that are the same two are
     # seen, whatever the query hides of the last.
