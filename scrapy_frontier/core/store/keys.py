@@ -20,8 +20,8 @@ orders      ``o`` host                                  --
 body        ``b`` host ``\\0`` digest (16)              --
 deferred    ``d`` unit ``\\0`` page id (5)               per unit: order of discovery
 robots      ``r`` scheme://host:port                    --
-forbidden   ``e`` scheme://host:port ``\0`` page id (5)  per site: order of discovery
-changed     ``e`` ``\0`` scheme://host:port             --
+forbidden   ``e`` scheme://host:port ``\\0`` page id (5) per site: order of discovery
+changed     ``e`` ``\\0`` scheme://host:port            --
 listing     ``l`` scheme://host:port                    --
 cooldown    ``t`` host                                  --
 ==========  ==========================================  ==================================
@@ -32,6 +32,10 @@ page's own id, the page id (5): `queue_keys` makes it. ``docs/internals/format.m
 """
 
 from __future__ import annotations
+
+FORMAT_VERSION = 2
+# Of these the rows are read as they are, and written as those of `FORMAT_VERSION`.
+READABLE_FORMATS = (b"1", b"2")
 
 FORMAT = b"mformat"
 SCHEME = b"mscheme"
@@ -55,12 +59,22 @@ DEFERRED = b"d"
 BODY = b"b"
 COLUMN = b"v"
 CONTENT = b"c"
+LINK_ROW = b"g"
+SEGMENT_ROW = b"s"
+ORDERS = b"o"
+ROBOTS = b"r"
+FORBIDDEN = b"e"
+ROBOTS_CHANGED = FORBIDDEN + b"\0"
+LISTING = b"l"
+COOLDOWN = b"t"
 
 ID_BYTES = 5
 MAX_ID = (1 << 40) - 1
 # Ids from here on are not pages of their own but further visits of known ones (``dont_filter``), and
 # requests kept in memory; page ids below stay consecutive, so that they can index an array.
 FIRST_VISIT = 1 << 39
+SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
+DEPTH_UNIT = "@depth"
 
 
 def index_value(page_id: int, is_seen: bool = False) -> bytes:
@@ -94,9 +108,6 @@ def content_key(page_id: int) -> bytes:
 
 def host_key(host: str) -> bytes:
     return HOST + host.encode()
-
-
-DEPTH_UNIT = "@depth"
 
 
 def domain_unit(domain: str) -> str:
@@ -135,10 +146,6 @@ def split_deferred_key(key: bytes) -> tuple[str, int] | None:
         return None
 
 
-LINK_ROW = b"g"
-SEGMENT_ROW = b"s"
-
-
 def link_key(source: int) -> bytes:
     return LINK_ROW + source.to_bytes(ID_BYTES, "big")
 
@@ -153,22 +160,8 @@ def key_id(key: bytes) -> int:
     return int.from_bytes(key[1:], "big")
 
 
-SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
-
-FORMAT_VERSION = 2
-# Of these the rows are read as they are, and written as those of `FORMAT_VERSION`.
-READABLE_FORMATS = (b"1", b"2")
-
-ORDERS = b"o"
-
-
 def orders_key(host: str) -> bytes:
     return ORDERS + host.encode()
-
-
-ROBOTS = b"r"
-FORBIDDEN = b"e"
-ROBOTS_CHANGED = FORBIDDEN + b"\0"
 
 
 def robots_key(authority: str) -> bytes:
@@ -185,14 +178,8 @@ def changed_key(authority: str) -> bytes:
     return ROBOTS_CHANGED + authority.encode(errors="replace")
 
 
-LISTING = b"l"
-
-
 def listing_key(authority: str) -> bytes:
     return LISTING + authority.encode()
-
-
-COOLDOWN = b"t"
 
 
 def cooldown_key(host: str) -> bytes:
