@@ -62,6 +62,7 @@ class FrontierScheduler(BaseScheduler):
         self._enqueue: Callable[[Request], bool] = _refuse  # until the frontier is open, and once it is not
         self._last: list[Lease] = []  # of pages that no other run can fetch; the crawl is about to end
         self._sweeper: Any = None
+        self._stirred = -1  # all that was counted until the last sweep
         self._most = crawler.settings.getint("CONCURRENT_REQUESTS") or UNLIMITED
 
     @classmethod
@@ -315,11 +316,17 @@ class FrontierScheduler(BaseScheduler):
         try:
             if crawl is not None:
                 crawl.watch.sweep()
-            self._report()
+            if crawl is None or not self._sleeps(crawl):
+                self._report()
             if crawl is not None and self._error is None:
                 crawl.frontier.commit()
         except Exception as error:  # a looping call that raises is never called again
             self._failed(error)
+
+    def _sleeps(self, crawl: Crawl) -> bool:
+        """Whether there is nothing to do, and nothing was done since this was asked last."""
+        before, self._stirred = self._stirred, sum(self._tally.values())
+        return before == self._stirred and not crawl.flights and not crawl.frontier.pending
 
     def _report(self) -> None:
         crawl = self._crawl

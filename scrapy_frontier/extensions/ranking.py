@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOOK = 0.05  # seconds between two looks at whether a ranking is due, while pages are under way
-LOOK_IDLE = 5.0  # the most it becomes, each time twice as long, while none is: a crawl may wait for days
+LOOK_IDLE = 60.0  # the most it becomes, each time twice as long, while none is: a crawl may wait for days
 SLICE = 0.0003  # seconds the loop is held up at a time on an idle loop; a slice may take one step longer
 BREATH = 0.001  # seconds between two slices, for all else the loop has to do
 SHARE = 0.1  # of the loop's time, where its turns are long

@@ -252,7 +252,7 @@ def test_a_crawl_that_waits_is_looked_at_less_and_less(monkeypatch: pytest.Monke
     pauses: list[float] = []
     monkeypatch.setattr(ranking.compat, "call_later", lambda pause, call: pauses.append(pause))
     extension = ranking.RankingExtension(get_crawler())
-    for _ in range(9):
+    for _ in range(12):
         extension._look()
     assert pauses[:3] == [2 * ranking.LOOK, 4 * ranking.LOOK, 8 * ranking.LOOK]
     assert pauses[-1] == ranking.LOOK_IDLE
