@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 _TAG, _DATE = b"If-None-Match", b"If-Modified-Since"
 # Who sets one of these knows what the answer means.
-_OF_ITEMS_ALONE = ((reasons.NOINDEX(),), (reasons.SKIPPED(),))  # nothing else of the page is wanted for it
+_OF_ITEMS = (reasons.NOINDEX(), reasons.SKIPPED())  # notes for which nothing of a page is to be read
 _CONDITIONS = (_TAG, _DATE, b"If-Match", b"If-Unmodified-Since", b"If-Range", b"Range")
 
 
@@ -92,11 +92,12 @@ class ConditionalMiddleware(Component):
             return response
         if flight.asked_with != NOTHING and answers(flight.asked_with[0], response.headers.getlist("ETag")):
             news = self._news(request, response, flight)
-            if not news or news in _OF_ITEMS_ALONE:
+            noindex = [note for note in news if note in _OF_ITEMS]
+            if len(noindex) == len(news) or flight.lease.is_last:
                 logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
-                if news:
+                if noindex:
                     count(self.crawler, "frontier/noindex/pages")
-                raise revisits.not_modified(flight, response, *news)
+                raise revisits.not_modified(flight, response, *noindex)
         if page_id in self._contradicted or flight.lease.is_last:
             self._contradicted.discard(page_id)
             revisits.twice_not_asked(flight)
