@@ -63,13 +63,13 @@ class BulkIntake:
         self.knows_texts = intake.knows_texts
         self.has_ajax = settings.ajax
 
-    def identify(self, url: str, as_request: Callable[[str], Request]) -> tuple[bytes, str, str]:
-        """Fingerprint, URL and host of a link, as a request would have them; one is made only where the
-        text of the URL does not tell: 2 us or 20."""
-        identity = plain_identity(url) if self._identities.is_default else None
-        if identity is not None:
-            return identity[0], url, identity[1]
-        request = as_request(url)
+    def identify(self, url: str) -> tuple[bytes, str] | None:
+        """Fingerprint and host of a link, as a request would have them; None where the text of the URL does
+        not tell. 2 us."""
+        return plain_identity(url) if self._identities.is_default else None
+
+    def identify_request(self, request: Request) -> tuple[bytes, str, str]:
+        """Fingerprint, URL and host of the request for a link; 20 us."""
         return self._identities.of(request), request.url, host_of(request.url)
 
     def weight(self, score: Any) -> float:

@@ -18,6 +18,7 @@ from w3lib.url import canonicalize_url, safe_url_string
 
 from ..core.parse.html_links import References
 from . import compat
+from .fingerprints import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ _USUAL = frozenset(("href",))
 _AFTER_SCHEME = len("https://")
 _AFTER_PATH = frozenset(";?#")
 _MOST_ENDS = 1000
+_BASE_WITHIN = 4096  # characters, by w3lib
 _WEB = ("http://", "https://")
 
 
@@ -41,7 +43,8 @@ class PageReader:
         self._names = compat.names_of_extractor(extractor)
         self._allows = _nearly_all
         if self._names is not None:
-            self._allows = _Filter(extractor).allows
+            filters = _Filter(extractor)
+            self._allows, self._fine = filters.allows, filters.fine
             self._canonicalizes = extractor.canonicalize
             self._is_usual = self._names[1] == _USUAL
 
@@ -56,7 +59,9 @@ class PageReader:
             yield from self._asked(response)
             return
         (tags, attributes), allows = self._names, self._allows
-        absolute = References(get_base_url(response), _exact(response)).absolute
+        base = _base_of(response)
+        absolute = References(base, _exact(response, base)).absolute
+        fine = self._fine
         met: set[str] = set()
         most = 8 * longest or sys.maxsize
         for root in self._roots(response):
@@ -67,8 +72,9 @@ class PageReader:
                         continue
                     met.add(reference)
                     url = absolute(reference)
-                    if url is not None and allows(url, element):
-                        yield (canonicalize_url(url) if self._canonicalizes else url), element
+                    if url is None or not (url[url.rfind(".") :] in fine or allows(url, element)):
+                        continue
+                    yield (canonicalize_url(url) if self._canonicalizes else url), element
 
     def _roots(self, response: HtmlResponse) -> Iterator[Any]:
         """The elements in which links are looked for."""
@@ -111,9 +117,17 @@ def text_of(anchor: Anchor) -> str:
     return anchor if isinstance(anchor, str) else str(_content_of(anchor))
 
 
-def _exact(response: HtmlResponse) -> Callable[[str], str | None]:
+def _base_of(response: HtmlResponse) -> str:
+    """`get_base_url` of *response*: of a plain URL whose page names no other in 2 us, for 30."""
+    url = response.url
+    if "<base" in response.text[:_BASE_WITHIN].lower() or not is_plain(url):
+        return get_base_url(response)
+    return url
+
+
+def _exact(response: HtmlResponse, base: str) -> Callable[[str], str | None]:
     """What a link extractor and then a request make of one reference in *response*."""
-    base, page, encoding = get_base_url(response), response.url, response.encoding
+    page, encoding = response.url, response.encoding
 
     def exact(reference: str) -> str | None:
         try:
@@ -148,6 +162,7 @@ class _Filter:
         self._fine: set[str] = set()  # last extensions of paths that passed
         is_open = not any((*self._patterns, *self._domains))
         self.allows = self._may_have_its_extension if is_open else self._passes
+        self.fine = self._fine if is_open else set()  # with which a URL passes unasked
 
     def _may_have_its_extension(self, url: str, anchor: Anchor) -> bool:
         """.2 us for a URL that ends like one before."""

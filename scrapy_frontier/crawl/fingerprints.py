@@ -34,6 +34,12 @@ def plain_host(origin: str) -> str:
     return origin.split("/")[2].partition(":")[0] if _PLAIN_ORIGIN(origin) is not None else ""
 
 
+def is_plain(url: str) -> bool:
+    """Whether cleaning leaves *url*, which has a path and no fragment, as it is."""
+    found = None if "#" in url or "/." in url or len(url) > 2000 else plain_url(url)
+    return found is not None and found[2] is not None and bool(plain_host(found[1]))
+
+
 def plain_fingerprint(url: str) -> bytes | None:
     """Scrapy's default fingerprint of a plain GET for *url*; None where it has to be worked out in full."""
     identity = plain_identity(url)

@@ -8,13 +8,14 @@ Scrapy's own middlewares do it to requests: their objects are asked, once a page
 from __future__ import annotations
 
 import json
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
-from ..core.frontier import Link
+from ..core.frontier import NEUTRAL, new_link
 from ..core.parse.urls import escaped_fragment
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from .fast_link_extractor import text_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import HtmlResponse, Response
 
+    from ..core.frontier import Link
     from .enqueue_urls import BulkIntake
     from .fast_link_extractor import Anchor
     from .follow_rules import Way
@@ -69,6 +71,7 @@ class PageFollowing:
         self._sites = _Sites(crawler, spider, heard, self._found.origin)
         self._depth = Depth(stock, response)
         self._records = _Records(Referrers(stock, response), intake, response, self._depth.of_links)
+        self._budgeted_depth = intake.depth_of(self._depth.of_links)
         self._score = getattr(spider, LINK_SCORE, None)
         self._longest = stock.longest
         self._recorder = recorder
@@ -122,7 +125,7 @@ class PageFollowing:
                     continue
                 self._take(url, text, way, anchor)
                 room = room or self._room()
-                if spell.is_over():
+                if perf_counter() >= spell.look_at and spell.is_over():
                     yield
                     spell.renew()
         found.count += self._known
@@ -167,29 +170,20 @@ class PageFollowing:
         """A link to a page that nobody has met lately."""
         intake, records = self._intake, self._records
         clean = intake.without_session(url)
-
-        def as_request(url: str) -> Request:
-            return records.request(url, way, text_of(anchor))
-
-        fingerprint, clean, host = intake.identify(clean, as_request)
+        identity = intake.identify(clean)
+        if identity is None:  # its text does not tell who it is, or not alone
+            fingerprint, clean, host = intake.identify_request(records.request(clean, way, text_of(anchor)))
+        else:
+            fingerprint, host = identity
         if fingerprint in self._skipped:
             return
         unit = intake.unit_of(clean, host)
-        self._new.append(
-            Link(
-                fingerprint,
-                clean,
-                unit,
-                self._depth.priority if not only_seen or flags & NOFOLLOW else 0,
-                b"" if only_seen else records.record(clean, way, anchor),
-                flags,
-                weight,
-                intake.depth_of(self._depth.of_links),
-                url if intake.knows_texts else "",
-                kept_host="" if unit == host else unit,
-                only_seen=only_seen,
-            )
-        )
+        priority = self._depth.priority if not only_seen or flags & NOFOLLOW else 0
+        payload = b"" if only_seen else records.record(clean, way, anchor)
+        about = fingerprint, clean, unit, priority, payload, flags, weight, self._budgeted_depth
+        text, kept_host = url if intake.knows_texts else "", "" if unit == host else unit
+        link = new_link((*about, text, False, kept_host, False, only_seen, None, NEUTRAL, False))
+        self._new.append(link)
         if len(self._new) >= TOGETHER:
             self._hand_over()
 

@@ -18,7 +18,7 @@ from scrapy.http.headers import Headers
 
 from . import compat
 from .callback_names import Callbacks, Unreadable
-from .fingerprints import plain_host, plain_url
+from .fingerprints import is_plain
 from .meta_keys import (
     AUTO_SLOT,
     CHANGED,
@@ -243,8 +243,7 @@ _VERBATIM = "verbatim_url"
 def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
     """A `Request`; a plain URL is to be taken as it is, which saves Scrapy 2.19 two thirds of the time."""
     meta = arguments.pop("meta", None)
-    found = None if "#" in url or "/." in url or len(url) > 2000 else plain_url(url)
-    if (meta and _VERBATIM in meta) or found is None or found[2] is None or not plain_host(found[1]):
+    if (meta and _VERBATIM in meta) or not is_plain(url):
         return Request(url, priority=priority, meta=meta, **arguments)
     request = Request(url, priority=priority, meta={_VERBATIM: True}, **arguments)
     del request.meta[_VERBATIM]

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scrapy.http import HtmlResponse
 
 _heads: WeakKeyDictionary[HtmlResponse, Head] = WeakKeyDictionary()
+_are_text: WeakKeyDictionary[HtmlResponse, bool] = WeakKeyDictionary()
 
 
 def head_of(response: HtmlResponse) -> Head:
@@ -25,8 +26,15 @@ def head_of(response: HtmlResponse) -> Head:
 
 def is_text(response: HtmlResponse) -> bool:
     """Whether *response* can be decoded: Python also knows codecs; ``hex`` is no encoding of text."""
+    found = _are_text.get(response)
+    if found is None:
+        found = _are_text[response] = _is_text(response.encoding)
+    return found
+
+
+def _is_text(encoding: str) -> bool:
     try:
-        b" ".decode(response.encoding, "replace")
+        b" ".decode(encoding, "replace")
     except (LookupError, UnicodeError):
         return False
     return True
@@ -37,5 +45,6 @@ def _encoding_of(response: HtmlResponse, start: bytes) -> str:
     declares no encoding of text at all has its tags in ASCII."""
     if not is_text(response):
         return "latin-1"
-    is_wide = response.encoding.startswith(("utf-16", "utf-32"))
-    return "utf-8" if is_wide and b"\0" not in start[:1_024] else response.encoding
+    encoding = response.encoding  # which Scrapy works out anew, in 4 us
+    is_wide = encoding.startswith(("utf-16", "utf-32"))
+    return "utf-8" if is_wide and b"\0" not in start[:1_024] else encoding

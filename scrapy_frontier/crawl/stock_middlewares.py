@@ -106,7 +106,7 @@ class Referrers:
             return None
         if not self._is_by_origin:
             return self._by_policy(url)
-        key = url.partition(":")[0] if self._is_by_scheme else "/".join(url.split("/", 3)[:3])
+        key = url[:5] if self._is_by_scheme else "/".join(url.split("/", 3)[:3])
         if key not in self._known:
             self._known[key] = self._by_policy(url)
         return self._known[key]

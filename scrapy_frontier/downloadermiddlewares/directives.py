@@ -6,6 +6,7 @@ The spider middleware acts on it for items and links, the record of the page tel
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -81,8 +82,9 @@ class DirectivesMiddleware(Component):
 
     def _read(self, request: Request, response: Response) -> dict[str, Any] | None:
         headers = response.headers
-        tags = _lines(response, "X-Robots-Tag") if b"X-Robots-Tag" in headers else []
-        links = _lines(response, "Link") if b"Link" in headers else []
+        has = partial(dict.__contains__, headers)  # without making bytes of a name first
+        tags = _lines(response, "X-Robots-Tag") if has(b"X-Robots-Tag") else []
+        links = _lines(response, "Link") if has(b"Link") else []
         head = head_of(response) if isinstance(response, HtmlResponse) else _NO_HEAD
         if not (tags or links or head.metas or head.canonicals):
             return None

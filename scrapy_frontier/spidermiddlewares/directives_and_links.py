@@ -72,11 +72,12 @@ class FrontierSpiderMiddleware(Component):
         crawl = self.crawl
         if crawl is None:
             return None
-        recorder = None
-        if crawl.links is not None:
-            recorder = crawl.links.recorder(response, self._known.ending_on(response))
-        follow = crawl.follow
-        return follow.taker(response, recorder, rules) if follow is not None and follow.pages else recorder
+        follow, recorder = crawl.follow, None
+        is_followed = follow is not None and response in follow.pages
+        if crawl.links is not None:  # callbacks of followed pages ask for little themselves
+            ending = None if is_followed else self._known.ending_on(response)
+            recorder = crawl.links.recorder(response, ending)
+        return follow.taker(response, recorder, rules) if follow is not None and is_followed else recorder
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         rules = self._consequences.of(response)
