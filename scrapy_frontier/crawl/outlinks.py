@@ -24,7 +24,7 @@ from ..core.frontier import Link
 from ..core.pages.lifecycle import Event
 from ..core.parse.urls import host_of
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
-from . import fingerprints, meta_keys
+from . import compat, fingerprints, meta_keys
 from .in_flight import PageLinks
 from .response_head import is_text
 
@@ -60,6 +60,7 @@ class Outlinks:
         notes: Notes,
     ) -> None:
         self._frontier = frontier
+        self._recognize = frontier.recognize
         self._identities = identities
         self._intake = intake
         self._flights = flights
@@ -89,16 +90,15 @@ class Outlinks:
     def note(self, flight: Flight, found: PageLinks, request: Request, ending: str | None = None) -> bool:
         """Take down a request that a callback yields, in 1 us if its page is known by its URL; whether it
         goes on. Links to known pages whose URLs begin with *ending* do not, but for the first."""
-        url = request.url
-        if request.method != "GET" or url[:4] != "http" or 0 < self._longest < len(url):
+        url, method, body, again, meta = compat.essentials(request)
+        if method != "GET" or url[:4] != "http" or 0 < self._longest < len(url):
             return True
-        if request.dont_filter and url == flight.request.url:  # a retry is no link
+        if again and url == flight.request.url:  # a retry is no link
             return True
         if found.count >= MOST:
             self._notes.tally["frontier/links/ignored"] += 1
             return True
         found.count += 1
-        meta = request.meta
         flags = INTERNAL if url.startswith(found.origin) or host_of(url) == found.host else 0
         if url == found.canonical:
             flags |= CANONICAL
@@ -108,11 +108,12 @@ class Outlinks:
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE, 1.0)
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
-        if not self._is_known(request, flight, flags, weight):
+        tells = not body and not (meta and meta.get("verbatim_url"))  # the text of the URL who it is
+        if not tells or not self._recognize(url, flight.lease, flags, weight):
             found.pending[id(request)] = request, flags, weight
             self._flights.by_link[id(request)] = flight.lease, flags, weight, found.pending
             return True
-        if ending is None or found.count == 1 or request.dont_filter or meta_keys.FORCE in meta:
+        if ending is None or found.count == 1 or again or (meta and meta_keys.FORCE in meta):
             return True
         if not url.startswith(ending):
             return True
