@@ -202,7 +202,7 @@ class Learning(Policy):
         super().__init__(world)
         self.histories = [change_rates.History()] * PAGES
         self.of_hosts = [change_rates.HostRates()] * HOSTS
-        self.everywhere = change_rates.HostRates()
+        self.everywhere, self.upheaval = change_rates.HostRates(), change_rates.Upheaval()
         self.signals = [change_rates.Signals()] * HOSTS
         self.rates = np.full(PAGES, 1 / 7.0)  # a shelf life of a week; a day here
         self.due = np.zeros(PAGES)
@@ -223,8 +223,8 @@ class Learning(Policy):
         span, is_listed = (now - self.visited[page]) * DAY, self.world.kind == "signals"
         seen = change_rates.Shown(span, changed, is_listed, told_at < inf)
         known = self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host]
-        found = change_rates.taught(seen, *known, unknown)
-        self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host] = found
+        found = change_rates.taught(seen, *known, self.upheaval, unknown)
+        self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host], self.upheaval = found
         expected = change_rates.expected_rate(found.host, found.everywhere, unknown)
         self.rates[page] = change_rates.rate(found.history, expected) * DAY
 

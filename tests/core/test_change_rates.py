@@ -11,6 +11,7 @@ from scrapy_frontier.core.hosts.change_rates import (
     HostRates,
     Shown,
     Signals,
+    Upheaval,
     expected_rate,
     judged,
     learned,
@@ -145,10 +146,30 @@ def test_a_page_that_becomes_another_is_soon_known_as_such() -> None:
     history = seen(*[(DAY, False)] * 100)
     for _ in range(5):
         history = visited(history, DAY, True, WEEKLY)
-    assert rate(history, WEEKLY) > 1 / (5 * DAY)
+    assert rate(history, WEEKLY) > 1 / (6 * DAY)
 
 
 # -- hosts -----------------------------------------------------------------------------------------------
+
+
+def upset(days: list[bool], upheaval: Upheaval = Upheaval()) -> Upheaval:  # noqa: B008 - a frozen value
+    """What 300 quiet pages teach, visited on so many days that found them changed or not."""
+    history = seen(*[(DAY, False)] * 60)
+    for has_changed in days:
+        for _ in range(300):
+            found = taught(
+                Shown(DAY, has_changed), history, HostRates(), HostRates(), Signals(), upheaval, WEEKLY
+            )
+            upheaval = found.upheaval
+    return upheaval
+
+
+def test_where_many_pages_become_others_at_once_all_are_doubted_for_a_while() -> None:
+    assert upset([False] * 4).likelier == 1.0
+    turned = upset([False] * 4 + [True])
+    assert turned.likelier > 3.0
+    assert upset([False] * 40, turned).likelier < turned.likelier / 2
+    assert upset([True] * 99).likelier <= 30.0
 
 
 def test_a_host_that_was_never_visited_is_like_all_others() -> None:
@@ -205,7 +226,7 @@ def test_signals_that_come_whatever_happens_are_not(changes: float) -> None:
 
 def after(seen: Shown, signals: Signals, times: int = 1) -> Signals:
     for _ in range(times):
-        signals = taught(seen, History(), HostRates(), HostRates(), signals, WEEKLY).signals
+        signals = taught(seen, History(), HostRates(), HostRates(), signals, Upheaval(), WEEKLY).signals
     return signals
 
 
@@ -226,7 +247,7 @@ def test_a_page_that_is_not_listed_says_nothing_of_signals() -> None:
 def test_what_a_trusted_site_tells_has_changed_since_its_sitemap_was_read_before() -> None:
     def quiet(signals: Signals, **told: bool) -> float:
         seen = Shown(9 * DAY, True, True, **told)
-        return taught(seen, History(), HostRates(), HostRates(), signals, WEEKLY).history.quiet
+        return taught(seen, History(), HostRates(), HostRates(), signals, Upheaval(), WEEKLY).history.quiet
 
     assert quiet(Signals(), is_signalled=True) == 8 * DAY
     assert quiet(Signals(), is_signalled=False) == 0.0

@@ -25,8 +25,9 @@ _HALF = 0.5  # visit without a change: else one that changed every time would ch
 _EXPECTED = 1.5  # visits that what is expected of the host's pages is worth; 1 to 3 do as well
 # The chance that a page has become another, a visit and a day, before one knows what the visit showed. To
 # forget a tenth a visit, whatever it shows, keeps less fresh: docs/internals/revisit.md.
-_ANEW_VISIT, _ANEW_DAY = 0.04, 0.02
+_ANEW_VISIT, _ANEW_DAY = 0.02, 0.005
 _LEAST_FADING = 0.01
+_MOST_ANEW = 0.9
 _SPREAD = 0.7  # shape of the gamma distribution of rates on a host: they differ by powers of ten
 # What a host or all hosts remember, in visits; and the visits of others that its own have to outweigh.
 _MEMORY = 1 - 1 / 256
@@ -53,9 +54,13 @@ def visited(history: History, span: float, has_changed: bool, expected: float, q
     *quiet*: for so many of these seconds it is known that nothing changed although something did later, as an
     honest signal tells that came when it did.
     """
+    return _with(history, span, has_changed, quiet, _anew(history, span, has_changed, expected))
+
+
+def _with(history: History, span: float, has_changed: bool, quiet: float, anew: float) -> History:
     span = max(span, 0.0)
     quiet = min(max(quiet, 0.0), span) if has_changed else span
-    kept = 1.0 - _anew(history, span, has_changed, expected)
+    kept = 1.0 - max(anew, _LEAST_FADING)
     return History(
         kept * history.visits + 1.0,
         kept * history.changes + has_changed,
@@ -64,15 +69,20 @@ def visited(history: History, span: float, has_changed: bool, expected: float, q
     )
 
 
-def _anew(history: History, span: float, has_changed: bool, expected: float) -> float:
-    """The chance that the page has become another, by how much better that explains what is seen."""
+def _anew(history: History, span: float, has_changed: bool, expected: float, likelier: float = 1.0) -> float:
+    """The chance that the page has become another, by how much better that explains what is seen; pages do so
+    *likelier* than usual."""
     as_before = _unchanged(history.changes + 1.0, rate(history, expected), span)
     as_any = _unchanged(_SPREAD, min(max(expected, _SLOWEST), _FASTEST), span)
     if has_changed:
         as_before, as_any = 1.0 - as_before, 1.0 - as_any
-    anew = 1.0 - (1.0 - _ANEW_VISIT) * exp(-_ANEW_DAY * span / DAY)
+    anew = min(likelier * _usually_anew(span), _MOST_ANEW)
     either = anew * as_any + (1.0 - anew) * as_before
-    return max(anew * as_any / either, _LEAST_FADING) if either > 0.0 else anew
+    return anew * as_any / either if either > 0.0 else anew
+
+
+def _usually_anew(span: float) -> float:
+    return 1.0 - (1.0 - _ANEW_VISIT) * exp(-_ANEW_DAY * max(span, 0.0) / DAY)
 
 
 def _unchanged(shape: float, mean_rate: float, span: float) -> float:
@@ -222,31 +232,63 @@ class Shown(NamedTuple):
     is_signalled: bool = False
 
 
+class Upheaval(NamedTuple):
+    """How many pages have become others of late, by what their visits showed, and how many usually do.
+
+    Where many do at once, as when sites are made over, what was known of the others is doubted too.
+    """
+
+    found: float = 0.0
+    usual: float = 0.0
+
+    @property
+    def likelier(self) -> float:
+        """How much likelier than usual a page has become another."""
+        return min(max((self.found + _CALM) / (self.usual + _CALM), 1.0), _UPSET)
+
+
+_CALM = 2.0  # pages that have to become others before that means anything
+_UPSET = 30.0
+_UPHEAVAL_MEMORY = 1 - 1 / 1024
+
+
 class Taught(NamedTuple):
-    """What is known after a visit: of the page, of its host, of all pages, of the host's signals."""
+    """What is known after a visit: of the page, of its host, of all pages, of the site's signals, and how
+    many pages have become others."""
 
     history: History
     host: HostRates
     everywhere: HostRates
     signals: Signals
+    upheaval: Upheaval
 
 
 _READ_EVERY = DAY  # a sitemap: what it tells has changed since it was read before
 
 
 def taught(
-    shown: Shown, history: History, host: HostRates, everywhere: HostRates, signals: Signals, unknown: float
+    shown: Shown,
+    history: History,
+    host: HostRates,
+    everywhere: HostRates,
+    signals: Signals,
+    upheaval: Upheaval,
+    unknown: float,
 ) -> Taught:
     """What *shown* teaches those who knew that much before; *unknown* is a rate for who knows nothing."""
     span, has_changed, is_listed, is_signalled = shown
     expected = expected_rate(host, everywhere, unknown)
+    anew = _anew(history, span, has_changed, expected, upheaval.likelier)
     quiet = span - _READ_EVERY if is_listed and is_signalled and signals.is_trusted else 0.0
-    now_known = visited(history, span, has_changed, expected, quiet)
+    now_known = _with(history, span, has_changed, quiet, anew)
     if is_listed:
         anyway = -expm1(-rate(history, expected) * max(span, 0.0))
         signals = judged(signals, is_signalled, has_changed, anyway)
     found = rate(now_known, expected)
-    return Taught(now_known, learned(host, found, span), learned(everywhere, found, span), signals)
+    upheaval = Upheaval(
+        _UPHEAVAL_MEMORY * upheaval.found + anew, _UPHEAVAL_MEMORY * upheaval.usual + _usually_anew(span)
+    )
+    return Taught(now_known, learned(host, found, span), learned(everywhere, found, span), signals, upheaval)
 
 
 # -- eight bytes -----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ..hosts.change_rates import (
     HostRates,
     Shown,
     Signals,
+    Upheaval,
     expected_rate,
     pack_history,
     rate,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 _HOST = struct.Struct(">ffff")
 _HOST_WITHOUT_DELAY = struct.Struct(">fff")
 SIZES = (_HOST.size, _HOST_WITHOUT_DELAY.size)
-_ALL = struct.Struct(">dddd")
+_ALL = struct.Struct(">dddddd")
+_ALL_BEFORE = 32  # bytes: the first four of them
 _MOST_HOSTS = 10_000  # in memory
 _DAY = 86400.0
 _NO_SIGNALS = Signals()
@@ -52,8 +54,12 @@ class PageRates:
         self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * _DAY)
         self._hosts: dict[str, tuple[HostRates, float]] = {}
         stored = store.get(keys.RATES_OF_ALL) or b""
-        *everywhere, multiplier = _ALL.unpack(stored) if len(stored) == _ALL.size else (0.0,) * 4
-        self._everywhere = HostRates(*everywhere)
+        if len(stored) == _ALL_BEFORE:
+            stored += bytes(_ALL.size - _ALL_BEFORE)
+        *everywhere, multiplier, unlike, usual = (
+            _ALL.unpack(stored) if len(stored) == _ALL.size else (0.0,) * 6
+        )
+        self._everywhere, self._upheaval = HostRates(*everywhere), Upheaval(unlike, usual)
         self.multiplier = multiplier  # what a visit has to be worth everywhere; 0: nobody knows
 
     # -- what visits teach -----------------------------------------------------------------------------
@@ -96,10 +102,11 @@ class PageRates:
             self._of(host)[0],
             self._everywhere,
             signals,
+            self._upheaval,
             self._unknown,
         )
         self._hosts[host] = found.host, delay
-        self._everywhere = found.everywhere
+        self._everywhere, self._upheaval = found.everywhere, found.upheaval
         self._batch.rows[keys.rates_key(host)] = _HOST.pack(*found.host, delay)
         if found.signals != signals:
             authority = origin(page.url) or ""
@@ -109,7 +116,7 @@ class PageRates:
 
     def keep(self) -> None:
         """Put what is known of all pages into the open batch."""
-        self._batch.rows[keys.RATES_OF_ALL] = _ALL.pack(*self._everywhere, self.multiplier)
+        self._batch.rows[keys.RATES_OF_ALL] = _ALL.pack(*self._everywhere, self.multiplier, *self._upheaval)
 
     # -- what is known ---------------------------------------------------------------------------------
 

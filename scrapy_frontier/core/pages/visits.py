@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Validators, Visits
+from ..store.visit_rows import NO_HISTORY, NO_VALIDATORS, NOT_BAD, Validators, Visits
 from .signal_trust import Told, after_content, after_unmodified
 
 
@@ -43,35 +43,30 @@ class VisitEnd(NamedTuple):
 
 def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
     """What is kept of a page that was fetched."""
-    validators = Validators(fetched.etag, fetched.last_modified) if fetched.is_body_whole else NO_VALIDATORS
+    etag, last_modified, digest, content_type, length, is_body_whole, _ = fetched
+    validators = Validators(etag, last_modified) if is_body_whole else NO_VALIDATORS
     if before is None or not before.visits:
-        return Visits(
-            now,
-            now,
-            digest=fetched.digest if fetched.is_body_whole else b"",
-            content_type=fetched.content_type,
-            length=fetched.length,
-            validators=validators,
-        )
-    if not fetched.is_body_whole:
+        digest = digest if is_body_whole else b""
+        return Visits(now, now, 0, 0, 1, 0, NO_HISTORY, digest, content_type, length, NOT_BAD, validators)
+    if not is_body_whole:
         return before._replace(last=now, visits=before.visits + 1)
-    has_changed = bool(before.digest and fetched.digest) and before.digest != fetched.digest
+    has_changed = bool(before.digest and digest) and before.digest != digest
     return before._replace(
         last=now,
         changed=now if has_changed else before.changed,
         due=0,
         visits=before.visits + 1,
         changes=before.changes + has_changed,
-        digest=fetched.digest,
-        content_type=fetched.content_type,
-        length=fetched.length,
+        digest=digest,
+        content_type=content_type,
+        length=length,
         bad=NOT_BAD,
         validators=validators,
         is_signalled=False,
         trust=after_content(
             before.trust,
             Told(*before.validators, before.digest),
-            Told(*validators, fetched.digest),
+            Told(*validators, digest),
             fetched.was_asked,
         ),
     )

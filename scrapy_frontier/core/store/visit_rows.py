@@ -111,17 +111,20 @@ NO_VISITS = Visits(0, 0, visits=0)  # of a page that comes back and was never se
 
 def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
     """*discovered* and *ended* are the times in the row of the page."""
-    etag, last_modified = visits.validators
-    length = min(visits.length, _MOST_24)
+    first, last, changed, due, count, changes, history, digest = visits[:8]
+    content_type, length, bad, (etag, last_modified), _, is_signalled = visits[8:]
     flags = (_ETAG if 0 < len(etag) <= _LONGEST else 0) | (
         _LAST_MODIFIED if 0 < len(last_modified) <= _LONGEST else 0
     )
-    if visits.is_signalled:
+    if is_signalled:
         flags |= _SIGNALLED
-    if visits[:8] == (ended, ended, 0, 0, 1, 0, NO_HISTORY, b"") and visits.bad == NOT_BAD and ended:
-        head = _short(flags, visits.content_type, length)
+    if length > _MOST_24:
+        length = _MOST_24
+    is_first = count == 1 and not due and first == last == ended and ended and bad == NOT_BAD
+    if is_first and not (changed or changes or digest) and history == NO_HISTORY:
+        head = _short(flags, content_type, length)
     else:
-        head = _full(flags, visits, discovered) + _short(0, visits.content_type, length)[1:]
+        head = _full(flags, visits, discovered) + _short(0, content_type, length)[1:]
     if flags & _ETAG:
         head += bytes((len(etag),)) + etag
     if flags & _LAST_MODIFIED:
