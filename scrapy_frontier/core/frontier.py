@@ -37,7 +37,7 @@ from .pages.load_earlier_runs import EarlierRuns
 from .pages.queue import Queue
 from .pages.rankings import Computed, Rankings, RankRun
 from .pages.recompute_due import DueAnew
-from .pages.revisit_endings import Homecoming
+from .pages.revisit_endings import RevisitEndings
 from .pages.revisit_queue import Returning
 from .pages.same_content import Contents
 from .store import keys
@@ -152,11 +152,13 @@ class Frontier:
         self._edits = Edits(
             *(store, batch, known, hosts, table, self._leases, queue, deferred, scores, back, due_anew)
         )
-        homecoming = Homecoming(batch, table, queue, waiting, self._graph, scores, back, max_attempts)
-        self._lies = homecoming.lies
+        revisit_endings = RevisitEndings(
+            batch, table, queue, waiting, self._graph, scores, back, max_attempts
+        )
+        self._lies = revisit_endings.lies
         self._endings = Endings(
             *(batch, known, hosts, table, budgets, self._clocks, self._leases, queue, waiting),
-            *(self._graph, scores, back, homecoming, max_attempts, at_risk),
+            *(self._graph, scores, back, revisit_endings, max_attempts, at_risk),
         )
         self._rankings = Rankings(store, batch, queue, self._graph, scores)
         self._contents = Contents(batch, known)

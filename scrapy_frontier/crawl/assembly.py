@@ -24,7 +24,7 @@ from . import compat, jobdirs
 from .callback_requests import CallbackOutput
 from .choose_scorer import make_scorer
 from .clock import never_back, steady_clock
-from .crawl_log import Telling
+from .crawl_log import CrawlLog
 from .dupefilters import DupeFilter
 from .engine_watch import Watch
 from .enqueue_requests import Intake
@@ -36,7 +36,7 @@ from .queued_requests import Records, Sharing
 from .redirect_links_and_retries import FollowUps
 from .refused_links import Refusals
 from .request_codec import Codec
-from .revisits import Returns
+from .revisits import Revisits
 from .seeds import Seeds
 from .store_upkeep import Upkeep, open_store
 from .wake_up import Alarm
@@ -195,15 +195,15 @@ class Crawl:
                 crawler, spider, settings, codec.callbacks, self._dupefilter, flights, bulk, notes
             )
         self._make_parts_for_sites()
-        self.returns = Returns(crawler, frontier, notes)
+        self.revisits = Revisits(crawler, frontier, notes)
         self.alarm = Alarm(crawler)
         self.loading = Loading(crawler, frontier, clock, flights, failed)
         self.watch = Watch(
-            *(crawler, frontier, clock, flights, identities, records, self.links, self.returns),
+            *(crawler, frontier, clock, flights, identities, records, self.links, self.revisits),
             *(self.alarm, notes, failed),
         )
         self.output = CallbackOutput(crawler, self.watch.write_soon)
-        self.telling = Telling(frontier, clock, notes, self.is_temporary)
+        self.log = CrawlLog(frontier, clock, notes, self.is_temporary)
 
     def _make_parts_for_sites(self) -> None:
         """What asks for sitemaps and robots.txt, for the middlewares that are at work."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .stats import Notes
 
 
-class Telling:
+class CrawlLog:
     """Tells of *frontier*, by *notes*."""
 
     def __init__(

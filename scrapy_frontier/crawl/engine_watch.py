@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .fingerprints import Identities
     from .outlinks import Outlinks
     from .queued_requests import Records
-    from .revisits import Returns
+    from .revisits import Revisits
     from .stats import Notes
     from .wake_up import Alarm
 
@@ -59,7 +59,7 @@ class Watch:
         identities: Identities,
         records: Records,
         links: Outlinks | None,
-        returns: Returns,
+        revisits: Revisits,
         alarm: Alarm,
         notes: Notes,
         failed: Callable[[Exception], None],
@@ -71,7 +71,7 @@ class Watch:
         self._identities = identities
         self._records = records
         self._links = links
-        self._returns = returns
+        self._revisits = revisits
         self._alarm = alarm
         self._tally = notes.tally
         self._failed = failed
@@ -184,7 +184,7 @@ class Watch:
         if not released.is_written:
             self.write_soon()
         if released.visit is not None:
-            self._returns.tell(lease, outcome, released.visit)
+            self._revisits.tell(lease, outcome, released.visit)
         if outcome.reason:
             for code in reasons.codes_in(outcome.reason):
                 self._tally[f"frontier/reasons/{code}"] += 1

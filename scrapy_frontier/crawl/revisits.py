@@ -112,7 +112,7 @@ def _says_noindex(page: Page) -> bool:
     return reasons.NOINDEX() in page.reason or reasons.SKIPPED() in page.reason
 
 
-class Returns:
+class Revisits:
     """Tells of further visits that ended, by signals and by *notes*."""
 
     def __init__(self, crawler: Crawler, frontier: Frontier, notes: Notes) -> None:

@@ -118,7 +118,7 @@ class FrontierScheduler(BaseScheduler):
         if end is None:
             return True
         if end > now:
-            crawl.telling.say_who_is_waited_for(now, end, end_wait)
+            crawl.log.say_who_is_waited_for(now, end, end_wait)
             return True
         return self._ends_in_memory(crawl, now)
 
@@ -130,9 +130,9 @@ class FrontierScheduler(BaseScheduler):
         if crawl is None:
             return
         self._report()
-        crawl.returns.say_what_came_back()
-        crawl.telling.say_what_is_left(reason)
-        crawl.telling.say_which_seeds_are_known(crawl.seeds.known, crawl.seeds.first)
+        crawl.revisits.say_what_came_back()
+        crawl.log.say_what_is_left(reason)
+        crawl.log.say_which_seeds_are_known(crawl.seeds.known, crawl.seeds.first)
         self._crawl, self._enqueue = None, _refuse
         try:
             crawl.close(reason)
@@ -147,7 +147,7 @@ class FrontierScheduler(BaseScheduler):
         crawler = self.crawler
         crawl = self._crawl = Crawl(crawler, spider, self._notes, self._failed)
         crawl.loading.begin()
-        crawl.telling.say_how_it_begins(spider, crawler.settings)
+        crawl.log.say_how_it_begins(spider, crawler.settings)
         self._enqueue = crawl.intake.enqueue
         if crawl.settings.revisits is not None:
             crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
@@ -298,7 +298,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _tell_news(self, crawl: Crawl) -> None:
         set_aside, given_up = crawl.frontier.news()
-        crawl.telling.say_who_is_given_up(given_up)
+        crawl.log.say_who_is_given_up(given_up)
         if set_aside:
             self._tally["frontier/unreadable"] += len(set_aside)
             logger.error(

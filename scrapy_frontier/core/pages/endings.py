@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .link_graph import LinkGraph
     from .queue import Queue
     from .rescoring import Rescoring
-    from .revisit_endings import Homecoming
+    from .revisit_endings import RevisitEndings
     from .revisit_queue import Returning
 
 MOST_ENDS = 16  # written together
@@ -60,7 +60,7 @@ class Endings:
         graph: LinkGraph,
         scores: Rescoring | None,
         returning: Returning,
-        homecoming: Homecoming,
+        revisit_endings: RevisitEndings,
         max_attempts: int,
         at_risk: int,
     ) -> None:
@@ -76,7 +76,7 @@ class Endings:
         self._graph = graph
         self._scores = scores
         self._returning = returning
-        self._homecoming = homecoming
+        self._revisit_endings = revisit_endings
         self._max_attempts = max_attempts
         self._at_risk = at_risk
         self._open_since = 0.0  # the first of the ends that are not written yet
@@ -113,7 +113,7 @@ class Endings:
             if self._returning.plans is not None and lease.page_id < keys.FIRST_VISIT:
                 page = self._returning.first_ended(lease, page, now)
             elif self._returning.plans is not None:
-                beside = self._homecoming.release_beside(lease, outcome, host, now)
+                beside = self._revisit_endings.release_beside(lease, outcome, host, now)
             batch.end(host, lease.sort_key, lease.page_id, page)
             if beside is None:
                 links = self._write_links(lease, page.state, outcome)
@@ -156,7 +156,7 @@ class Endings:
             return self._late(lease)
         if ended.is_on_wire:
             self._clocks.left(self._table.get(lease.host), lease.leased_at, ended.was_sent, now)
-        released = self._homecoming.release(lease, outcome, now)
+        released = self._revisit_endings.release(lease, outcome, now)
         self.finished += released.state is not QUEUED
         is_written = self._settle(self._table.get(lease.host), outcome, now)
         return released._replace(is_written=is_written)

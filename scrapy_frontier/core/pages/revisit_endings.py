@@ -50,7 +50,7 @@ class _Back(NamedTuple):
     plan: Plan = NEVER
 
 
-class Homecoming:
+class RevisitEndings:
     """Ends the visits of pages that came back; one more that has no answer is given up after *max_attempts*
     leases."""
 
