@@ -6,13 +6,9 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
 
 from scrapy import FormRequest, Request
 from scrapy.http import HtmlResponse, JsonRequest
-from scrapy.utils.response import get_base_url
-from w3lib.html import strip_html5_whitespace
-from w3lib.url import safe_url_string
 
 from ..core import reasons
 from ..core.parse.headers import rel_tokens, shared_rel
@@ -21,7 +17,8 @@ from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
 from ..settings import FrontierSettings
 from .assembly import Component
-from .fingerprints import page_fingerprint, plain_fingerprint
+from .fast_link_extractor import references_of, tree_of
+from .fingerprints import page_fingerprint
 from .meta_keys import DIRECTIVES, FROM_PUBLIC, NOFOLLOW, NOT_INHERITED, REFUSED
 from .outlinks import AT_A_TIME
 from .pattern_and_force import entry_of
@@ -70,7 +67,7 @@ class Consequences(Component):
         return any(rel in body for rel in self._rels)
 
     def nofollow_only(self, response: Response) -> Generator[None, None, frozenset[bytes]]:
-        """Find the keys (`page_key`) of the pages that *response* links with a link type that is not
+        """Find the keys of the pages that *response* links with a link type that is not
         followed, and never without. Uses the tree that the response's selectors share.
 
         Yields after every `AT_A_TIME` links: 100,000 would stop the event loop for a second and a half.
@@ -78,19 +75,23 @@ class Consequences(Component):
         if not self._may_have_rels(response):
             return frozenset()
         assert isinstance(response, HtmlResponse)
-        base, encoding, longest = get_base_url(response), response.encoding, self.settings.traps.length
+        absolute, longest = references_of(response), self.settings.traps.length
+        keys: dict[str, bytes | None] = {}  # by reference
         shared: dict[bytes, frozenset[str]] = {}  # refused types that all links to a page have
         for is_refused in (True, False):
             if not shared and not is_refused:
                 break
-            for number, anchor in enumerate(response.selector.root.iter("a", "area"), 1):
+            for number, anchor in enumerate(tree_of(response).iter("a", "area"), 1):
                 if number % AT_A_TIME == 0:
                     yield
                 rel, href = anchor.get("rel"), anchor.get("href")
                 types = rel_tokens(rel) & self.settings.nofollow_rels if rel else _NO_TYPES
-                if bool(types) is not is_refused or (longest and len(href or "") > longest):
+                if href is None or bool(types) is not is_refused or 0 < longest < len(href):
                     continue
-                key = _key_of(href, base, encoding)
+                if href not in keys:
+                    url = absolute(href)
+                    keys[href] = None if url is None else page_fingerprint(url)
+                key = keys[href]
                 if key is not None and (is_refused or key in shared):
                     shared[key] = shared_rel((shared.get(key, types), types))
         return frozenset(key for key, types in shared.items() if types)
@@ -198,6 +199,11 @@ class PageRules:
         if self._nofollow_only is None and not self._is_nofollow:
             self._nofollow_only = yield from self._rules.nofollow_only(self._response)
 
+    @property
+    def refuses_none(self) -> bool:
+        """Whether `refusal` says nothing of any link. After `find_refused`."""
+        return not self._is_nofollow and not self._nofollow_only
+
     def _refused(self, request: Request, reason: str, is_nofollow: bool = True) -> Request | None:
         """Mark *request*: the scheduler will not queue it, and where it *is_nofollow* the link counts for
         nothing."""
@@ -220,14 +226,3 @@ class PageRules:
             canonical = request.replace(url=url, meta=meta, dont_filter=False)
             if self._entry is None or not self._entry.hand_on(canonical):
                 yield canonical
-
-
-def _key_of(href: str | None, base: str, encoding: str) -> bytes | None:
-    """Which page a link leads to, as a link extractor would have it; None for none that can be fetched."""
-    try:
-        url = urljoin(base, strip_html5_whitespace(href)) if href is not None else ""
-        if not url.startswith(("http:", "https:")):
-            return None
-        return plain_fingerprint(url) or page_fingerprint(safe_url_string(url, encoding))
-    except ValueError:
-        return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlparse
+from weakref import WeakKeyDictionary
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 from scrapy.utils.response import get_base_url
@@ -29,9 +30,9 @@ Anchor = Any  # an element, or its text
 _content_of = etree.XPath("string()", smart_strings=False)
 _USUAL = frozenset(("href",))
 _AFTER_SCHEME = len("https://")
-_AFTER_PATH = frozenset(";?#")
 _MOST_ENDS = 1000
 _BASE_WITHIN = 4096  # characters, by w3lib
+_trees: WeakKeyDictionary[HtmlResponse, Any] = WeakKeyDictionary()  # of plain elements
 _WEB = ("http://", "https://")
 
 
@@ -43,8 +44,7 @@ class PageReader:
         self._names = compat.names_of_extractor(extractor)
         self._allows = _nearly_all
         if self._names is not None:
-            filters = _Filter(extractor)
-            self._allows, self._fine = filters.allows, filters.fine
+            self._allows = _Filter(extractor).allows
             self._canonicalizes = extractor.canonicalize
             self._is_usual = self._names[1] == _USUAL
 
@@ -59,9 +59,7 @@ class PageReader:
             yield from self._asked(response)
             return
         (tags, attributes), allows = self._names, self._allows
-        base = _base_of(response)
-        absolute = References(base, _exact(response, base)).absolute
-        fine = self._fine
+        absolute = references_of(response)
         met: set[str] = set()
         most = 8 * longest or sys.maxsize
         for root in self._roots(response):
@@ -72,14 +70,13 @@ class PageReader:
                         continue
                     met.add(reference)
                     url = absolute(reference)
-                    if url is None or not (url[url.rfind(".") :] in fine or allows(url, element)):
-                        continue
-                    yield (canonicalize_url(url) if self._canonicalizes else url), element
+                    if url is not None and allows(url, element):
+                        yield (canonicalize_url(url) if self._canonicalizes else url), element
 
     def _roots(self, response: HtmlResponse) -> Iterator[Any]:
         """The elements in which links are looked for."""
         if not self._extractor.restrict_xpaths:
-            yield _root(response)
+            yield tree_of(response)
             return
         for path in self._extractor.restrict_xpaths:
             for part in response.xpath(path):
@@ -93,12 +90,19 @@ class PageReader:
                 yield url, link.text
 
 
-def _root(response: HtmlResponse) -> Any:
+def tree_of(response: HtmlResponse) -> Any:
     """The tree that the response's selectors share; of a page that nobody asked for a selector one of plain
     elements, without the methods that lxml.html looks up for each: 7 us less an element that is looked at.
     """
     if getattr(response, "_cached_selector", None) is not None:
         return response.selector.root
+    root = _trees.get(response)
+    if root is None:
+        root = _trees[response] = _parsed(response)
+    return root
+
+
+def _parsed(response: HtmlResponse) -> Any:
     body = response.text.strip().replace("\x00", "").encode("utf-8") or b"<html/>"  # as parsel does it
     parser = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=True)
     try:
@@ -115,6 +119,12 @@ def _values(element: Any, attributes: frozenset[str]) -> list[str]:
 
 def text_of(anchor: Anchor) -> str:
     return anchor if isinstance(anchor, str) else str(_content_of(anchor))
+
+
+def references_of(response: HtmlResponse) -> Callable[[str], str | None]:
+    """What says of a reference in *response* to which URL a request for it goes; None for nowhere."""
+    base = _base_of(response)
+    return References(base, _exact(response, base)).absolute
 
 
 def _base_of(response: HtmlResponse) -> str:
@@ -158,28 +168,31 @@ class _Filter:
         self._patterns = extractor.allow_res, extractor.deny_res, extractor.restrict_text
         self._domains = extractor.allow_domains, extractor.deny_domains
         self._extensions = extractor.deny_extensions
+        self._are_ends = not any("/" in each for each in self._extensions)
         self._long = [each for each in self._extensions if each.count(".") > 1]
         self._fine: set[str] = set()  # last extensions of paths that passed
         is_open = not any((*self._patterns, *self._domains))
         self.allows = self._may_have_its_extension if is_open else self._passes
-        self.fine = self._fine if is_open else set()  # with which a URL passes unasked
 
     def _may_have_its_extension(self, url: str, anchor: Anchor) -> bool:
-        """.2 us for a URL that ends like one before."""
-        end = url[url.rfind(".") :]
-        if end in self._fine:
+        """.3 us for a path whose last part has no dot, or ends like one before."""
+        path = url
+        for mark in "#?":
+            if mark in path:
+                path = path[: path.index(mark)]
+        dot, slash = path.rfind("."), path.rfind("/")
+        end, is_told = path[dot:], ";" not in path and slash >= _AFTER_SCHEME
+        if is_told and (end in self._fine or (dot < slash and self._are_ends)):
             return True
         if url_has_any_extension(urlparse(url), self._extensions):
             return False
-        if self._tells(url, end.lower()) and len(self._fine) < _MOST_ENDS:
+        if is_told and self._tells(end.lower()) and len(self._fine) < _MOST_ENDS:
             self._fine.add(end)
         return True
 
-    def _tells(self, url: str, end: str) -> bool:
-        """Whether all paths that have this *end* pass as *url* does."""
-        if not end[1:].isalnum() or not _AFTER_PATH.isdisjoint(url) or "/" not in url[_AFTER_SCHEME:]:
-            return False
-        return not any(each.endswith(end) for each in self._long)
+    def _tells(self, end: str) -> bool:
+        """Whether all paths that have this *end* pass, since one does."""
+        return end[1:].isalnum() and not any(each.endswith(end) for each in self._long)
 
     def _passes(self, url: str, anchor: Anchor) -> bool:
         allowed, denied, texts = self._patterns

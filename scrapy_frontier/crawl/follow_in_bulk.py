@@ -93,6 +93,8 @@ class PageFollowing:
         """
         if self._refusing is not None:
             yield from self._refusing.find_refused()
+            if self._refusing.refuses_none:
+                self._refusing = None
         self._skipped = {self._intake.fingerprint(each) for each in self._yielded}
         yield from self._read()
         self._hand_over()

@@ -49,5 +49,9 @@ class Refusing(Protocol):
     def find_refused(self) -> Iterator[None]:
         """Look for them, once; yields whenever others should have a turn."""
 
+    @property
+    def refuses_none(self) -> bool:
+        """Whether `refusal` says nothing of any link."""
+
     def refusal(self, url: str) -> str:
         """Why a link to *url* is not followed; empty where it is."""

@@ -252,6 +252,15 @@ def test_what_an_extractor_is_told_holds(told: dict[str, Any]) -> None:
 def test_an_extension_is_judged_by_the_path_whatever_came_before(denied: list[str]) -> None:
     hrefs = ["/a;p=1.html", "/b.html", "/c.gz", "/d.tar.gz", "http://h.zip", "/e.zip", "/f.ZIP", "/g?x.html"]
     hrefs += ["/h.html#i", "http://j.com", "/k.b", "/l.a.b", "/m", "/n.html/", "http://o.html/p", "/q.html"]
+    hrefs += [
+        "/r.zip#s.gz",
+        "/t.zip?u=v.gz",
+        "/w.zip;x.gz",
+        "/y#z",
+        "/y.a?b=/c",
+        "/d.gz/e#f",
+        "/g.gz?h=/i.zip",
+    ]
     extractor = LinkExtractor(deny_extensions=denied)
     reader = PageReader(extractor)
     for order in (hrefs, hrefs[::-1]):
