@@ -67,8 +67,9 @@ class Figures:
     ) -> Iterator[str]:
         """The lines of the summary of a crawl that ended for *reason*; *titles* are those of known hosts."""
         how = "Finished" if reason == "finished" else f"Stopped ({reason})"
-        pages, hosts = self.pages.total(), "1 host" if len(self.pages) == 1 else f"{len(self.pages)} hosts"
-        yield f"{how} after {now - self.began:.1f} s: {pages} pages of {hosts}, {self._rate(now)}"
+        pages, hosts = self.pages.total(), len(self.pages)
+        of = "1 host" if hosts == 1 else f"{hosts} hosts"
+        yield f"{how} after {now - self.began:.1f} s: {pages} pages of {of}, {self._rate(now)}"
         yield ", ".join(f"{number} {state}" for state, number in self._states(stats).items())
         if not pages:
             return

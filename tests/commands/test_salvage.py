@@ -414,7 +414,8 @@ def test_a_removed_database_is_missed_by_every_command(
 def test_every_row_of_the_format_has_its_name_in_a_repair() -> None:
     text = FORMAT_DOCS.read_text(encoding="utf-8")
     table = re.findall(r"^\| ([a-z ]+) \| `(\w)`? ?", text, re.MULTILINE)
-    described = {prefix.encode(): name for name, prefix in table if prefix != "m"}
+    # Where two kinds of rows begin with the same byte, both are told by the name of the first.
+    described = {prefix.encode(): name for name, prefix in reversed(table) if prefix != "m"}
     assert described == ROWS
 
 

@@ -46,6 +46,7 @@ ROWS = {
     b"o": "orders",
     b"t": "cooldown",
     b"r": "robots",
+    b"e": "forbidden",
     b"l": "listing",
     b"b": "body",
     b"v": "column",
