@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from changing import DAY, ChangingWeb, Document, JumpingClock, never, once
-from conftest import read_pages
 from scrapy import Request
-from test_links import read_links
 from test_returning_crawl import INTERVAL
 from test_sitemaps_return import MONTHLY, NewsWeb, Visitor
 from test_thirty_days import Keeper
 
+from scrapy_frontier.core.ranking import graph
+from scrapy_frontier.core.store import keys
+from scrapy_frontier.core.store.leveldb import Store
+from scrapy_frontier.core.store.page_rows import decode_page
 from scrapy_frontier.crawl import compat
 
 if TYPE_CHECKING:
@@ -65,14 +67,20 @@ def asked(web: ChangingWeb, before: int) -> Counter[str]:
 
 
 def what_is_known(directory: Path) -> dict[str, Any]:
-    """All but times."""
-    found = read_pages(directory)
-    return {url: (_essence(page), links) for (url, page), links in _with_links(found, directory)}
-
-
-def _with_links(found: dict[str, Page], directory: Path) -> Any:
-    links = read_links(directory)
-    return ((item, sorted(links.get(item[0], ()))) for item in found.items())
+    """All but times; links too that a ranking has packed by then, or not."""
+    store = Store(directory)
+    try:
+        found = {keys.key_id(key): decode_page(value) for key, value in store.scan(keys.PAGE)}
+        links = {page_id: graph.find_row(page_id, store.get) for page_id in found}
+    finally:
+        store.close()
+    return {
+        page.url: (
+            _essence(page),
+            sorted((found[edge.target].url, edge.flags, edge.weight) for edge in links[page_id]),
+        )
+        for page_id, page in found.items()
+    }
 
 
 def _essence(page: Page) -> tuple[Any, ...]:
