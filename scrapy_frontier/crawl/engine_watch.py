@@ -184,7 +184,7 @@ class Watch:
         if not released.is_written:
             self.write_soon()
         if released.visit is not None:
-            self._revisits.tell(lease, outcome, released.visit)
+            self._revisits.tell(outcome, released.visit)
         if outcome.reason:
             for code in reasons.codes_in(outcome.reason):
                 self._tally[f"frontier/reasons/{code}"] += 1

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.frontier import Frontier, PageId
-    from ..core.pages.leases import Lease
     from ..core.pages.visits import VisitEnd
     from ..core.store.page_rows import Page
     from .in_flight import Flight
@@ -71,7 +70,8 @@ def told(flight: Flight, outcome: Outcome) -> Outcome:
     fetched, digest = outcome.fetched, flight.content or flight.digest
     if fetched is not None and digest and not fetched.digest:
         fetched = fetched._replace(digest=digest, was_asked=flight.asked_with != NOTHING)
-    return outcome._replace(fetched=fetched, met=met_of(flight, outcome) if flight.lease.is_return else None)
+    is_further = flight.lease.is_return or flight.lease.node != flight.lease.page_id
+    return outcome._replace(fetched=fetched, met=met_of(flight, outcome) if is_further else None)
 
 
 def met_of(flight: Flight, outcome: Outcome) -> Met | None:
@@ -101,11 +101,11 @@ def _met_on(flight: Flight) -> Met | None:
     return Met.ALIAS if any(reasons.ALIAS.read(note) for note in flight.notes) else None
 
 
-def _was_lost(lease: Lease, outcome: Outcome) -> bool:
+def _was_lost(page: Page, outcome: Outcome) -> bool:
     """Whether a page that is lost was so before its visit."""
     if outcome.met is Met.NOINDEX:
-        return _says_noindex(lease.page)
-    return lease.page.state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
+        return _says_noindex(page)
+    return page.state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
 
 
 def _says_noindex(page: Page) -> bool:
@@ -121,10 +121,10 @@ class Revisits:
         self._notes = notes
         self._tally = notes.tally
 
-    def tell(self, lease: Lease, outcome: Outcome, end: VisitEnd) -> None:
+    def tell(self, outcome: Outcome, end: VisitEnd) -> None:
         """Count and tell what a further visit came to."""
-        page = lease.page
-        if outcome.met in _GONE and _was_lost(lease, outcome):  # it was told then
+        page = end.was
+        if outcome.met in _GONE and _was_lost(page, outcome):  # it was told then
             self._tally["frontier/visits/unchanged"] += 1
             return
         if outcome.met is None and end.fate == "unchanged" and _says_noindex(page):

@@ -203,6 +203,21 @@ def test_a_page_that_is_fetched_with_dont_filter_before_it_is_due_was_visited(
     assert "/" in asked(site, run, INTERVAL)
 
 
+def test_a_noindex_that_a_visit_with_dont_filter_meets_first_is_told_once(
+    site: ChangingWeb, run: Run
+) -> None:
+    """And as a change when it goes."""
+    noindex = "<meta name=robots content=noindex>"
+    site.document("/", head=lambda day: noindex if 1 < day < 3 else "", links=lambda _: ["/page"])
+    asked(site, run, INTERVAL)
+    told = []
+    for number in range(3):
+        site.clock.jump(site.clock() + 1.2 * DAY)
+        stats = run(Insistent, INTERVAL, url=site.url(f"/start{number}")).stats
+        told.append({what: stats.get(f"frontier/visits/{what}", 0) for what in ("gone", "changed")})
+    assert told == [{"gone": 1, "changed": 0}, {"gone": 0, "changed": 0}, {"gone": 0, "changed": 1}]
+
+
 def test_with_a_horizon_the_crawl_stays_open_for_what_falls_due(site: ChangingWeb, start: Run) -> None:
     """It looks at the clock again and again: this one jumps while the crawl waits."""
     settings = {

@@ -264,4 +264,4 @@ def _visit_end(
     elif back.met in (Met.READ, Met.ALIAS):
         is_same = bool(digest) and digest == now and not added and not removed
         fate = "unchanged" if is_same else "changed"
-    return VisitEnd(fate, last, digest, now, added, removed)
+    return VisitEnd(fate, before, last, digest, now, added, removed)

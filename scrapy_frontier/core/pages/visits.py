@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..store.visit_rows import NO_HISTORY, NO_VALIDATORS, NOT_BAD, Validators, Visits
 from .signal_trust import Told, after_content, after_unmodified
+
+if TYPE_CHECKING:
+    from ..store.page_rows import Page
 
 
 class Fetched(NamedTuple):
@@ -28,12 +31,14 @@ class Fetched(NamedTuple):
 class VisitEnd(NamedTuple):
     """What a further visit of a page came to.
 
-    ``fate``: "changed", "unchanged", "gone", or None where it showed nothing. ``last_visit`` is the one
-    before (POSIX seconds), ``before`` and ``digest`` are the digests then and now, empty where there was
-    none. ``added`` and ``removed`` are ids of pages that the page links now, or links no more.
+    ``fate``: "changed", "unchanged", "gone", or None where it showed nothing. ``was`` is the record of the
+    page until then, ``last_visit`` the one before (POSIX seconds), ``before`` and ``digest`` are the digests
+    then and now, empty where there was none. ``added`` and ``removed`` are ids of pages that the page links
+    now, or links no more.
     """
 
     fate: str | None
+    was: Page
     last_visit: int
     before: bytes = b""
     digest: bytes = b""
