@@ -10,7 +10,7 @@ from ..core import reasons
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
 from ..core.pages.revisit_policy import Met
-from ..core.pages.visits import Fetched
+from ..core.pages.visits import Fetched, are_alike, as_given
 from ..core.parse.validators import kept
 from ..core.store.states import State
 from .callback_requests import listeners
@@ -65,9 +65,16 @@ def twice_not_asked(flight: Flight) -> None:
     flight.ends_as(Outcome(Event.FAILED, 304, reasons.STATUS(status=304)))
 
 
+def has_changed(flight: Flight) -> bool | None:
+    """Whether the body of a page that came back is another; None where nobody can tell."""
+    visits, digest = flight.lease.page.visits, flight.digest
+    is_known = flight.lease.is_return and visits is not None and are_alike(visits.digest, digest)
+    return visits.digest != digest if is_known and visits is not None else None
+
+
 def told(flight: Flight, outcome: Outcome) -> Outcome:
     """*outcome*, with what a crawl that comes back has to know of it."""
-    fetched, digest = outcome.fetched, flight.content or flight.digest
+    fetched, digest = outcome.fetched, as_given(flight.content) or flight.digest
     if fetched is not None and digest and not fetched.digest:
         fetched = fetched._replace(digest=digest, was_asked=flight.asked_with != NOTHING)
     is_further = flight.lease.is_return or flight.lease.node != flight.lease.page_id

@@ -49,9 +49,9 @@ class UnchangedMiddleware(Component):
         if flight is None or fetched is None or not fetched.is_body_whole or request.method == "HEAD":
             return response
         flight.digest = await self._digest_of(response)
-        visits = flight.lease.page.visits
-        if flight.lease.is_return and visits is not None and visits.digest and flight.digest:
-            request.meta[CHANGED] = flight.digest != visits.digest
+        has_changed = revisits.has_changed(flight)
+        if has_changed is not None:
+            request.meta[CHANGED] = has_changed
             if not request.meta[CHANGED] and self._may_skip(request, flight):
                 was_asked = flight.asked_with != NOTHING
                 raise revisits.same(

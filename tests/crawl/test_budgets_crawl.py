@@ -334,3 +334,26 @@ class AgainSpider(LinkSpider):
     async def start(self) -> Any:
         for url in self.start_urls:
             yield Request(url, dont_filter=True, meta={"depth": 0})
+
+
+class ToldSpider(LinkSpider):
+    """Says itself what the content of its pages is."""
+
+    name = "told"
+
+    def parse(self, response: Any) -> Any:
+        response.meta["frontier_content_hash"] = "as ever"
+        yield from super().parse(response)
+
+
+def test_what_a_spider_says_of_its_pages_hides_no_duplicates(
+    endless: Endless, run: Callable[..., Crawl], pages: Callable[[], dict[str, Page]]
+) -> None:
+    """The record keeps what the spider said: that cannot be compared with what a body is."""
+    for path in ("/one", "/two"):
+        endless.on(path, body=links("/deeper/still"))
+    settings = {**ADDON, "FRONTIER_DUPLICATES": "stop", "FRONTIER_REVISIT": "interval"}
+    run(ToldSpider, settings, start_urls=[endless.url("/one")])
+    crawl = run(ToldSpider, settings, start_urls=[endless.url("/two")])
+    assert crawl.stats["frontier/duplicates"] == 1
+    assert pages()[endless.url("/two")].reason == f"same content as {endless.url('/one')}"

@@ -8,6 +8,7 @@ from ..errors import UnreadableRecord
 from ..parse.urls import clean_host
 from ..store import keys
 from ..store.states import State
+from .visits import are_alike
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
@@ -27,7 +28,8 @@ class Contents:
         """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
 
         A page that failed does not count: nobody followed its links; nor one that has changed, as its record
-        says where that of such content would have another digest *kept*. One lookup, two for a duplicate.
+        says where such content would have another digest *kept*, if both are of a kind. One lookup, two for a
+        duplicate.
         """
         self._batch.commit()
         key = keys.body_key(clean_host(host), digest)
@@ -39,7 +41,7 @@ class Contents:
             page = None
         if page is not None and page.state in (State.DONE, State.QUEUED):
             now_has = b"" if page.visits is None else page.visits.digest
-            if not now_has or not kept or now_has == kept:
+            if not are_alike(now_has, kept) or now_has == kept:
                 return page
         if stored is None or first != page_id:
             self._batch.rows[key] = keys.id_bytes(page_id)

@@ -46,6 +46,16 @@ class VisitEnd(NamedTuple):
     removed: tuple[int, ...] = ()
 
 
+def as_given(digest: bytes) -> bytes:
+    """The *digest* of what the spider says is the content of a page: its last bit is 1, that of others 0."""
+    return digest[:-1] + bytes((digest[-1] | 1,)) if digest else b""
+
+
+def are_alike(one: bytes, other: bytes) -> bool:
+    """Whether two digests are made of the same kind of content, so that they can be compared."""
+    return bool(one and other) and not (one[-1] ^ other[-1]) & 1
+
+
 def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
     """What is kept of a page that was fetched."""
     etag, last_modified, digest, content_type, length, is_body_whole, _ = fetched
