@@ -30,6 +30,18 @@ def test_a_trap_is_named() -> None:
     assert trap("http://h/a/b/a/b/index.html", limits) is None
 
 
+@given(
+    st.lists(st.sampled_from(["a", "b", "", "ab"]), max_size=9),
+    st.sampled_from(["", "?", "?a/a/a", "#a/b", "/"]),
+    st.sampled_from([TrapLimits(), TrapLimits(depth=4), TrapLimits(0, 0, 2), TrapLimits(0, 0, 3)]),
+)
+def test_the_short_ways_say_the_same(pieces: list[str], end: str, limits: TrapLimits) -> None:
+    url = "http://a.example/" + "/".join(pieces) + end
+    segments = path_segments(url)
+    is_trap = 0 < limits.depth < len(segments) or repeats(segments) >= limits.repeats
+    assert (trap(url, limits) is not None) == is_trap
+
+
 def test_zero_switches_a_check_off() -> None:
     assert trap("http://h/" + "a/" * 3_000, TrapLimits(0, 0, 0)) is None
 

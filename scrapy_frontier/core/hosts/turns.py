@@ -20,7 +20,7 @@ have become wrong are left in the heaps and skipped when they surface.
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..store.queue_keys import SCORE_BYTES
 from .domain import CLOSED, COOL, READY, Domain, Member
@@ -33,16 +33,6 @@ if TYPE_CHECKING:
 
 FIRST = 2  # rounds until a domain is due, for each page it was asked for
 MOST = 32  # rounds until a domain is due, however many these were
-
-
-class _Turn(NamedTuple):
-    """A hand-out to *domain*, and what was before it."""
-
-    domain: Domain
-    resting: int
-    due: float
-    round: float
-    line_number: int
 
 
 HostT = TypeVar("HostT", bound=Member)
@@ -70,7 +60,8 @@ class Turns(Generic[HostT]):
         self._heap: list[Entry] = []
         self._resting: list[tuple[int, str]] = []
         self._handed_out = 0
-        self._last: _Turn | None = None
+        # The last hand-out: its domain, and what its `resting` and `due`, the round, the host's line were.
+        self._last: tuple[Domain, int, float, float, int] | None = None
         self._active = 0  # domains with a ready host
         self._round = 0.0  # the virtual time
         # No later than when the domain is due; an entry that is too early is put right when it surfaces.
@@ -147,10 +138,10 @@ class Turns(Generic[HostT]):
                 del self._domains[domain.name]
 
     def _hand_out(self, domain: Domain, host: HostT) -> None:
-        self._last = _Turn(domain, domain.resting, domain.due, self._round, host.line_number)
+        self._last = domain, domain.resting, domain.due, self._round, host.line_number
         host.line_number = 0
         self._handed_out += 1
-        self._round += 1 / max(self._active, 1)
+        self._round += 1 / (self._active or 1)
         domain.handed += 1
         domain.due = self._round + _patience(domain)
         if not domain.sole:
@@ -159,8 +150,8 @@ class Turns(Generic[HostT]):
 
     def take_back(self, host: HostT) -> None:
         """The last hand-out, to *host*, was none after all; `update` has to follow."""
-        if self._last is not None and self._last.domain is host.domain:
-            domain = self._last.domain
+        if self._last is not None and self._last[0] is host.domain:
+            domain = self._last[0]
             _, domain.resting, domain.due, self._round, host.line_number = self._last
             domain.handed -= 1
             self._handed_out -= 1
@@ -334,4 +325,5 @@ def _last_labels(name: str) -> str:
 
 
 def _patience(domain: Domain) -> int:
-    return min(FIRST * (1 + domain.handed), MOST)
+    patience = FIRST * (1 + domain.handed)
+    return min(MOST, patience)

@@ -16,6 +16,8 @@ from ..parse.urls import path_and_query
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_FEW = (5, 6, 7)  # slashes of a URL with three to five segments
+
 
 @dataclass(frozen=True)
 class TrapLimits:
@@ -36,6 +38,11 @@ class TrapLimits:
         """No longer one is a trap for its length."""
         return self.length or sys.maxsize
 
+    @cached_property
+    def is_generous(self) -> bool:
+        """Whether only runs of three make a trap of a URL with few slashes."""
+        return not 0 < self.repeats < 3 and not 0 < self.depth < max(_FEW)
+
 
 def trap(url: str, limits: TrapLimits) -> str | None:
     """Return why *url* looks like a trap: ``length``, ``depth`` or ``repeated-segments``; None when it does
@@ -43,6 +50,14 @@ def trap(url: str, limits: TrapLimits) -> str | None:
     """
     if len(url) > limits.longest:
         return "length"
+    slashes = url.count("/")
+    if slashes in _FEW and limits.is_generous and url.find("//", 8) < 0:
+        pieces = url.split("/")
+        # Of so few segments none stands three times in a row unless two of the first four that follow each
+        # other are the same; the query hides at most the last of the three.
+        one, two, three = pieces[3:6]
+        if one != two != three and (slashes == 5 or three != pieces[6]):
+            return None
     pieces = url.rstrip("/").split("/")
     # An absolute URL has three pieces more than its path has segments. Of three that are the same two are
     # seen, whatever the query hides of the last.
