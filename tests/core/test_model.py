@@ -31,7 +31,6 @@ from scrapy_frontier.core.hosts.cooldown import CooldownRule, Trouble, after_tro
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.rescoring import WORTH_MOVING
 from scrapy_frontier.core.ranking.scorer import Scorer, bucket
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
 from scrapy_frontier.core.store.host_rows import Cooldown
@@ -808,7 +807,7 @@ class ScoringMachine(FrontierMachine):
             pass
         for entry in model.queue.values():
             place = model.place(entry.id)
-            if not entry.is_visit and abs(place - bucket_of(entry.sort_key)) > WORTH_MOVING:
+            if not entry.is_visit and abs(place - bucket_of(entry.sort_key)) > self.scorer.worth_moving:
                 entry.sort_key = moved(entry.sort_key, place)
         self.committed()
 

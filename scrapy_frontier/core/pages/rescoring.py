@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from ..store.link_rows import PlainEdge
 
-# Buckets, 6.7 %: rows that a ranking changes by less stay. With 256 PageRank alone collects .37 where it
-# collects .43 with 0 or 96 (asu, 20 % of the pages); the default order does not care.
-WORTH_MOVING = 96
 _NOWHERE = 0  # no queue row, or none that was met yet after a restart
 _ELSEWHERE = 1  # a row that only the disk knows: with a turn of another page, or waiting for a backoff
 _LEAST = 2  # the least bucket of a row
@@ -281,7 +278,7 @@ class Rescoring:
             np.int64
         )
         wanted = np.maximum(buckets(told).astype(np.int64), _LEAST)
-        far = np.flatnonzero(abs(np.maximum(places[known], _LEAST) - wanted) > WORTH_MOVING)
+        far = np.flatnonzero(abs(np.maximum(places[known], _LEAST) - wanted) > self.scorer.worth_moving)
         moved = known[far]
         return [
             (index, sort_keys[index][:4] + (0xFFFF - place).to_bytes(2, "big") + sort_keys[index][6:])

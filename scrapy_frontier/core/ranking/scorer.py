@@ -84,6 +84,9 @@ class Scorer:
     """
 
     needs_ranking = False
+    # Buckets, 6.7 %: queue rows that a ranking changes by less stay. With 256 PageRank alone collects .37
+    # where it collects .43 with 0 or 96 (asu, 20 % of the pages).
+    worth_moving = 96
     growth = 1.25  # a ranking is due when this many times as many pages have been read
     columns: tuple[str, ...] = ()  # what must outlive a restart, a number of 16 bits a page each
 
