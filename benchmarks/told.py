@@ -47,7 +47,8 @@ class Bulk(ApiDriver):
             if url in met or bulk.recognize(url, lease):
                 continue
             met.add(url)
-            fingerprint, clean, host = bulk.identify(bulk.without_session(url), None)
+            clean = bulk.without_session(url)
+            fingerprint, host = bulk.identify(clean)
             payload = record.replace(text, quote(words).encode())
             new.append(Link(fingerprint, clean, host, priority, payload, text=url))
         if new:
