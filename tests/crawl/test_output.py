@@ -7,7 +7,7 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from scrapy import FormRequest, Request, Spider, signals
+from scrapy import FormRequest, Request, Spider, signals, version_info
 from scrapy.exceptions import IgnoreRequest
 from scrapy.selector import Selector
 from scrapy.spidermiddlewares.depth import DepthMiddleware
@@ -229,7 +229,8 @@ def test_requests_past_scrapys_middlewares_are_what_these_make_of_them(
     ]
     assert made[0] == made[1]
     assert len(made[0]) > 9
-    assert new["passed"] == 3  # which have a word of their own, or are too long
+    if version_info >= (2, 15):  # before, a callback that is no coroutine yields to no coroutine either
+        assert new["passed"] == 3  # which have a word of their own, or are too long
     assert old["passed"] > 9
 
 

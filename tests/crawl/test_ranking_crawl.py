@@ -15,7 +15,7 @@ import disk
 import pytest
 from conftest import assert_closed
 from scrapy import Spider
-from scrapy.utils.test import get_crawler
+from scrapy.crawler import Crawler
 from server import Answer
 
 from scrapy_frontier.core.admin.check import Check
@@ -251,7 +251,7 @@ def test_a_crawl_that_waits_is_looked_at_less_and_less(monkeypatch: pytest.Monke
     """It may wait for days until a page falls due."""
     pauses: list[float] = []
     monkeypatch.setattr(ranking.compat, "call_later", lambda pause, call: pauses.append(pause))
-    extension = ranking.RankingExtension(get_crawler())
+    extension = ranking.RankingExtension(Crawler(FollowSpider, {"FRONTIER_DIR": "unused"}))
     for _ in range(12):
         extension._look()
     assert pauses[:3] == [2 * ranking.LOOK, 4 * ranking.LOOK, 8 * ranking.LOOK]

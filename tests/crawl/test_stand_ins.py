@@ -52,11 +52,14 @@ print(gc.get_freeze_count() > 0)
 WITHOUT_A_LOOP = """
 import sys
 
-from scrapy import Request, Spider
+from scrapy import Request, Spider, version_info
+from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
 from scrapy_frontier import FrontierScheduler
 
+if version_info < (2, 15):  # makes no crawler without one, though it never runs
+    install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
 crawler = get_crawler(Spider, {"FRONTIER_DIR": sys.argv[1], "CONCURRENT_REQUESTS": 4_000})
 crawler.spider = Spider("one")
 scheduler = FrontierScheduler.from_crawler(crawler)
