@@ -254,7 +254,10 @@ def run(python: Path, suite: Path, directory: Path, options: argparse.Namespace)
     command = [str(python), "-m", "pytest", "-q", "-m", "not requires_internet", "--tb=short"]
     command += [f"--timeout={options.timeout}", f"--junitxml={report}", "-p", "no:cacheprovider"]
     command += ["-n", str(options.workers)] if options.workers > 1 else []
-    subprocess.run([*command, *files], cwd=suite, env=environment, check=False)
+    report.unlink(missing_ok=True)
+    ended = subprocess.run([*command, *files], cwd=suite, env=environment, check=False)
+    if ended.returncode not in (0, 1) or not report.exists():  # 1: some tests failed
+        raise SystemExit(f"pytest did not come to its end (exit code {ended.returncode}): nothing is shown")
     return report
 
 
