@@ -106,6 +106,11 @@ def codes_in(text: str) -> list[str]:
     return found or [OTHER]
 
 
+def is_alias(text: str) -> bool:
+    """Whether the notes on a page name another as its canonical."""
+    return bool(text) and any(ALIAS.read(note) is not None for note in text.split(BETWEEN))
+
+
 def notes_in(text: str) -> tuple[str, str | None]:
     """The notes on a page as one text, without the last one if that names a page with the same content; and
     the URL of that."""

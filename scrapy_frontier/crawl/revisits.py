@@ -131,6 +131,8 @@ class Revisits:
     def tell(self, outcome: Outcome, end: VisitEnd) -> None:
         """Count and tell what a further visit came to."""
         page = end.was
+        if end.blamed:
+            self._notes.say_once(f"blamed {end.blamed}", logging.WARNING, _BLAMED, end.blamed)
         if outcome.met in _GONE and _was_lost(page, outcome):  # it was told then
             self._tally["frontier/visits/unchanged"] += 1
             return
@@ -184,6 +186,10 @@ class Revisits:
         self._notes.log(logging.INFO, "%s came back: %s%s.", f"{came:,}", ", ".join(parts), saved)
 
 
+_BLAMED = (
+    "%s: more than half of the pages that came back within an hour were gone, or redirected. None of them is "
+    "given up for that: the host is to blame (said once)"
+)
 _STATS = {
     "unchanged": "frontier/visits/unchanged",
     "changed": "frontier/visits/changed",

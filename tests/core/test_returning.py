@@ -527,8 +527,81 @@ def test_where_most_of_a_host_is_lost_at_once_none_of_it_is(tmp_path: Path) -> N
         with opened(tmp_path, now) as frontier:
             while (lease := next_lease(frontier, now)) is not None:
                 frontier.release(lease, MISSING if lease.host == "a.example" else UNMODIFIED, now)
+            assert frontier.totals().states["done"] == 60
+
+
+def test_a_host_that_loses_most_is_named_and_remembered(tmp_path: Path) -> None:
+    """What says 410 is gone at once: that is those before the host was known to be to blame."""
+    with opened(tmp_path) as frontier:
+        find(frontier, *[f"page{number}" for number in range(30)])
+        visit_all(frontier, NOW)
+    for days in (8, 16, 24, 32):
+        now, named = NOW + days * DAY, set()
+        with opened(tmp_path, now) as frontier:
+            while (found := visit(frontier, now, Outcome(Event.GONE, 410))) is not None:
+                assert found[1].visit is not None
+                named.add(found[1].visit.blamed)
+            assert frontier.totals().states["gone"] == 7
+        assert named - {""} == {"a.example"}
+
+
+def test_pages_that_went_together_are_gone_when_they_are_all_that_comes_back(tmp_path: Path) -> None:
+    """The second visits of twenty in a hundred pages come together, a quarter of a span after the first."""
+    with opened(tmp_path) as frontier:
+        find(frontier, *[f"page{number}" for number in range(100)])
+        visit_all(frontier, NOW)
+    for now in (NOW + 7 * DAY, NOW + 9 * DAY):
+        with opened(tmp_path, now) as frontier:
+            while (lease := next_lease(frontier, now)) is not None:
+                is_gone = name_of(lease).endswith(("4", "9"))
+                frontier.release(lease, MISSING if is_gone else UNMODIFIED, now)
             states = frontier.totals().states
-            assert states["done"] >= 60 - 9, "those until it was clear that the host is to blame"
+    assert (states["done"], states["gone"]) == (80, 20)
+
+
+def test_a_host_whose_pages_redirect_as_ever_is_not_to_blame(tmp_path: Path) -> None:
+    """They rest as long as they should, and one that is gone may go."""
+    moved = Outcome(Event.REDIRECTED, 301)
+    with opened(tmp_path) as frontier:
+        find(frontier, *[f"page{number}" for number in range(20)])
+        while (lease := next_lease(frontier, NOW)) is not None:
+            frontier.release(lease, READ if name_of(lease) in ("page0", "page1") else moved, NOW)
+    now = NOW + 30 * DAY
+    ends = {"page0": UNMODIFIED, "page1": Outcome(Event.GONE, 410)}
+    with opened(tmp_path, now) as frontier:
+        while (lease := next_lease(frontier, now)) is not None:
+            frontier.release(lease, ends.get(name_of(lease), moved), now)
+        states = frontier.totals().states
+        assert (states["redirected"], states["gone"], states["done"]) == (18, 1, 1)
+        assert record(frontier, 5)[1].due == int(now + 0.9 * 28 * DAY)
+
+
+@pytest.mark.parametrize("outcome", [UNMODIFIED, READ._replace(met=Met.UNCHANGED)])
+def test_an_alias_that_has_not_changed_is_one_still(tmp_path: Path, outcome: Outcome) -> None:
+    alias = READ._replace(reason="alias of http://a.example/else", met=Met.ALIAS)
+    page = came_back(tmp_path, alias, outcome._replace(reason=alias.reason), every=45 * DAY)
+    assert page.visits is not None
+    assert page.visits.visits == 3
+    assert page.visits.due == int(NOW + 90 * DAY + 0.9 * Bounds().longest)
+
+
+def test_a_page_that_is_an_alias_from_the_first_comes_back_as_one(tmp_path: Path) -> None:
+    with opened(tmp_path) as frontier:
+        find(frontier, "page")
+        visit_all(frontier, NOW, READ._replace(reason="alias of http://a.example/else"))
+        assert record(frontier, 0)[1].due == int(NOW + 0.9 * Bounds().longest)
+
+
+def test_a_hub_keeps_its_span_whatever_its_canonical(tmp_path: Path) -> None:
+    rule = WEEKLY._replace(hubs=((SEEDS, DAY),))
+    alias = READ._replace(reason="alias of http://a.example/else")
+    with opened(tmp_path, rule=rule) as frontier:
+        find(frontier, "page")
+        visit_all(frontier, NOW, alias)
+        assert record(frontier, 0)[1].due == int(NOW + 0.9 * DAY)
+    with opened(tmp_path, NOW + DAY, rule) as frontier:
+        visit_all(frontier, NOW + DAY, alias._replace(met=Met.ALIAS))
+        assert record(frontier, 0)[1].due == int(NOW + 1.9 * DAY)
 
 
 def test_links_that_came_and_went_are_told(tmp_path: Path) -> None:

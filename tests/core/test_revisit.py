@@ -212,9 +212,11 @@ def test_no_story_leaves_the_bounds(visits: list[tuple[float, Met]], span: float
 NONE = Losses()
 
 
-def losses(*met: Met, since: Losses = NONE, now: float = NOW) -> Losses:
+def losses(
+    *met: Met, since: Losses = NONE, now: float = NOW, state: State = State.DONE, doubt: Doubt = NO_DOUBT
+) -> Losses:
     for each in met:
-        since = after_visit(since, each, now)
+        since = after_visit(since, each, now, state, doubt)
     return since
 
 
@@ -224,6 +226,10 @@ def test_a_host_that_loses_most_of_its_pages_is_to_blame() -> None:
     assert not losses(*[Met.UNCHANGED, Met.MISSING] * 10).are_many
     assert not losses(*[Met.MISSING] * 3).are_many, "too few to tell"
     assert not losses(*[Met.ERROR] * 50).are_many, "errors end nothing"
+    assert not losses(*[Met.MOVED] * 20, state=State.REDIRECTED).are_many, "they were lost before"
+    doubted = Doubt(1, Met.MOVED, NOW)
+    assert not losses(*[Met.ELSEWHERE] * 20, doubt=doubted).are_many, "their host was well then"
+    assert losses(*[Met.MISSING] * 20, doubt=doubted).are_many
 
 
 def test_a_host_stays_to_blame_until_it_is_well_again() -> None:
@@ -232,3 +238,11 @@ def test_a_host_stays_to_blame_until_it_is_well_again() -> None:
     assert tomorrow.are_many
     assert not losses(*[Met.UNCHANGED] * 10, since=tomorrow, now=NOW + DAY).are_many
     assert losses(Met.MISSING, since=losses(Met.READ, Met.MISSING), now=NOW + DAY).visits == 1
+
+
+def test_a_host_of_which_little_comes_back_is_well_again_in_the_end() -> None:
+    found, hours = losses(*[Met.MISSING] * 20), 0
+    while found.are_many:
+        hours += 1
+        found = losses(Met.UNCHANGED, since=found, now=NOW + hours * HOUR)
+    assert hours == 5

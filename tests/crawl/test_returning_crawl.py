@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from changing import CLOCK, DAY, ChangingWeb, JumpingClock, daily, once
+from changing import BEGIN, CLOCK, DAY, ChangingWeb, Document, JumpingClock, daily, once
 from scrapy import Request, Spider
 
 if TYPE_CHECKING:
@@ -109,6 +109,25 @@ def test_it_says_at_the_end_what_came_back_and_what_that_spared(
     assert visits is not None
     spared = f"about {visits.length} bytes not downloaded"
     assert f"3 came back: 1 not modified, 2 changed; {spared}." in crawl.log
+
+
+def test_a_host_that_loses_most_of_its_pages_is_named_and_loses_none(
+    site: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]]
+) -> None:
+    """Twenty articles are missing from the tenth day on, and there again on the twentieth."""
+    names = [f"/article{number}" for number in range(20)]
+    site.document("/", links=lambda version: names)
+    for name in names:
+        site.document(name, Document().from_day(9.9, status=404).until_day(20))
+    for day in (0, 10, 18):
+        site.clock.jump(BEGIN + day * DAY)
+        crawl = run(Follower, INTERVAL, url=site.url("/"))
+        assert {page.state.name for page in pages().values()} == {"DONE"}
+        assert crawl.log.count("the host is to blame") == (1 if day else 0)
+        assert crawl.stats.get("frontier/visits/gone", 0) == 0
+    site.clock.jump(BEGIN + 60 * DAY)
+    assert "the host is to blame" not in run(Follower, INTERVAL, url=site.url("/")).log
+    assert site.statuses("/article3") == [200, 404, 404, 304]
 
 
 def test_it_says_when_something_will_be_due(site: ChangingWeb, run: Run) -> None:

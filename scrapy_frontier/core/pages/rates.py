@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 _HOST = struct.Struct(">ffff")
 _HOST_WITHOUT_DELAY = struct.Struct(">fff")
-SIZES = (_HOST.size, _HOST_WITHOUT_DELAY.size)
+_BLAMED_HOST = struct.Struct(">ffffB")
+SIZES = (_HOST.size, _HOST_WITHOUT_DELAY.size, _BLAMED_HOST.size)
 _ALL = struct.Struct(">dddddd")
 _ALL_BEFORE = 32  # bytes: the first four of them
 _MOST_HOSTS = 10_000  # in memory
@@ -52,7 +53,7 @@ class PageRates:
         self._sites = sites
         self.is_adaptive = rule.policy == ADAPTIVE
         self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * _DAY)
-        self._hosts: dict[str, tuple[HostRates, float]] = {}
+        self._hosts: dict[str, tuple[HostRates, float, int]] = {}
         stored = store.get(keys.RATES_OF_ALL) or b""
         if len(stored) == _ALL_BEFORE:
             stored += bytes(_ALL.size - _ALL_BEFORE)
@@ -72,18 +73,36 @@ class PageRates:
         """Seconds that *host* wanted between two visits when it was visited last."""
         return self._of(host)[1]
 
-    def _of(self, host: str) -> tuple[HostRates, float]:
+    def blame_of(self, host: str) -> int:
+        """What stands against *host*, most of whose pages were lost at once; see `revisit_policy.Losses`."""
+        return self._of(host)[2]
+
+    def put_blame(self, host: str, blame: int) -> None:
+        """The same from now on, in the open batch."""
+        rates, delay, before = self._of(host)
+        if blame != before:
+            self._put(host, rates, delay, blame)
+
+    def _put(self, host: str, rates: HostRates, delay: float, blame: int) -> None:
+        self._hosts[host] = rates, delay, blame
+        value = _BLAMED_HOST.pack(*rates, delay, blame) if blame else _HOST.pack(*rates, delay)
+        self._batch.rows[keys.rates_key(host)] = value
+
+    def _of(self, host: str) -> tuple[HostRates, float, int]:
         found = self._hosts.get(host)
         if found is None:
             stored = self._batch.get(keys.rates_key(host)) or b""
             *rates, delay = (0.0,) * 4
-            if len(stored) == _HOST.size:
+            blame = 0
+            if len(stored) == _BLAMED_HOST.size:
+                *rates, delay, blame = _BLAMED_HOST.unpack(stored)
+            elif len(stored) == _HOST.size:
                 *rates, delay = _HOST.unpack(stored)
             elif len(stored) == _HOST_WITHOUT_DELAY.size:
                 rates = list(_HOST_WITHOUT_DELAY.unpack(stored))
             if len(self._hosts) >= _MOST_HOSTS:
                 self._hosts.clear()
-            found = self._hosts[host] = HostRates(*rates), delay
+            found = self._hosts[host] = HostRates(*rates), delay, blame
         return found
 
     def observed(
@@ -105,9 +124,8 @@ class PageRates:
             self._upheaval,
             self._unknown,
         )
-        self._hosts[host] = found.host, delay
+        self._put(host, found.host, delay, self.blame_of(host))
         self._everywhere, self._upheaval = found.everywhere, found.upheaval
-        self._batch.rows[keys.rates_key(host)] = _HOST.pack(*found.host, delay)
         if found.signals != signals:
             authority = origin(page.url) or ""
             self._sites.note_listing(authority, with_signals(self._sites.listing(authority), found.signals))

@@ -14,7 +14,20 @@ from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Visits
 from .forbidden_pages import is_forbidden
 from .leases import Released
 from .lifecycle import UNCOUNTED, Event
-from .revisit_policy import NO_END_OF_A_HUB, Losses, Met, after_visit, bad_of, doubt_of, ending, lost
+from .revisit_policy import (
+    NO_END_OF_A_HUB,
+    Losses,
+    Met,
+    after_visit,
+    bad_of,
+    blamed,
+    doubt_of,
+    ending,
+    is_alias,
+    lost,
+    rest,
+    state_lost,
+)
 from .revisit_wishes import NEVER
 from .signal_trust import Lies
 from .visits import VisitEnd, not_modified, read
@@ -32,7 +45,7 @@ if TYPE_CHECKING:
     from .link_graph import LinkGraph
     from .queue import Queue
     from .rescoring import Rescoring
-    from .revisit_policy import Ending
+    from .revisit_policy import Doubt, Ending
     from .revisit_queue import Returning
     from .revisit_wishes import Plan
 
@@ -41,13 +54,15 @@ _MOST_LOSSES = 10_000  # hosts
 
 class _Back(NamedTuple):
     """What a further visit came to: the page's record from now on, whether the visit ``is_over``, and if it
-    was one, what it ``met`` and what becomes of the page by that."""
+    was one, what it ``met`` and what becomes of the page by that; ``blamed`` is its host where most of that
+    is lost."""
 
     page: Page
     is_over: bool
     met: Met | None = None
     ending: Ending | None = None
     plan: Plan = NEVER
+    blamed: str = ""
 
 
 class RevisitEndings:
@@ -79,9 +94,9 @@ class RevisitEndings:
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """Put the end of a visit into the open batch, whose queue row goes. The page stays what it is where
         the visit does not end it."""
-        back = self._judge(lease, outcome, now)
         queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
         host = self._table.get(lease.host)
+        back = self._judge(lease, outcome, now)
         self._queue.remove(host, lease.sort_key)
         if not back.is_over:
             self._queue_again(lease, back.page, host, queue or host, now + outcome.delay, now)
@@ -130,18 +145,22 @@ class RevisitEndings:
         if returning.budget is not None:
             returning.budget.note(now)
         longest = returning.longest(plan)
-        can_end = not self._loses(lease.host, met, now)
+        doubt = doubt_of(visits.bad)
+        losses = self._losses_with(lease.host, met, page.state, doubt, now)
         if plan.is_hub and met in NO_END_OF_A_HUB:
             met = Met.ERROR
         span = plan.span if plan.span < inf else longest
-        end = ending(met, page.state, span, longest, doubt_of(visits.bad), now, can_end)
+        end = ending(met, page.state, span, longest, doubt, now, not losses.are_many)
+        if is_alias(met, page.reason):
+            end = end._replace(after=rest(Met.READ if plan.is_hub else Met.ALIAS, span, longest))
         page = _after(page, visits, met, end, outcome, int(now))
         if end.state is State.DONE and page.visits is not None:
             page = page._replace(visits=self._learn(lease, visits, page.visits, met, now))
             if end.after == plan.span:  # as what was seen now has it
                 plan = returning.plan_of(lease.page_id, page, lease.host, page.visits or visits, weight)
                 end = end._replace(after=plan.span)
-        return _Back(page, True, met, end, plan)
+        is_kept = losses.are_many and end.state is None and state_lost(met) is not None
+        return _Back(page, True, met, end, plan, lease.host if is_kept else "")
 
     def _learn(self, lease: Lease, before: Visits, after: Visits, met: Met, now: float) -> Visits:
         """The record with what a visit taught: nothing where nobody can tell whether the page has changed."""
@@ -153,13 +172,18 @@ class RevisitEndings:
         page = lease.page._replace(visits=before)
         return rates.observed(lease.host, lease.delay, page, after, has_changed, now)
 
-    def _loses(self, host: str, met: Met, now: float) -> bool:
-        """Whether most of what is visited again on *host* would be lost: then it is to blame."""
-        losses = after_visit(self._losses.get(host, Losses()), met, now)
+    def _losses_with(self, host: str, met: Met, state: State, doubt: Doubt, now: float) -> Losses:
+        """What is lost of *host* within the hour, with one more visit."""
+        rates, before = self._returning.rates, self._losses.get(host)
+        assert rates is not None
+        if before is None:
+            before = blamed(rates.blame_of(host), now)
+        losses = after_visit(before, met, now, state, doubt)
         if len(self._losses) >= _MOST_LOSSES:
             self._losses.clear()
         self._losses[host] = losses
-        return losses.are_many
+        rates.put_blame(host, losses.blame)
+        return losses
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, queue: Host, due: float, now: float) -> None:
         if queue is not host:
@@ -264,4 +288,4 @@ def _visit_end(
     elif back.met in (Met.READ, Met.ALIAS):
         is_same = bool(digest) and digest == now and not added and not removed
         fate = "unchanged" if is_same else "changed"
-    return VisitEnd(fate, before, last, digest, now, added, removed)
+    return VisitEnd(fate, before, last, digest, now, added, removed, back.blamed)

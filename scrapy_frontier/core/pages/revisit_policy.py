@@ -10,6 +10,7 @@ from enum import IntEnum
 from math import inf
 from typing import NamedTuple
 
+from .. import reasons
 from ..store.states import State
 from ..store.visit_rows import NOT_BAD, Bad
 from .crawl_value import Bounds, best_span, crawl_value, signalled_value
@@ -102,6 +103,18 @@ def lost(is_gone: bool, status: int) -> Met:
     return Met.MOVED if status in (301, 308) else Met.ELSEWHERE
 
 
+def met_at_the_end(state: State, status: int, notes: str, is_hub: bool) -> Met:
+    """What the visit met that left a page in *state*, with *notes* on it. A hub is nobody's alias."""
+    if state is State.DONE:
+        return Met.ALIAS if not is_hub and is_alias(Met.READ, notes) else Met.READ
+    return Met.ERROR if state is State.FAILED else lost(state is State.GONE, status)
+
+
+def is_alias(met: Met, notes: str) -> bool:
+    """Whether a page with these *notes* that was read, or has not changed, names another as its canonical."""
+    return met is Met.ALIAS or (met in (Met.READ, Met.UNCHANGED) and reasons.is_alias(notes))
+
+
 def doubt_of(bad: Bad) -> Doubt:
     try:
         met = Met(bad.met)
@@ -135,8 +148,8 @@ def ending(
 ) -> Ending:
     """What becomes of a page in *state* that comes back every *span* seconds, at most *longest*.
 
-    *can_end* False: it is a hub, or most pages of its host would be lost now: then 404, 410 and redirects
-    count as errors.
+    *can_end* False: most pages of its host would be lost now: then 404, 410 and redirects count as errors,
+    but for a page that was lost before.
     """
     settled = _SETTLED.get(met)
     if settled is not None:
@@ -145,14 +158,14 @@ def ending(
     bad = doubt._replace(visits=doubt.visits + 1)
     if met is Met.CALLBACK_FAILED:
         return Ending(State.FAILED, _later(span, bad, longest), bad, keeps_validators=False)
-    if met is Met.ERROR or not can_end:
+    becomes = state_lost(met)
+    if becomes is None or (not can_end and state is not becomes):
         return Ending(None, _later(span, bad, longest), bad)
     if met is Met.GONE:
         return _lost(State.GONE, longest, Doubt(1, met, now), state)
-    becomes = State.GONE if met is Met.MISSING else State.REDIRECTED
     if state is becomes:
         return _lost(becomes, rest(met, span, longest, bad), bad, state)
-    if _becomes(bad.met) is not becomes:
+    if state_lost(bad.met) is not becomes:
         bad = Doubt(bad.visits, met, now)
     if now - bad.since < _AGREED_AFTER:
         return Ending(None, max(_later(span, bad, longest), bad.since + _AGREED_AFTER - now), bad)
@@ -174,8 +187,9 @@ def _lost(becomes: State, after: float, doubt: Doubt, state: State) -> Ending:
     return Ending(becomes, after, doubt, state is not becomes, keeps_links=False, keeps_validators=False)
 
 
-def _becomes(met: Met) -> State | None:
-    if met is Met.MISSING:
+def state_lost(met: Met) -> State | None:
+    """What a page becomes that is certainly not where it was; None where the visit met no such thing."""
+    if met in (Met.MISSING, Met.GONE):
         return State.GONE
     return State.REDIRECTED if met in (Met.MOVED, Met.ELSEWHERE) else None
 
@@ -185,7 +199,7 @@ def rest(met: Met, span: float, longest: float, doubt: Doubt = NO_DOUBT) -> floa
     any is gone for ever."""
     if met is Met.MISSING:
         return _doubled(span, doubt.visits, longest)
-    if met is Met.GONE:
+    if met in (Met.GONE, Met.ALIAS):
         return longest
     return min(4.0 * span if met is Met.MOVED else span, longest)
 
@@ -216,15 +230,28 @@ class Losses(NamedTuple):
         """Whether none should end now: more than half of the pages are lost, so the host is to blame."""
         return self.visits >= _FEW and 2 * self.lost > self.visits
 
+    @property
+    def blame(self) -> int:
+        """What is kept of it, 0 to 8: what stands against the host when the next hour begins."""
+        return _FEW * self.lost // self.visits if self.are_many else 0
 
-def after_visit(losses: Losses, met: Met, now: float) -> Losses:
-    """The losses of a host after one more visit; doubts count as well as ends, errors say nothing.
 
-    A host that lost most of its pages has to show in the next hour that it is well.
+def blamed(blame: int, now: float) -> Losses:
+    """The losses of a host at the beginning of an hour: it has to show in that that it is well."""
+    return Losses(now, _FEW, blame) if blame else Losses(now)
+
+
+def after_visit(losses: Losses, met: Met, now: float, state: State, doubt: Doubt = NO_DOUBT) -> Losses:
+    """The losses of a host after one more visit of a page, as that was before; doubts count as well as ends.
+
+    Errors say nothing, nor do pages that were lost before, or doubted when their host was well: the second
+    visits of these come together.
     """
     if met in (Met.ERROR, Met.CALLBACK_FAILED, Met.FORBIDDEN):
         return losses
-    is_lost = met in (Met.MISSING, Met.GONE, Met.MOVED, Met.ELSEWHERE)
+    becomes = state_lost(met)
+    if becomes is not None and (state in (State.GONE, State.REDIRECTED) or becomes is state_lost(doubt.met)):
+        return losses
     if not 0.0 <= now - losses.since < _HOUR:
-        losses = Losses(now, _FEW, _FEW) if losses.are_many else Losses(now)
-    return Losses(losses.since, losses.visits + 1, losses.lost + is_lost)
+        losses = blamed(losses.blame, now)
+    return Losses(losses.since, losses.visits + 1, losses.lost + (becomes is not None))

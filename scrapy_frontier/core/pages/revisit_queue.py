@@ -19,7 +19,7 @@ from ..store.states import FINISHED, State
 from ..store.visit_rows import NO_VISITS, Visits
 from .forbidden_pages import ForbiddenPages, is_forbidden
 from .rates import PageRates
-from .revisit_policy import NO_END_OF_A_HUB, Met, bad_of, doubt_of, due_at, ending, lost, rest
+from .revisit_policy import NO_END_OF_A_HUB, Met, bad_of, doubt_of, due_at, ending, met_at_the_end, rest
 from .revisit_share import ReturnShare
 from .revisit_wishes import Plans
 from .visit_budget import VisitBudget
@@ -227,7 +227,7 @@ class Returning:
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
         """Seconds until a page comes back that ended like this, and its record with that."""
-        met = _met_at_the_end(page)
+        met = met_at_the_end(page.state, page.status, page.reason, plan.is_hub)
         if met is Met.ERROR or (plan.is_hub and met in NO_END_OF_A_HUB):
             doubt = doubt_of(visits.bad)
             end = ending(Met.ERROR, page.state, plan.span, self.longest(plan), doubt, now)
@@ -342,9 +342,3 @@ class Returning:
 
 
 COMES_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)
-_BY_STATE = {State.DONE: Met.READ, State.FAILED: Met.ERROR}
-
-
-def _met_at_the_end(page: Page) -> Met:
-    met = _BY_STATE.get(page.state)
-    return met if met is not None else lost(page.state is State.GONE, page.status)

@@ -34,7 +34,8 @@ class VisitEnd(NamedTuple):
     ``fate``: "changed", "unchanged", "gone", or None where it showed nothing. ``was`` is the record of the
     page until then, ``last_visit`` the one before (POSIX seconds), ``before`` and ``digest`` are the digests
     then and now, empty where there was none. ``added`` and ``removed`` are ids of pages that the page links
-    now, or links no more.
+    now, or links no more. ``blamed`` is its host, where most pages of that were lost within the hour, so that
+    none is given up.
     """
 
     fate: str | None
@@ -44,6 +45,7 @@ class VisitEnd(NamedTuple):
     digest: bytes = b""
     added: tuple[int, ...] = ()
     removed: tuple[int, ...] = ()
+    blamed: str = ""
 
 
 def as_given(digest: bytes) -> bytes:
