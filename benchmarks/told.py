@@ -35,13 +35,14 @@ class Bulk(ApiDriver):
         super().open()
         self.flights = self.scheduler._crawl.flights
         self.bulk = self.scheduler._crawl.follow._intake
+        self.shared = self.make("http://example.com/", 0, TEXT, 1, "http://example.com/")
 
     def page_done(self, request, page_url, links):
         begin = time.perf_counter_ns()
         bulk, lease = self.bulk, self.flights[id(request)].lease
         before = bulk._tally["scheduler/enqueued/disk"]
-        depth = request.meta.get("depth", 0) + 1
-        record, text = bulk.encode(self.make(page_url, 0, TEXT, depth, page_url)), quote(TEXT).encode()
+        self.shared.meta["depth"], self.shared.headers["Referer"] = request.meta.get("depth", 0) + 1, page_url
+        record, text = bulk.encode(self.shared), quote(TEXT).encode()
         new, met = [], set()
         for url, priority, words in links:
             if url in met or bulk.recognize(url, lease):

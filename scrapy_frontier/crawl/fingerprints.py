@@ -57,8 +57,8 @@ def plain_identity(url: str) -> tuple[bytes, str] | None:
         return None
     canonical = origin + (path or "/")
     if query:
-        if "&" in query:
-            query = "&".join(map("=".join, sorted([pair.split("=") for pair in query.split("&")])))
+        if "&" in query:  # by name, then by value: NUL comes before all that either can hold
+            query = "&".join(sorted(query.replace("=", "\0").split("&"))).replace("\0", "=")
         canonical = f"{canonical}?{query}"
     text = f'{{"body": "", "headers": {{}}, "method": "GET", "url": "{canonical}"}}'
     # SHA-1 is the choice of Scrapy; it names pages, and guards nothing

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy.downloadermiddlewares.cookies import CookiesMiddleware
-
 from ..core import reasons
 from ..core.pages.leases import Outcome
 from ..core.pages.lifecycle import Event
@@ -93,6 +91,8 @@ def may_answer_otherwise(crawler: Crawler, request: Request, child: Request) -> 
     """
     if child.dont_filter or NOT_BEFORE in child.meta:
         return True
+    from scrapy.downloadermiddlewares.cookies import CookiesMiddleware  # 40 ms: it brings an HTTP client
+
     cookies = crawler.get_downloader_middleware(CookiesMiddleware)
     if cookies is None or request.meta.get("dont_merge_cookies"):
         return False

@@ -209,6 +209,14 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert found.stdout.strip() == "set()"
 
 
+def test_the_scheduler_loads_no_http_client() -> None:
+    """Scrapy's own cookies bring one, for 40 ms; who needs them has them."""
+    code = "import sys, scrapy_frontier.crawl.scheduler; print({'tldextract', 'requests'} & set(sys.modules))"
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert found.stdout.strip() == "set()"
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="Nothing"):
         _ = scrapy_frontier.Nothing

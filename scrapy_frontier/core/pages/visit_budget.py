@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 import struct
 from math import exp, inf
-from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
@@ -183,6 +182,8 @@ class VisitBudget:
         return 0.0 if stored is None else due_rows.number_of(due_rows.decode_due(key, stored).weight)
 
     def _solve(self, now: float) -> None:
+        from statistics import median
+
         from . import multipliers  # loads NumPy: for those who use it
 
         drawn, self._sample, self._solved_at = self._sample, None, now
