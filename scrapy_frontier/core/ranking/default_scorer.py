@@ -11,7 +11,7 @@ import numpy as np
 
 from .other_scorers import PageRank
 from .partial_crawl import foreseen_pagerank
-from .scorer import room
+from .scorer import noticed, room
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,7 +116,7 @@ class Mixed(PageRank):
         waiting = targets[unread]
         self._rank[waiting] += gain[unread]
         self._score[waiting] = np.maximum(self._score[waiting], self._rank[waiting])
-        return self._changes(targets[~is_shut])
+        return noticed(self._score, self._told, targets[~is_shut])
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
         self._grow_to(int(nodes.max(initial=-1)) + 1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .hits import hits
 from .pagerank import DAMPING, pagerank
-from .scorer import _STEPS, NOTICED, Scorer, bucket, buckets, room, scores_of
+from .scorer import Scorer, bucket, buckets, noticed, room, scores_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -117,7 +117,7 @@ class Cash(Scorer):
         targets = np.asarray(outlinks, np.int64)
         share = self._share(float(self._score[node]) * self._opinion(node), len(targets), weights)
         self._score[targets] += share
-        return self._changes(targets[~self._shut[targets]])
+        return noticed(self._score, self._told, targets[~self._shut[targets]])
 
     def _share(self, score: float, links: int, weights: Sequence[float] | None) -> Floats | float:
         if weights is None:
@@ -125,13 +125,6 @@ class Cash(Scorer):
         shares = np.asarray(weights, np.float32)
         total = float(shares.sum())
         return shares * (self.damping * score / total) if total > 0 else 0.0
-
-    def _changes(self, targets: Ints) -> list[Change]:
-        scores, told = self._score[targets], self._told[targets]
-        noticed = scores > told * np.float32(2 ** (NOTICED / _STEPS))
-        changed = targets[noticed]
-        self._told[changed] = scores[noticed]
-        return list(zip(changed.tolist(), scores[noticed].tolist(), strict=True))
 
     def judged(self, node: int, content_score: float) -> None:
         if node >= self.known:

@@ -71,6 +71,16 @@ def scores_of(codes: Codes) -> NDArray[np.float32]:
     return scores
 
 
+def noticed(score: Floats, told: Floats, targets: Ints) -> list[Change]:
+    """The pages among *targets* whose *score* is more than `NOTICED` buckets above the one that was *told*
+    last, which it is from now on."""
+    scores = score[targets]
+    is_more = scores > told[targets] * np.float32(2 ** (NOTICED / _STEPS))
+    changed, scores = targets[is_more], scores[is_more]
+    told[changed] = scores
+    return list(zip(changed.tolist(), scores.tolist(), strict=True))
+
+
 def room(kind: DTypeLike, pages: int = ROOM) -> NDArray[Any]:
     """Zeros that take no memory before they are written to; NumPy would take 2 MB at a time."""
     size = pages * np.dtype(kind).itemsize
