@@ -158,7 +158,7 @@ class Frontier:
         self._lies = revisit_endings.lies
         self._endings = Endings(
             *(batch, known, hosts, table, budgets, self._clocks, self._leases, queue, waiting),
-            *(self._graph, scores, back, revisit_endings, max_attempts, at_risk),
+            *(scores, back, revisit_endings, max_attempts, at_risk),
         )
         self._rankings = Rankings(store, batch, queue, self._graph, scores)
         self._contents = Contents(batch, known)

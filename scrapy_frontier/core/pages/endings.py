@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .backoffs import Waiting
     from .discovery import Known
     from .leases import Lease, Leases, Outcome
-    from .link_graph import LinkGraph
     from .queue import Queue
     from .rescoring import Rescoring
     from .revisit_endings import RevisitEndings
@@ -57,7 +56,6 @@ class Endings:
         leases: Leases,
         queue: Queue,
         waiting: Waiting,
-        graph: LinkGraph,
         scores: Rescoring | None,
         returning: Returning,
         revisit_endings: RevisitEndings,
@@ -73,7 +71,6 @@ class Endings:
         self._leases = leases
         self._queue = queue
         self._waiting = waiting
-        self._graph = graph
         self._scores = scores
         self._returning = returning
         self._revisit_endings = revisit_endings
@@ -223,7 +220,7 @@ class Endings:
         is_read = state in (DONE, REDIRECTED)
         links: Sequence[PlainEdge] = ()
         if outcome.has_links and (is_read or state is GONE):
-            links = self._graph.put(page_id, _links(lease, state, outcome))
+            links = self._batch.put_links(page_id, _links(lease, state, outcome))
         if scores is not None and is_read:
             scores.parsed(page_id, links)
         elif scores is not None:

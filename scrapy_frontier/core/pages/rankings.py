@@ -105,7 +105,7 @@ class Rankings:
         """See `Frontier.rank_due`."""
         if self._scores is not None and self._scores.is_due(now, interval):
             return self.begin()
-        if self._graph.rows - self._rows_packed < PACK_AFTER:
+        if self._batch.link_rows - self._rows_packed < PACK_AFTER:
             return None
         return self._run(None)
 
@@ -114,7 +114,7 @@ class Rankings:
         return self._run(None if self._scores is None else self._scores.scorer)
 
     def _run(self, scorer: Scorer | None) -> RankRun:
-        self._rows_packed = self._graph.rows
+        self._rows_packed = self._batch.link_rows
         return RankRun(self._graph.snapshot(), scorer)
 
     def steps(

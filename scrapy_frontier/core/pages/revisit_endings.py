@@ -234,7 +234,7 @@ class RevisitEndings:
             before = self._graph.links_of(page_id)
         except ValueError:  # `check` sees to it
             before = []
-        after = self._graph.put(page_id, links)
+        after = self._batch.put_links(page_id, links)
         if scores is not None:
             scores.parsed(page_id, after)
         found = difference(before, after)

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING
 
 from ..errors import FrontierError, FrontierUnreadable, UnreadableRecord
 from . import host_rows, keys, meta_rows, page_rows
+from .link_rows import encode_links
 from .meta_rows import Counts
 from .page_rows import PAGE_HEAD
 from .queue_keys import MAX_PRIORITY, SORT_KEY_HEAD
 from .states import EXCLUDED, FAILED, GONE, QUEUED, SEEN, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .bloom import Seen
     from .host_rows import KeptHost
     from .leveldb import Store
+    from .link_rows import PlainEdge
     from .page_rows import Page
 
     Row = tuple[bytes, bytes | None]  # key and value; None: the key is deleted
@@ -50,6 +52,7 @@ class Batch:
         self.failure: FrontierError | None = None
         self.withheld = 0  # queued pages of blocked hosts in memory
         self.ends = 0
+        self.link_rows = 0  # put in this run
         self.fresh: dict[bytes, int] = {}
         self.left: set[str] = set()
         if store.get(keys.FORMAT) != str(keys.FORMAT_VERSION).encode():  # from the first batch on it is ours
@@ -165,6 +168,13 @@ class Batch:
         else:
             rows[keys.PAGE + page_id.to_bytes(keys.ID_BYTES, "big")] = page_rows.encode_page(page)
             self.count_ended(host, page.state, status=page.status)
+
+    def put_links(self, page_id: int, links: Iterable[PlainEdge]) -> list[PlainEdge]:
+        """The links of a page, in place of those it had; each target once."""
+        edges, row = encode_links(page_id, links)
+        self.rows[keys.LINK_ROW + page_id.to_bytes(keys.ID_BYTES, "big")] = row
+        self.link_rows += 1
+        return edges
 
     def count_queued(self, host: KeptHost, change: int) -> None:
         host.queued += change
