@@ -17,7 +17,7 @@ from scrapy_frontier.core.pages.revisit_wishes import SHELF_LIFE
 from scrapy_frontier.core.parse.redirect_chains import REFUSALS
 from scrapy_frontier.core.reasons import OTHER, REASONS
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl import meta_keys, outlinks
+from scrapy_frontier.crawl import meta_keys
 from scrapy_frontier.crawl.stats import TRAPS, refusal_stat
 from scrapy_frontier.settings import SCORERS
 
@@ -182,7 +182,6 @@ def test_every_meta_key_is_in_the_table() -> None:
     code = SOURCE[ROOT / "scrapy_frontier/crawl/meta_keys.py"]
     ours = set(re.findall(r'^[A-Z_]+ = "(frontier_\w+)"', code, re.MULTILINE))
     assert meta_keys.AUTO_SLOT in ours
-    ours |= {outlinks.LINK_SCORE, outlinks.CONTENT_SCORE, meta_keys.ERRAND}
     assert first_cells(page("meta-keys")) == ours | {"download_slot"}
 
 

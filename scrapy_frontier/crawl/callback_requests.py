@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import TYPE_CHECKING, Any
 
 from pydispatch.dispatcher import getAllReceivers, liveReceivers
@@ -23,7 +23,6 @@ from scrapy.utils.asyncgen import as_async_generator
 from twisted.python.failure import Failure
 
 from . import compat
-from .giving_way import Spell
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 _END = object()
+FIRST_SPELL = 0.02  # seconds for the links of a page: most are through by then
+SPELL = 0.003  # seconds for the rest, between two turns of others
 
 
 class CallbackOutput:
@@ -74,7 +75,7 @@ class CallbackOutput:
         finally:
             del self._pages[id(response)]
         await under_way.end()
-        compat.let_go_of_tree(response)
+        _let_go_of_tree(response)
 
     async def _process(
         self, page: _PageOutput, under_way: Tasks, request: Request, response: Response
@@ -114,6 +115,13 @@ class CallbackOutput:
             slot.nextcall.schedule()
 
 
+def _let_go_of_tree(response: Response) -> None:
+    """A response and the selector it keeps hold each other, and the tree of the page: without this a hundred
+    pages wait for the garbage collector. Whoever asks the response again gets a new one."""
+    if getattr(response, "_cached_selector", None) is not None:
+        response._cached_selector = None  # type: ignore[attr-defined]
+
+
 class Tasks:
     """Coroutines under way, *most* at once, where there is an asyncio loop."""
 
@@ -131,6 +139,36 @@ class Tasks:
         """Wait for all."""
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+
+class Spell:
+    """How long a page may work before others get a turn of the event loop.
+
+    Runs from now for `FIRST_SPELL`, from every `renew` for `SPELL`; not over before ``look_at`` by
+    `perf_counter`, so that who asks at every link need not call.
+
+    By the processor's time of this thread, which is asked only when as much has passed by the clock: on a
+    busy machine a page that waits for the processor would give way again and again, and every turn costs.
+    """
+
+    look_at = _end = 0.0
+
+    def __init__(self) -> None:
+        self._begin(FIRST_SPELL)
+
+    def renew(self) -> None:
+        self._begin(SPELL)
+
+    def is_over(self) -> bool:
+        if perf_counter() < self.look_at:
+            return False
+        left = self._end - thread_time()
+        self.look_at = perf_counter() + left
+        return left <= 0
+
+    def _begin(self, seconds: float) -> None:
+        self.look_at = perf_counter() + seconds
+        self._end = thread_time() + seconds
 
 
 class _PageOutput:

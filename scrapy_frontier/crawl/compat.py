@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
 __all__ = ["call_later", "create_looping_call", "is_asyncio_available"]
 
@@ -80,13 +79,6 @@ def wake(crawler: Crawler) -> None:
     slot = _slot(crawler)
     if slot is not None and slot.closing is None:
         slot.nextcall.schedule()
-
-
-def let_go_of_tree(response: Response) -> None:
-    """A response and the selector it keeps hold each other, and the tree of the page: without this a hundred
-    pages wait for the garbage collector. Whoever asks the response again gets a new one."""
-    if getattr(response, "_cached_selector", None) is not None:
-        response._cached_selector = None  # type: ignore[attr-defined]
 
 
 def is_closing(crawler: Crawler) -> bool:

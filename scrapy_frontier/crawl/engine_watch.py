@@ -76,6 +76,7 @@ class Watch:
         self._tally = notes.tally
         self._failed = failed
         self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
+        self._in_progress = _Watched(self._ended)  # empty where the engine does not let itself be watched
         self._is_closed = False
         self._timer: Any = None
         self.tells_sent = False  # of flights that are ``is_sending``
@@ -86,7 +87,7 @@ class Watch:
         Then a response ends a flight, and the timeout of its lease one that has none.
         """
         crawler, connect = self._crawler, self._crawler.signals.connect
-        is_watched = compat.watch_inprogress(crawler, _Watched(self._ended))
+        is_watched = compat.watch_inprogress(crawler, self._in_progress)
         if is_watched and compat_downloader.watch_fetch(crawler, self._fetched):
             connect(self._spider_error, signals.spider_error)
             connect(self._response_downloaded, signals.response_downloaded)
@@ -102,11 +103,13 @@ class Watch:
             self._timer.cancel()
             self._timer = None
 
+    def is_under_way(self, request: Request) -> bool:
+        """Whether the engine has this very object, which it could not tell from another."""
+        return id(request) in self._flights or request in self._in_progress
+
     def sweep(self) -> None:
         """End what has left the engine unseen."""
-        in_progress = compat.in_progress(self._crawler)
-        if in_progress is None:
-            return
+        in_progress = self._in_progress
         lost = [flight.request for flight in self._flights.values() if flight.request not in in_progress]
         for request in lost:
             self._ended(request)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.parse.urls import host_of
 from . import compat
 from .fingerprints import plain_identity
-from .outlinks import LINK_SCORE
+from .meta_keys import LINK_SCORE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,10 +18,11 @@ from ..core import reasons
 from ..core.frontier import NEUTRAL, new_link
 from ..core.parse.urls import escaped_fragment
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
+from .callback_requests import Spell
 from .fast_link_extractor import text_of
-from .giving_way import Spell
 from .in_flight import PageLinks
-from .outlinks import LINK_SCORE, MOST
+from .meta_keys import LINK_SCORE
+from .outlinks import MOST
 from .stock_middlewares import Depth, Referrers
 
 if TYPE_CHECKING:

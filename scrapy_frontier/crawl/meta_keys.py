@@ -23,6 +23,8 @@ UNCHANGED = "frontier_unchanged"  # meta: FRONTIER_UNCHANGED for this request
 LAST_VISIT = "frontier_last_visit"  # meta: when the page was visited before (POSIX s)
 CHANGED = "frontier_changed"  # meta: whether it has changed since
 CONTENT_HASH = "frontier_content_hash"  # meta of a response, or field of an item: what its content is
+LINK_SCORE = "frontier_link_score"  # meta: the weight of the link that the request is
+CONTENT_SCORE = "frontier_content_score"  # the same: what its content is worth for ranking
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (

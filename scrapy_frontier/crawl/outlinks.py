@@ -26,6 +26,7 @@ from ..core.parse.urls import host_of
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import compat, fingerprints, meta_keys
 from .in_flight import PageLinks
+from .meta_keys import LINK_SCORE
 from .response_head import is_text
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 
 MOST = 10_000  # links of one page
 AT_A_TIME = 300  # anchors, 3 ms
-LINK_SCORE = "frontier_link_score"  # meta of a request: the weight of the link to it
-CONTENT_SCORE = "frontier_content_score"  # meta of a response, or field of an item
 
 
 class Outlinks:
@@ -133,7 +132,7 @@ class Outlinks:
         return 0 < self._longest < len(url)
 
     def judge(self, found: PageLinks, content_score: Any) -> None:
-        found.content_score = self.score(content_score, CONTENT_SCORE, 1.0)
+        found.content_score = self.score(content_score, meta_keys.CONTENT_SCORE, 1.0)
 
     def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
         """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor, and yields after
@@ -246,7 +245,7 @@ class Recorder:
         """Whether *yielded* goes on to the scheduler, or the pipelines."""
         if isinstance(yielded, Request):
             return self._links.note(self._flight, self._found, yielded, self._ending)
-        score = item_field(yielded, CONTENT_SCORE)
+        score = item_field(yielded, meta_keys.CONTENT_SCORE)
         if score is not None:
             self._links.judge(self._found, score)
         if self._links.takes_hashes:
@@ -255,7 +254,7 @@ class Recorder:
 
     def end(self, response: Response) -> Iterator[None]:
         """The callback is through; yields now and then on the way through a page with very many anchors."""
-        score = response.request.meta.get(CONTENT_SCORE) if response.request is not None else None
+        score = response.request.meta.get(meta_keys.CONTENT_SCORE) if response.request is not None else None
         if score is not None:
             self._links.judge(self._found, score)
         if self._links.takes_hashes and response.request is not None:

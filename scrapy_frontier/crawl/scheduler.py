@@ -23,7 +23,7 @@ from .callback_names import Unreadable
 from .enqueue_requests import Listed
 from .in_flight import LATENCY, Flight, describe
 from .jobdirs import JobdirUnusable
-from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, FORCE, LAST_VISIT, SLOT
+from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, CONTENT_SCORE, FORCE, LAST_VISIT, SLOT
 from .pattern_and_force import is_forced
 from .redirect_links_and_retries import use_up_retries
 from .stats import Notes
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH)  # meta
+OF_ONE_VISIT = (LATENCY, LAST_VISIT, CHANGED, CONTENT_HASH, CONTENT_SCORE)  # meta
 UNLIMITED = 1000  # requests under way at once where CONCURRENT_REQUESTS is 0
 SWEEP_INTERVAL = 5.0  # seconds
 _MOST_PASSED_OVER = 50  # pages in one go that wait for robots.txt, or have no request, about 2 ms
@@ -239,8 +239,7 @@ class FrontierScheduler(BaseScheduler):
             crawl.frontier.skip_visit(lease, now)
             crawl.frontier.release(lease, outcome, now)
             return None
-        in_progress = compat.in_progress(self.crawler)
-        if id(request) in crawl.flights or (in_progress is not None and request in in_progress):
+        if crawl.watch.is_under_way(request):
             return request.replace()  # the engine cannot tell one object from itself
         return request
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..crawl import compat
 from ..crawl.assembly import Component
+from ..crawl.callback_requests import Spell
 from ..crawl.consequences_of_directives import Consequences
-from ..crawl.giving_way import PlaceInLine, Spell
 from ..crawl.known_links import KnownLinks
 from ..crawl.meta_keys import FOLLOW
-from ..crawl.outlinks import CONTENT_SCORE
 from ..crawl.stock_middlewares import Stock, way_past
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class FrontierSpiderMiddleware(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._line: list[PlaceInLine] = []
+        self._line: list[_PlaceInLine] = []
         self._consequences = Consequences(crawler)
 
     @cached_property
@@ -58,10 +57,7 @@ class FrontierSpiderMiddleware(Component):
         return KnownLinks(self.crawler, self._stock)
 
     def process_spider_input(self, response: Response) -> None:
-        """What *response* says of its page is not what others said."""
         crawl = self.crawl
-        if crawl is not None and crawl.links is not None and response.request is not None:
-            response.request.meta.pop(CONTENT_SCORE, None)
         if crawl is None or crawl.follow is None or response.request is None:
             return
         if response.request.meta.get(FOLLOW, crawl.follow.is_on):
@@ -92,7 +88,7 @@ class FrontierSpiderMiddleware(Component):
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        rules, place = self._consequences.of(response), PlaceInLine(self._line)
+        rules, place = self._consequences.of(response), _PlaceInLine(self._line)
         follow = self.crawl.follow if self.crawl is not None else None
         if follow is not None and follow.pages:
             result = follow.after_async(response, result)
@@ -128,3 +124,23 @@ def _taken(response: Response, result: Iterable[Any], taker: PageFollowing | Rec
             yield each
     for _ in taker.end(response):
         pass
+
+
+class _PlaceInLine:
+    """A page's place in *line*, those with very many links, from when it gives way first until `leave`.
+
+    The first in the line gives way for one turn of the event loop at a time, so that it is done in bounded
+    time whatever others do: a kill before that has it fetched again.
+    """
+
+    def __init__(self, line: list[_PlaceInLine]) -> None:
+        self._line = line
+
+    async def give_way(self) -> None:
+        if self not in self._line:
+            self._line.append(self)
+        await compat.give_way(1 if self._line[0] is self else compat.TURNS)
+
+    def leave(self) -> None:
+        if self in self._line:
+            self._line.remove(self)

@@ -14,7 +14,7 @@ from scrapy.http import HtmlResponse
 from scrapy.settings import Settings
 
 from scrapy_frontier import FrontierSpiderMiddleware
-from scrapy_frontier.crawl import compat, giving_way
+from scrapy_frontier.crawl import callback_requests, compat
 from scrapy_frontier.crawl.consequences_of_directives import Consequences
 from scrapy_frontier.crawl.outlinks import AT_A_TIME
 
@@ -107,8 +107,8 @@ def test_a_usual_page_does_not(monkeypatch: pytest.MonkeyPatch, slowness: int) -
     """Fifty links of 0.1 ms, also where the clock runs on because others have the processor: every turn
     costs."""
     ticks = count()
-    monkeypatch.setattr(giving_way, "perf_counter", lambda: next(ticks) * 0.0001 * slowness)
-    monkeypatch.setattr(giving_way, "thread_time", lambda: next(ticks) * 0.0001)
+    monkeypatch.setattr(callback_requests, "perf_counter", lambda: next(ticks) * 0.0001 * slowness)
+    monkeypatch.setattr(callback_requests, "thread_time", lambda: next(ticks) * 0.0001)
     middleware = FrontierSpiderMiddleware.from_crawler(a_crawler())
 
     async def fifty(response: HtmlResponse) -> AsyncIterator[Request]:
