@@ -189,8 +189,9 @@ def fetched_of(response: Response) -> Fetched | None:
     if not 200 <= response.status < 300 or CACHED in flags:
         return None
     kind = dict.get(headers, b"Content-Type") or _NO_KIND  # as `Headers` keeps it: making it so takes 1 us
+    tags, dates = dict.get(headers, b"Etag", ()), dict.get(headers, b"Last-Modified", ())
     return Fetched(
-        *kept(dict.get(headers, b"Etag", ()), dict.get(headers, b"Last-Modified", ())),
+        *(kept(tags, dates) if tags or dates else NOTHING),
         b"",
         kind[-1].partition(b";")[0].strip().lower().decode("latin-1"),
         len(response.body),

@@ -13,7 +13,6 @@ from base64 import b64decode, b64encode
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
-from math import isfinite
 from typing import Any
 
 from scrapy import Item
@@ -25,8 +24,6 @@ _ACTS = frozenset(("__call__", "__del__"))  # what no mere data has
 _SCALARS = (str, int, float, bool, type(None))
 FIXED = frozenset((*_SCALARS, bytes, datetime, date, Decimal))  # types of values that nobody can change
 dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
-_quote = json.encoder.encode_basestring
-_MOST_NAMES = 100
 
 
 class Unstorable(ValueError):
@@ -177,45 +174,3 @@ def _untag(tag: str, value: Any) -> Any:
         case "Decimal":
             return Decimal(value)
     raise ValueError(f"unknown tag {tag!r}")
-
-
-def dict_text(value: dict[Any, Any]) -> str:
-    """``dumps(to_plain(value))``, with a short way for the usual flat ``meta``."""
-    text = flat_text(value)
-    return dumps(to_plain(value)) if text is None else text
-
-
-def flat_text(value: dict[Any, Any]) -> str | None:
-    """``dumps(value)`` where that holds nothing but text and numbers; else None, soon."""
-    parts = []
-    for key, item in value.items():
-        name = _NAMES.get(key) or _name(key)
-        if not name:
-            return None
-        kind = type(item)
-        if kind is str:
-            parts.append(name + _quote(item))
-        elif kind is int:
-            parts.append(f"{name}{item}")
-        elif kind is bool:
-            parts.append(name + ("true" if item else "false"))
-        elif item is None:
-            parts.append(name + "null")
-        elif kind is float and isfinite(item):
-            parts.append(f"{name}{item!r}")
-        else:
-            return None
-    return "{" + ",".join(parts) + "}"
-
-
-_NAMES: dict[Any, str] = {}  # of the keys that most requests have, as they stand in a record
-
-
-def _name(key: Any) -> str:
-    """*key* as it stands in front of a value; empty for one that is more than text."""
-    if type(key) is not str or key == TAG:
-        return ""
-    name = _quote(key) + ":"
-    if len(_NAMES) < _MOST_NAMES:
-        _NAMES[key] = name
-    return name

@@ -11,6 +11,7 @@ spider's own callbacks (``docs/internals/format.md``).
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, Spider
@@ -34,17 +35,7 @@ from .meta_keys import (
     SLOT,
     START,
 )
-from .plain_data import (
-    TAGGED,
-    Unstorable,
-    class_at,
-    class_path,
-    dict_text,
-    dumps,
-    flat_text,
-    from_plain,
-    to_plain,
-)
+from .plain_data import TAG, TAGGED, Unstorable, class_at, class_path, dumps, from_plain, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +58,7 @@ OURS = frozenset(
 )
 
 _HEADS = 50  # records without meta that are kept
+_MOST_NAMES = 100
 _quote = json.encoder.encode_basestring
 # `json.loads` without its three calls and a search for white space
 _scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
@@ -113,7 +105,7 @@ class Codec:
             if meta:
                 if not OURS.isdisjoint(meta):
                     meta = _without_ours(meta)
-                text = flat_text(meta)
+                text = _flat_text(meta)
                 if text is None:
                     text, is_rare = dumps(to_plain(meta)), True
                 tail = '"meta":' + text + "}"
@@ -254,7 +246,8 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
 
 def meta_record(meta: dict[str, Any]) -> bytes:
     """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes."""
-    return b'{"meta":%b}' % dict_text(meta).encode("utf-8", "surrogatepass") if meta else b""
+    text = _flat_text(meta) or dumps(to_plain(meta))
+    return b'{"meta":%b}' % text.encode("utf-8", "surrogatepass") if meta else b""
 
 
 def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
@@ -316,3 +309,39 @@ def _headers(plain: dict[str, str | list[str]]) -> Headers:
         texts = [values] if isinstance(values, str) else values
         dict.__setitem__(headers, name.encode("latin-1"), [text.encode("latin-1") for text in texts])
     return headers
+
+
+def _flat_text(value: dict[Any, Any]) -> str | None:
+    """``dumps(value)`` where that holds nothing but text and numbers; else None, soon."""
+    parts = []
+    for key, item in value.items():
+        name = _NAMES.get(key) or _name(key)
+        if not name:
+            return None
+        kind = type(item)
+        if kind is str:
+            parts.append(name + _quote(item))
+        elif kind is int:
+            parts.append(f"{name}{item}")
+        elif kind is bool:
+            parts.append(name + ("true" if item else "false"))
+        elif item is None:
+            parts.append(name + "null")
+        elif kind is float and isfinite(item):
+            parts.append(f"{name}{item!r}")
+        else:
+            return None
+    return "{" + ",".join(parts) + "}"
+
+
+_NAMES: dict[Any, str] = {}  # of the keys that most requests have, as they stand in a record
+
+
+def _name(key: Any) -> str:
+    """*key* as it stands in front of a value; empty for one that is more than text."""
+    if type(key) is not str or key == TAG:
+        return ""
+    name = _quote(key) + ":"
+    if len(_NAMES) < _MOST_NAMES:
+        _NAMES[key] = name
+    return name

@@ -30,8 +30,6 @@ def kept(tags: Sequence[bytes], dates: Sequence[bytes]) -> tuple[bytes, bytes]:
     b"" for a tag that is too long or is none. The date need not be one: the server knows it again. Lines that
     contradict each other say nothing.
     """
-    if not tags and not dates:
-        return b"", b""
     found = []
     for lines, pattern, longest in ((tags, _TAG, LONGEST_TAG), (dates, _DATE, LONGEST_DATE)):
         values = {line.strip(b" \t") for line in lines}
