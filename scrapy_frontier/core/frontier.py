@@ -241,7 +241,6 @@ class Frontier:
     # -- pages in --------------------------------------------------------------------------------------
 
     recognize = Verb("_known", Known.recognize)
-    recognize_as = Verb("_known", Known.recognize_as)
     discover = Verb("_discovery", Discovery.discover)
 
     # -- edits -----------------------------------------------------------------------------------------

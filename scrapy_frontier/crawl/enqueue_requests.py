@@ -66,7 +66,6 @@ class Intake:
     ) -> None:
         self._frontier = frontier
         self._recognize = frontier.recognize
-        self._recognize_as = frontier.recognize_as
         self._discover = frontier.discover
         self._clock = clock
         self._identities = identities
@@ -111,9 +110,6 @@ class Intake:
             request = self._without_session(request)
             clean = request.url
         fingerprint, host = plain_identity(clean) or (self._identities.fingerprint(request), host_of(clean))
-        if self._recognize_as(url, fingerprint, lease, flags, weight):
-            self._filtered(request)
-            return False
         try:
             payload, is_stored = self._encode(request), True
         except Unstorable:

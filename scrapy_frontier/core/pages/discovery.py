@@ -86,7 +86,6 @@ class Known:
         self._batch = batch
         self._seen = seen
         self.texts = Texts()
-        self.unknown: bytes | None = None  # the fingerprint asked for last, if no page has it
 
     def recognize(
         self,
@@ -110,21 +109,6 @@ class Known:
             if not only_seen:
                 return False
             page_id = ~page_id
-        if source is not None:
-            source.edges.append((page_id, flags, weight))
-        return True
-
-    def recognize_as(
-        self, url: str, fingerprint: bytes, source: Lease | None = None, flags: int = 0, weight: float = 1.0
-    ) -> bool:
-        """`recognize` for a *url* whose text told nothing, by its *fingerprint*: 1 us where that is new."""
-        page_id = self.look_up(fingerprint)
-        if page_id is None:
-            self.unknown = fingerprint
-            return False
-        if page_id < 0:
-            return False
-        self.texts.put(url, page_id)
         if source is not None:
             source.edges.append((page_id, flags, weight))
         return True
@@ -210,10 +194,8 @@ class Discovery:
         return [self._take_in(link, source.node, source, now) for link in links]
 
     def _take_in(self, link: Link, parent: PageId | None, source: Lease | None, now: float) -> Discovered:
-        known_pages, fingerprint = self._known, link.fingerprint
-        known = None if fingerprint is known_pages.unknown else known_pages.look_up(fingerprint)
+        known = self._known.look_up(link.fingerprint)
         if known is None:
-            known_pages.unknown = None
             answer = self._new(link, parent, now)
             page_id = answer.page
         else:
@@ -224,7 +206,7 @@ class Discovery:
                 source.edges.append((page_id, link.flags, link.weight))
             if text := link.text:
                 is_seen = answer.fate in _ONLY_SEEN if answer.fate is not _NEW else False
-                known_pages.texts.put(text, ~page_id if is_seen else page_id)
+                self._known.texts.put(text, ~page_id if is_seen else page_id)
         return answer
 
     def _new(self, link: Link, parent: PageId | None, now: float) -> Discovered:
