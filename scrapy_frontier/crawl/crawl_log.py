@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,17 +25,15 @@ if TYPE_CHECKING:
     from .stats import Notes
 
 
+@dataclass(eq=False, repr=False)
 class CrawlLog:
     """Tells of *frontier*, by *notes*."""
 
-    def __init__(
-        self, frontier: Frontier, clock: Callable[[], float], notes: Notes, is_temporary: bool
-    ) -> None:
-        self._frontier = frontier
-        self._clock = clock
-        self._notes = notes
-        self._is_temporary = is_temporary
-        self._is_told_until = 0.0  # for whom the crawl waits
+    _frontier: Frontier
+    _clock: Callable[[], float]
+    _notes: Notes
+    _is_temporary: bool
+    _is_told_until = 0.0  # for whom the crawl waits
 
     def say_how_it_begins(self, spider: Spider, settings: BaseSettings) -> None:
         frontier, left, log = self._frontier, _left_by_scrapy(settings), self._notes.log

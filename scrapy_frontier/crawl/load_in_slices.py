@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from . import compat
@@ -22,26 +23,19 @@ BREATH = 0.002  # seconds between two slices, for all else the loop has to do
 AFTER_FAILURE = 1.0  # seconds
 
 
+@dataclass(eq=False, repr=False)
 class Loading:
     """Loads *frontier*; *failed* is called with what goes wrong. While nothing is under way nobody else needs
     the loop. It ``is_by_hand`` while something is left and the engine is a stand-in, which need not have a
     loop: then whoever asks for a request calls `step`."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        frontier: Frontier,
-        clock: Callable[[], float],
-        flights: Flights,
-        failed: Callable[[Exception], None],
-    ) -> None:
-        self._crawler = crawler
-        self._frontier = frontier
-        self._clock = clock
-        self._flights = flights
-        self._failed = failed
-        self._timer: Any = None
-        self.is_by_hand = False
+    _crawler: Crawler
+    _frontier: Frontier
+    _clock: Callable[[], float]
+    _flights: Flights
+    _failed: Callable[[Exception], None]
+    _timer: Any = field(default=None, init=False)
+    is_by_hand = False
 
     def begin(self) -> None:
         """Load what is quickly there, and go on beside the crawl."""

@@ -6,6 +6,7 @@ Scrapy's middleware. A request that carries the meta key `ERRAND` takes no place
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request, signals
@@ -55,24 +56,18 @@ class Answer(NamedTuple):
     failure: Exception | None = None
 
 
+@dataclass(eq=False, repr=False)
 class RobotsFetcher:
     """Fetches files; with a *frontier* by the clocks of its hosts."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        timeout: float,
-        clock: Callable[[], float],
-        frontier: Frontier | None,
-        units: Units,
-    ) -> None:
-        self._crawler = crawler
-        self._timeout = timeout
-        self._clock = clock
-        self._frontier = frontier
-        self._units = units
-        self._read: dict[int, int] = {}  # bytes so far, by id of a request that the fetch keeps alive
-        self._is_closed = False
+    _crawler: Crawler
+    _timeout: float
+    _clock: Callable[[], float]
+    _frontier: Frontier | None
+    _units: Units
+    # Bytes so far, by id of a request that the fetch keeps alive.
+    _read: dict[int, int] = field(default_factory=dict, init=False)
+    _is_closed = False
 
     def close(self) -> None:
         self._is_closed = True

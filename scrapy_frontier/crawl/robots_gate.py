@@ -8,6 +8,7 @@ Without an open frontier (another scheduler) the gate knows no clock.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from scrapy.utils.defer import maybe_deferred_to_future
@@ -38,24 +39,16 @@ if TYPE_CHECKING:
 UNDECIDED = Decision("", "", None, None, None, 0.0, 0.0, None)
 
 
+@dataclass(eq=False, repr=False)
 class Gate:
     """Lets pages pass by what *sites* say and *errands* find out; with a *frontier* by its hosts."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        clock: Callable[[], float],
-        frontier: Frontier | None,
-        units: Units,
-        sites: KnownSites,
-        errands: Errands,
-    ) -> None:
-        self._crawler = crawler
-        self.clock = clock
-        self._frontier = frontier
-        self._units = units
-        self._sites = sites
-        self._errands = errands
+    _crawler: Crawler
+    clock: Callable[[], float]
+    _frontier: Frontier | None
+    _units: Units
+    _sites: KnownSites
+    _errands: Errands
 
     def close(self) -> None:
         """Start nothing more, and touch the frontier no more."""

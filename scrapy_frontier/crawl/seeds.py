@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.store.meta_rows import IN_MEMORY
@@ -19,18 +20,16 @@ if TYPE_CHECKING:
     from .queued_requests import Records
 
 
+@dataclass(eq=False, repr=False)
 class Seeds:
     """``known`` counts those of an earlier run that are not fetched again, ``first`` is the URL of one."""
 
-    def __init__(
-        self, frontier: Frontier, clock: Callable[[], float], records: Records, comes_back: bool
-    ) -> None:
-        self._frontier = frontier
-        self._clock = clock
-        self._records = records
-        self._comes_back = comes_back
-        self.known = 0
-        self.first = ""
+    _frontier: Frontier
+    _clock: Callable[[], float]
+    _records: Records
+    _comes_back: bool
+    known = 0
+    first = ""
 
     def note(self, request: Request, fingerprint: bytes) -> None:
         """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back.

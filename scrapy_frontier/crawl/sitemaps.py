@@ -3,6 +3,7 @@ durable before the sitemap itself is done."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -44,26 +45,19 @@ MET = 20_000  # sites remembered as contacted; any other costs one lookup
 AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
 
 
+@dataclass(eq=False, repr=False)
 class Sitemaps:
     """Queues the sitemaps of the sites that a crawl meets, and what they list."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        frontier: Frontier,
-        clock: Callable[[], float],
-        identities: Identities,
-        intake: Intake,
-        lastmods: Lastmods | None,
-    ) -> None:
-        self.crawler = crawler
-        self.frontier = frontier
-        self._clock = clock
-        self.identities = identities
-        self.intake = intake
-        self.lastmods = lastmods  # of pages that come back
-        self._met: set[tuple[str, str]] = set()
-        self._lock = DeferredLock()  # one file at a time, or the event loop would wait for all of them
+    crawler: Crawler
+    frontier: Frontier
+    _clock: Callable[[], float]
+    identities: Identities
+    intake: Intake
+    lastmods: Lastmods | None  # of pages that come back
+    _met: set[tuple[str, str]] = field(default_factory=set, init=False)
+    # One file at a time, or the event loop would wait for all of them.
+    _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
 
     def meet(self, request: Request) -> None:
         """A page of a site is about to be fetched."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..parse.urls import origin
@@ -25,26 +26,19 @@ if TYPE_CHECKING:
 _BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
 
 
+@dataclass(eq=False, repr=False)
 class Clocks:
     """The clocks of the hosts in *table*."""
 
-    def __init__(
-        self,
-        batch: Batch,
-        hosts: Hosts,
-        table: HostTable,
-        troubles: Troubles,
-        pace: ResponseDelay,
-        haste: Haste | None,
-    ) -> None:
-        self._batch = batch
-        self._hosts = hosts
-        self._table = table
-        self._troubles = troubles
-        self._pace = pace
-        self._haste = haste
-        self._held: set[str] = set()  # hosts held until a known time, and some that were
-        self.given_up: list[Abandoned] = []  # since somebody last looked
+    _batch: Batch
+    _hosts: Hosts
+    _table: HostTable
+    _troubles: Troubles
+    _pace: ResponseDelay
+    _haste: Haste | None
+    # Hosts held until a known time, and some that were.
+    _held: set[str] = field(default_factory=set, init=False)
+    given_up: list[Abandoned] = field(default_factory=list, init=False)  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ used up.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
 
+@dataclass(eq=False, repr=False)
 class Deferral:
     """The pages that no budget has room for, by the unit, a host or a domain, whose budget is used up.
 
@@ -36,24 +38,14 @@ class Deferral:
     out; `take_back` queues up to `AT_A_TIME` pages of a unit, in the order of their discovery.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        batch: Batch,
-        hosts: Hosts,
-        table: HostTable,
-        budgets: Budgets,
-        queue: Queue,
-        scores: Rescoring | None,
-    ) -> None:
-        self._store = store
-        self._batch = batch
-        self._hosts = hosts
-        self._table = table
-        self._budgets = budgets
-        self._queue = queue
-        self._scores = scores
-        self._to_load: bytes | None = b""
+    _store: Store
+    _batch: Batch
+    _hosts: Hosts
+    _table: HostTable
+    _budgets: Budgets
+    _queue: Queue
+    _scores: Rescoring | None
+    _to_load: bytes | None = field(default=b"", init=False)
 
     @property
     def is_loaded(self) -> bool:

@@ -6,6 +6,7 @@ thousand at a time, so that memory stays flat and an interruption leaves a sound
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
@@ -52,36 +53,23 @@ class _Doomed(NamedTuple):
     fingerprint: bytes | None
 
 
+@dataclass(eq=False, repr=False)
 class Edits:
     """Takes known pages out of wherever they are."""
 
-    def __init__(
-        self,
-        store: Store,
-        batch: Batch,
-        known: Known,
-        hosts: Hosts,
-        table: HostTable,
-        leases: Leases,
-        queue: Queue,
-        deferred: Deferral,
-        scores: Rescoring | None,
-        returning: Returning,
-        due_anew: DueAnew,
-    ) -> None:
-        self._store = store
-        self._batch = batch
-        self._known = known
-        self._hosts = hosts
-        self._table = table
-        self._leases = leases
-        self._queue = queue
-        self._deferred = deferred
-        self._scores = scores
-        self._returning = returning
-        self._due_anew = due_anew
-        self._touched: set[Host] = set()
-        self._steps = 0
+    _store: Store
+    _batch: Batch
+    _known: Known
+    _hosts: Hosts
+    _table: HostTable
+    _leases: Leases
+    _queue: Queue
+    _deferred: Deferral
+    _scores: Rescoring | None
+    _returning: Returning
+    _due_anew: DueAnew
+    _touched: set[Host] = field(default_factory=set, init=False)
+    _steps = 0
 
     # -- queue again -----------------------------------------------------------------------------------
 

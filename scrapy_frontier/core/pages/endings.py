@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..parse.urls import host_of
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 MOST_ENDS = 16  # written together
 
 
+@dataclass(eq=False, repr=False)
 class Endings:
     """Ends leases, and writes what becomes of their pages, which are given up after *max_attempts* of them.
 
@@ -45,39 +47,22 @@ class Endings:
     ``finished`` counts the pages that came to an end in this run.
     """
 
-    def __init__(
-        self,
-        batch: Batch,
-        known: Known,
-        hosts: Hosts,
-        table: HostTable,
-        budgets: Budgets,
-        clocks: Clocks,
-        leases: Leases,
-        queue: Queue,
-        waiting: Waiting,
-        scores: Rescoring | None,
-        returning: Returning,
-        revisit_endings: RevisitEndings,
-        max_attempts: int,
-        at_risk: int,
-    ) -> None:
-        self._batch = batch
-        self._known = known
-        self._hosts = hosts
-        self._table = table
-        self._budgets = budgets
-        self._clocks = clocks
-        self._leases = leases
-        self._queue = queue
-        self._waiting = waiting
-        self._scores = scores
-        self._returning = returning
-        self._revisit_endings = revisit_endings
-        self._max_attempts = max_attempts
-        self._at_risk = at_risk
-        self._open_since = 0.0  # the first of the ends that are not written yet
-        self.finished = 0
+    _batch: Batch
+    _known: Known
+    _hosts: Hosts
+    _table: HostTable
+    _budgets: Budgets
+    _clocks: Clocks
+    _leases: Leases
+    _queue: Queue
+    _waiting: Waiting
+    _scores: Rescoring | None
+    _returning: Returning
+    _revisit_endings: RevisitEndings
+    _max_attempts: int
+    _at_risk: int
+    _open_since = 0.0  # the first of the ends that are not written yet
+    finished = 0
 
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """End a lease; nothing is done for one that has ended.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
@@ -35,48 +36,31 @@ if TYPE_CHECKING:
     from .revisit_queue import Returning
 
 
+@dataclass(eq=False, repr=False)
 class HandOut:
     """Hands out the best page of the host whose turn it is. Writes nothing but what was open before, and
     what is put aside on the way."""
 
-    def __init__(
-        self,
-        store: Store,
-        batch: Batch,
-        known: Known,
-        hosts: Hosts,
-        budgets: Budgets,
-        table: HostTable,
-        clocks: Clocks,
-        leases: Leases,
-        queue: Queue,
-        waiting: Waiting,
-        deferred: Deferral,
-        endings: Endings,
-        returning: Returning,
-        haste: Haste | None,
-        at_risk: int,
-    ) -> None:
-        self._store = store
-        self._batch = batch
-        self._known = known
-        self._hosts = hosts
-        self._budgets = budgets
-        self._table = table
-        self._clocks = clocks
-        self._leases = leases
-        self._queue = queue
-        self._waiting = waiting
-        self._deferred = deferred
-        self._endings = endings
-        self._returning = returning
-        self._haste = haste
-        self._at_risk = at_risk
-        # Only hosts that are shut are left, since then and so many finished pages; see `ends_at`.
-        self._alone: tuple[int, float] | None = None
-        self._is_spilling = False
-        self._has_opened = False  # since the last lease pages can be had that could not before
-        self._is_over = False  # nobody waits for backoffs
+    _store: Store
+    _batch: Batch
+    _known: Known
+    _hosts: Hosts
+    _budgets: Budgets
+    _table: HostTable
+    _clocks: Clocks
+    _leases: Leases
+    _queue: Queue
+    _waiting: Waiting
+    _deferred: Deferral
+    _endings: Endings
+    _returning: Returning
+    _haste: Haste | None
+    _at_risk: int
+    # Only hosts that are shut are left, since then and so many finished pages; see `ends_at`.
+    _alone: tuple[int, float] | None = field(default=None, init=False)
+    _is_spilling = False
+    _has_opened = False  # since the last lease pages can be had that could not before
+    _is_over = False  # nobody waits for backoffs
 
     # -- the next page ---------------------------------------------------------------------------------
 

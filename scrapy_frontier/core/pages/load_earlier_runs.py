@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..store import keys
@@ -19,30 +20,20 @@ if TYPE_CHECKING:
 _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
 
 
+@dataclass(eq=False, repr=False)
 class EarlierRuns:
     """Loads the parts over *store*; *seen* is filled with the fingerprints of all pages."""
 
-    def __init__(
-        self,
-        store: Store,
-        batch: Batch,
-        seen: Seen,
-        table: HostTable,
-        deferred: Deferral,
-        queue: Queue,
-        scores: Rescoring | None,
-        due_anew: DueAnew,
-    ) -> None:
-        self._store = store
-        self._batch = batch
-        self._seen = seen
-        self._table = table
-        self._deferred = deferred
-        self._queue = queue
-        self._scores = scores
-        self._due_anew = due_anew
-        self._learned = b""
-        self.is_loaded = False
+    _store: Store
+    _batch: Batch
+    _seen: Seen
+    _table: HostTable
+    _deferred: Deferral
+    _queue: Queue
+    _scores: Rescoring | None
+    _due_anew: DueAnew
+    _learned = b""
+    is_loaded = False
 
     def load(self, now: float, limit: int = 100) -> bool:
         """Bring up to *limit* more hosts of earlier runs into memory; true once all that they left is there.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..store import keys, queue_keys
@@ -18,25 +19,18 @@ if TYPE_CHECKING:
     from .rescoring import Rescoring
 
 
+@dataclass(eq=False, repr=False)
 class Queue:
     """The queue rows of all hosts, in the open batch, in memory and in the columns of *scores*."""
 
-    def __init__(
-        self,
-        store: Store,
-        batch: Batch,
-        hosts: Hosts,
-        table: HostTable,
-        budgets: Budgets,
-        scores: Rescoring | None,
-    ) -> None:
-        self._store = store
-        self._batch = batch
-        self._hosts = hosts
-        self._table = table
-        self._budgets = budgets
-        self._scores = scores
-        self.unreadable: list[int] = []  # ids of pages set aside since somebody last looked
+    _store: Store
+    _batch: Batch
+    _hosts: Hosts
+    _table: HostTable
+    _budgets: Budgets
+    _scores: Rescoring | None
+    # Ids of pages set aside since somebody last looked.
+    unreadable: list[int] = field(default_factory=list, init=False)
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host*."""

@@ -3,6 +3,7 @@ little at a time, so that a crawl goes on beside it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -88,18 +89,16 @@ class RankRun:
         self._snapshot.close()
 
 
+@dataclass(eq=False, repr=False)
 class Rankings:
     """Says when to rank, and takes over what was computed; without *scores* it packs links."""
 
-    def __init__(
-        self, store: Store, batch: Batch, queue: Queue, graph: LinkGraph, scores: Rescoring | None
-    ) -> None:
-        self._store = store
-        self._batch = batch
-        self._queue = queue
-        self._graph = graph
-        self._scores = scores
-        self._rows_packed = 0
+    _store: Store
+    _batch: Batch
+    _queue: Queue
+    _graph: LinkGraph
+    _scores: Rescoring | None
+    _rows_packed = 0
 
     def due(self, now: float, interval: float) -> RankRun | None:
         """See `Frontier.rank_due`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,31 +66,21 @@ class _Back(NamedTuple):
     blamed: str = ""
 
 
+@dataclass(eq=False, repr=False)
 class RevisitEndings:
     """Ends the visits of pages that came back; one more that has no answer is given up after *max_attempts*
     leases."""
 
-    def __init__(
-        self,
-        batch: Batch,
-        table: HostTable,
-        queue: Queue,
-        waiting: Waiting,
-        graph: LinkGraph,
-        scores: Rescoring | None,
-        returning: Returning,
-        max_attempts: int,
-    ) -> None:
-        self._batch = batch
-        self._table = table
-        self._queue = queue
-        self._waiting = waiting
-        self._graph = graph
-        self._scores = scores
-        self._returning = returning
-        self._max_attempts = max_attempts
-        self._losses: dict[str, Losses] = {}  # of this run
-        self.lies = Lies()
+    _batch: Batch
+    _table: HostTable
+    _queue: Queue
+    _waiting: Waiting
+    _graph: LinkGraph
+    _scores: Rescoring | None
+    _returning: Returning
+    _max_attempts: int
+    _losses: dict[str, Losses] = field(default_factory=dict, init=False)  # of this run
+    lies: Lies = field(default_factory=Lies, init=False)
 
     def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """Put the end of a visit into the open batch, whose queue row goes. The page stays what it is where
