@@ -755,6 +755,22 @@ def test_what_was_learnt_outlasts_restarts(tmp_path: Path) -> None:
         assert rates.expected("a.example") > rates.expected("unknown.example") / 100
 
 
+def test_a_crawl_that_is_started_daily_plans_no_page_more_often_than_it_is_started(tmp_path: Path) -> None:
+    """One page is worth far more than others: none of its visits are planned between the runs."""
+    rule, found = ADAPTIVE._replace(horizon=0.0, shelf_life=4 * DAY), Counter[str]()
+    for day in range(41):
+        now = NOW + day * DAY
+        with opened(tmp_path, now, rule) as frontier:
+            find(frontier, "best", bucket=0x8000 + 8 * 1024)
+            find(frontier, *map(str, range(12)))
+            if day:
+                found.update(visit_all(frontier, now, changed(b"%05d" % day)))
+            else:
+                visit_all(frontier, now)
+    assert found["best"] >= 30
+    assert 0.8 * 13 * 40 / 4 < found.total() < 1.3 * 13 * 40 / 4
+
+
 def test_who_names_a_span_gets_it_whatever_it_is_worth(tmp_path: Path) -> None:
     rule = ADAPTIVE._replace(shelf_lives=(("/daily", DAY),), horizon=0.0)
     for days in range(10):

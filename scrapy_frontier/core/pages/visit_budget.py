@@ -98,14 +98,19 @@ class VisitBudget:
         self.hosts: dict[str, float] = {}
         stored = store.get(keys.OPENED) or b""
         opened = Opened(*_OPENED.unpack(stored)) if len(stored) == _OPENED.size else Opened()
-        counts = batch.counts
+        counts, before = batch.counts, opened.noted
         # A pause counts where it left something undone: who had visited all that was due had time enough.
         if counts.returning > _BEHIND * (counts.returning + counts.due):
             opened = went_on(opened, opened_at, is_running=False)
+        self._bounds = rule.bounds
+        if not rule.waits:  # a page is visited once a run: what is planned for between two of them is lost
+            since = opened_at - before if before else inf
+            shortest = max(rule.bounds.shortest, min(since, rule.shelf_life, rule.bounds.longest))
+            self._bounds = rule.bounds._replace(shortest=shortest)
         self._opened = opened._replace(noted=opened_at)
 
     def note(self, now: float) -> None:
-        """A page that came back was visited: the crawl is running; in the open batch."""
+        """The crawl is running; in the open batch."""
         if self._rates.is_adaptive:
             self._opened = went_on(self._opened, now)
             self._batch.rows[keys.OPENED] = _OPENED.pack(*self._opened)
@@ -133,7 +138,7 @@ class VisitBudget:
         rates = self._rates
         if not rates.is_adaptive or not rates.multiplier:
             return None
-        return Adaptive(self.hosts.get(host, rates.multiplier), self._rule.bounds)
+        return Adaptive(self.hosts.get(host, rates.multiplier), self._bounds)
 
     # -- what it costs ---------------------------------------------------------------------------------
 
@@ -151,6 +156,7 @@ class VisitBudget:
         pages = self._batch.counts.next_page
         if self._sample is None:
             self._sample, self._drawn = [], 0
+            self.note(now)
         for _ in range(min(_AT_A_TIME, pages)):
             self._draw(self._chance.randrange(pages))
         if len(self._sample) >= SAMPLE or self._drawn >= min(DRAWS, 4 * pages):
@@ -192,12 +198,11 @@ class VisitBudget:
         # Draws may meet a page twice: of a small crawl more than all of it.
         stands_for = self._batch.counts.next_page / self._drawn
         budget = len(drawn) * stands_for / self._rule.shelf_life
-        self._opened = went_on(self._opened, now)
         usual = median([page.weight for page in drawn if page.weight] or [1.0])
         drawn = [page if page.weight else page._replace(weight=usual) for page in drawn]
         sample, names = multipliers.sample_of(drawn, stands_for)
         limits = multipliers.limits_of(sample, [self._limit(name) for name in names], _FEW)
-        found, at_limit = multipliers.for_all(sample, budget, self._rule.bounds, limits)
+        found, at_limit = multipliers.for_all(sample, budget, self._bounds, limits)
         self.hosts = {
             name: was for name, was in self.hosts.items() if name in {names[each] for each in at_limit}
         }
@@ -214,6 +219,6 @@ class VisitBudget:
         from . import multipliers
 
         host, sample, limit = self._left.pop()
-        found = self.hosts[host] = multipliers.of_limit(sample, limit, self._rule.bounds)
+        found = self.hosts[host] = multipliers.of_limit(sample, limit, self._bounds)
         # Where all are at their limit no budget is large enough; a host nobody drew is asked like these.
         self._rates.multiplier = self._rates.multiplier or found
