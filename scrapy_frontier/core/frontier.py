@@ -242,6 +242,7 @@ class Frontier:
 
     recognize = Verb("_known", Known.recognize)
     discover = Verb("_discovery", Discovery.discover)
+    discover_one = Verb("_discovery", Discovery.discover_one)
 
     # -- edits -----------------------------------------------------------------------------------------
 

@@ -48,12 +48,19 @@ def _as_kept(names: str) -> list[str]:
     return [f"_{name}" if hasattr(request, f"_{name}") else name for name in names.split()]
 
 
+def _reader(names: str) -> Callable[[Request], tuple[Any, ...]]:
+    """What an ``attrgetter`` does, in half the time: Python remembers where the code of a function found what
+    it reads."""
+    found = ", ".join(f"request.{name}" for name in _as_kept(names))
+    read: Callable[[Request], tuple[Any, ...]] = eval(f"lambda request: ({found})")  # noqa: S307 - of our names
+    return read
+
+
 rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(*_as_kept("cookies cb_kwargs flags"))
 handed_on: Callable[[Request], tuple[Any, Any]] = attrgetter(*_as_kept("cb_kwargs meta"))
-essentials: Callable[[Request], tuple[Any, ...]] = attrgetter(*_as_kept("url method body dont_filter meta"))
-# All but priority.
-attributes: Callable[[Request], tuple[Any, ...]] = attrgetter(
-    *_as_kept("url callback errback method body dont_filter encoding headers meta cookies cb_kwargs flags")
+essentials = _reader("url method body dont_filter meta")
+attributes = _reader(  # all but priority
+    "url callback errback method body dont_filter encoding headers meta cookies cb_kwargs flags"
 )
 
 _INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse", "check", "view", "bench")}

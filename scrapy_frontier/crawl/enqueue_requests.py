@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _NEW = Fate.NEW
 _UNNOTED = None, 0, 1.0
+_ORDINARY = False, "", False, "", None, NEUTRAL, False  # the rest of a `Link`
 # meta
 _UNUSUAL = frozenset((POSTPONED, REFUSED, FORCE, START, SLOT, AUTO_SLOT, "retry_times", "verbatim_url"))
 
@@ -66,7 +67,7 @@ class Intake:
     ) -> None:
         self._frontier = frontier
         self._recognize = frontier.recognize
-        self._discover = frontier.discover
+        self._discover_one = frontier.discover_one
         self._clock = clock
         self._identities = identities
         self._units = units
@@ -95,7 +96,7 @@ class Intake:
         if not (flights.by_child or again or method != "GET" or body):
             is_noted = flights.by_link and id(request) in flights.by_link  # then its text told nothing
             is_known = not is_noted and self._recognize(url)
-            if is_known and not (meta and (FORCE in meta or meta.get("verbatim_url"))):
+            if is_known and not (meta and (FORCE in meta or "verbatim_url" in meta)):
                 self._tally["dupefilter/filtered"] += 1
                 return False
             if self._is_usual and (not meta or _UNUSUAL.isdisjoint(meta)):
@@ -116,8 +117,8 @@ class Intake:
             payload, is_stored = self._records.of(request)
         depth = times(request, "depth") if self._has_depth else 0
         about = fingerprint, clean, host, request.priority, payload, flags, weight, depth, url
-        link = new_link((*about, False, "", False, "", None, NEUTRAL, False))
-        (answer,) = self._discover((link,), self._clock(), lease)
+        link = new_link(about + _ORDINARY)
+        answer = self._discover_one(link, self._clock(), lease)
         page_id = answer.page
         if answer.fate is _NEW and is_stored and page_id is not None:
             self._tally["scheduler/enqueued/disk"] += 1
@@ -189,7 +190,7 @@ class Intake:
         )
         lease, flags, weight = self._noted(original)
         link = link._replace(flags=flags, weight=weight)
-        self._frontier.discover((link,), self._clock(), lease)
+        self._discover_one(link, self._clock(), lease)
         return False
 
     def enqueue_listed(
@@ -251,7 +252,7 @@ class Intake:
         lease, flags, weight = self._noted(original)
         if lease is not None:
             link = link._replace(flags=flags, weight=weight)
-        (answer,) = self._frontier.discover((link,), self._clock(), lease)
+        answer = self._discover_one(link, self._clock(), lease)
         return self._settle(request, link, answer, is_stored)
 
     def _settle(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:

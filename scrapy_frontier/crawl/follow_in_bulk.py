@@ -185,7 +185,7 @@ class PageFollowing:
         payload = b"" if only_seen else records.record(clean, way, anchor)
         about = fingerprint, clean, unit, priority, payload, flags, weight, self._budgeted_depth
         text, kept_host = url if intake.knows_texts else "", "" if unit == host else unit
-        link = new_link((*about, text, False, kept_host, False, only_seen, None, NEUTRAL, False))
+        link = new_link(about + (text, False, kept_host, False, only_seen, None, NEUTRAL, False))  # noqa: RUF005
         self._new.append(link)
         if len(self._new) >= TOGETHER:
             self._hand_over()

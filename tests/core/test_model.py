@@ -476,8 +476,9 @@ class FrontierMachine(RuleBasedStateMachine):
             assert page_id == model.seen.get(name, model.ids.get(name))
 
     def accept(self, links: list[Link]) -> None:
-        model = self.model
-        for found, page_id in zip(links, ids(self.frontier.discover(links, self.now)), strict=True):
+        model, frontier, now = self.model, self.frontier, self.now
+        answers = [frontier.discover_one(links[0], now)] if len(links) == 1 else frontier.discover(links, now)
+        for found, page_id in zip(links, ids(answers), strict=True):
             name = found.url.rpartition("/")[2]
             if name in model.seen:
                 defers = model.defers(name[0])

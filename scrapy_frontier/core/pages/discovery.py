@@ -193,6 +193,14 @@ class Discovery:
             return [self._take_in(link, link.parent, None, now) for link in links]
         return [self._take_in(link, source.node, source, now) for link in links]
 
+    def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
+        """`discover` for a single link, a few calls less."""
+        batch, hosts = self._batch, self._hosts
+        is_full = len(batch.fresh) >= _MOST_FRESH or len(hosts.by_name) > hosts.most_awake
+        if is_full or batch.failure is not None:
+            return self.discover((link,), now, source)[0]
+        return self._take_in(link, link.parent if source is None else source.node, source, now)
+
     def _take_in(self, link: Link, parent: PageId | None, source: Lease | None, now: float) -> Discovered:
         known = self._known.look_up(link.fingerprint)
         if known is None:
@@ -211,7 +219,7 @@ class Discovery:
 
     def _new(self, link: Link, parent: PageId | None, now: float) -> Discovered:
         """A link to a page that is not known."""
-        if (kind := self._trap(link)) is not None:
+        if self._traps is not None and not link.is_named and (kind := trap(link.url, self._traps)):
             return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         if link.only_seen:
             return self._see(link, parent, now)
@@ -220,12 +228,6 @@ class Discovery:
         if over is not None:
             return self._put_off(link, host, over, parent, now)
         return self._queue_page(link, host, parent, now)
-
-    def _trap(self, link: Link) -> str | None:
-        traps, url = self._traps, link.url
-        if traps is None or link.is_named or (url.count("/") < traps.slashes and len(url) <= traps.longest):
-            return None
-        return trap(url, traps)
 
     def _again(
         self, link: Link, known: int, page_id: PageId, parent: PageId | None, now: float
@@ -274,7 +276,7 @@ class Discovery:
     def _admit(self, link: Link, page_id: PageId, parent: PageId | None, now: float) -> Discovered:
         """Queue a page that was only seen so far, unless it is refused like a new one: then it stays seen,
         or waits for a budget."""
-        if (kind := self._trap(link)) is not None:
+        if self._traps is not None and not link.is_named and (kind := trap(link.url, self._traps)):
             return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         host = self._table.get(link.host)
         over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
