@@ -87,7 +87,7 @@ def met_of(flight: Flight, outcome: Outcome) -> Met | None:
         return outcome.met
     event = outcome.event
     if event is Event.FETCHED:
-        return _met_on(flight)
+        return Met.ERROR if _leads_nowhere(flight) else _met_on(flight)
     if event is Event.REDIRECTED:
         return Met.MOVED if flight.status in _MOVED else Met.ELSEWHERE
     if event is Event.GONE:
@@ -99,6 +99,11 @@ def met_of(flight: Flight, outcome: Outcome) -> Met | None:
     if outcome.reason == reasons.SKIPPED():
         return Met.NOINDEX
     return Met.FORBIDDEN if hasattr(flight.error, REASON) else Met.ERROR
+
+
+def _leads_nowhere(flight: Flight) -> bool:
+    """Whether a redirect that names no place came where a page was."""
+    return 300 <= flight.status < 400 and flight.status != 304 and 200 <= flight.lease.page.status < 300
 
 
 def _met_on(flight: Flight) -> Met | None:

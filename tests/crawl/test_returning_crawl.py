@@ -130,6 +130,26 @@ def test_a_host_that_loses_most_of_its_pages_is_named_and_loses_none(
     assert site.statuses("/article3") == [200, 404, 404, 304]
 
 
+@pytest.mark.parametrize("status", [300, 301, 303])
+def test_a_redirect_that_names_no_place_is_a_bad_day(
+    site: ChangingWeb, run: Run, pages: Callable[[], dict[str, Page]], status: int
+) -> None:
+    """The page stays what it is, with its links."""
+    document = Document(links=lambda version: ["/article1"])
+    site.document("/page", document.from_day(5, status=status).until_day(10))
+    asked(site, run, INTERVAL)
+    site.clock.jump(BEGIN + 7 * DAY)
+    crawl = run(Follower, INTERVAL, url=site.url("/"))
+    page = pages()[site.url("/page")]
+    assert (page.state.name, page.status) == ("DONE", 200)
+    assert page.visits is not None
+    assert (page.visits.visits, page.visits.bad.visits) == (1, 1)
+    assert crawl.stats["frontier/visits/undecided"] == 1
+    site.clock.jump(BEGIN + 20 * DAY)
+    run(Follower, INTERVAL, url=site.url("/"))
+    assert site.statuses("/page") == [200, status, 304]
+
+
 def test_it_says_when_something_will_be_due(site: ChangingWeb, run: Run) -> None:
     asked(site, run, INTERVAL)
     crawl = run(Follower, INTERVAL, url=site.url("/"))
