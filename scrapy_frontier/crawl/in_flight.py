@@ -5,6 +5,7 @@ What is seen is told by `engine_watch`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -51,6 +52,7 @@ class Consumed(IgnoreRequest):
         self.outcome = outcome
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far.
 
@@ -62,50 +64,25 @@ class Flight:
     ``asked_with``.
     """
 
-    __slots__ = (
-        "asked_with",
-        "callback",
-        "child",
-        "content",
-        "digest",
-        "errback",
-        "error",
-        "is_fetched",
-        "is_sending",
-        "lease",
-        "led_to",
-        "links",
-        "notes",
-        "outcome",
-        "page",
-        "request",
-        "robots",
-        "spider_error",
-        "status",
-    )
-
-    def __init__(
-        self, request: Request, lease: Lease, is_sending: bool = False, robots: Decision | None = None
-    ) -> None:
-        self.request = request
-        self.callback = request.callback
-        self.lease = lease
-        self.robots = robots
-        self.is_sending = is_sending
-        self.status = 0
-        self.is_fetched = False
-        self.error: BaseException | None = None
-        self.spider_error: BaseException | None = None
-        self.child: Request | None = None
-        self.outcome: Outcome | None = None
-        self.notes: tuple[str, ...] = ()
-        self.led_to: Request | None = None
-        self.links: PageLinks | None = None
-        self.page: Fetched | None = None
-        self.digest = b""
-        self.content = b""
-        self.asked_with = NOTHING
-        self.errback: Any = None  # taken off the request, which may be the user's own object
+    request: Request
+    lease: Lease
+    is_sending: bool = False
+    robots: Decision | None = None
+    callback: Any = None
+    status: int = 0
+    is_fetched: bool = False
+    error: BaseException | None = None
+    spider_error: BaseException | None = None
+    child: Request | None = None
+    outcome: Outcome | None = None
+    notes: tuple[str, ...] = ()
+    led_to: Request | None = None
+    links: PageLinks | None = None
+    page: Fetched | None = None
+    digest: bytes = b""
+    content: bytes = b""
+    asked_with: tuple[bytes, bytes] = NOTHING
+    errback: Any = None  # taken off the request, which may be the user's own object
 
     def callback_raised(self, error: BaseException) -> None:
         self.spider_error = error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..core.errors import FrontierUnwritable
@@ -55,35 +56,27 @@ class Asking:
         self.waiting: list[Deferred[None]] = []
 
 
+@dataclass(eq=False, repr=False)
 class Errands:
     """Fetches files for *sites* until `close`; with a *frontier* by the clocks of its hosts."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        settings: FrontierSettings,
-        clock: Callable[[], float],
-        frontier: Frontier | None,
-        units: Units,
-        sites: KnownSites,
-        parsers: Parsers,
-        fetcher: RobotsFetcher,
-    ) -> None:
-        self._crawler = crawler
-        self._settings = settings
-        self._clock = clock
-        self._frontier = frontier
-        self._units = units
-        self._sites = sites
-        self._parsers = parsers
-        self._fetcher = fetcher
-        self.asking: dict[str, Asking] = {}
-        # KnownSites in a private network that only public pages led to, and their addresses: nobody is asked.
-        self._inside: Shelf[str, str] = Shelf(len)
-        self._queue: deque[str] = deque()
-        self._under_way = 0
-        self._most = max(AT_ONCE, crawler.settings.getint("CONCURRENT_REQUESTS"))
-        self.is_closed = False
+    _crawler: Crawler
+    _settings: FrontierSettings
+    _clock: Callable[[], float]
+    _frontier: Frontier | None
+    _units: Units
+    _sites: KnownSites
+    _parsers: Parsers
+    _fetcher: RobotsFetcher
+    asking: dict[str, Asking] = field(default_factory=dict, init=False)
+    # Sites in a private network that only public pages led to, and their addresses: nobody is asked.
+    _inside: Shelf[str, str] = field(default_factory=lambda: Shelf(len), init=False)
+    _queue: deque[str] = field(default_factory=deque, init=False)
+    _under_way = 0
+    is_closed = False
+
+    def __post_init__(self) -> None:
+        self._most = max(AT_ONCE, self._crawler.settings.getint("CONCURRENT_REQUESTS"))
 
     def close(self) -> None:
         """Start nothing more, and touch the frontier no more."""

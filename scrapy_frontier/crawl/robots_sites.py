@@ -7,6 +7,7 @@ copies are kept in memory.
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -139,27 +140,22 @@ class Shelf(OrderedDict[_Key, _Value]):
             self._bytes -= self._size_of(self.pop(key))
 
 
+@dataclass(eq=False, repr=False)
 class KnownSites:
     """What is known of the sites of a crawl; *listed* is called with the sitemaps that a file names, maybe
     none, whenever it comes into memory."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        clock: Callable[[], float],
-        frontier: Frontier | None,
-        parsers: Parsers,
-        longest_delay: float,
-        listed: Callable[[str, tuple[str, ...]], None] | None,
-    ) -> None:
-        self._crawler = crawler
-        self._clock = clock
-        self._frontier = frontier
-        self._parsers = parsers
-        self._longest_delay = longest_delay
-        self._listed = listed
-        self._agent = str(crawler.settings["ROBOTSTXT_USER_AGENT"] or "")
-        self._default_agent = str(crawler.settings["USER_AGENT"] or "")
+    _crawler: Crawler
+    _clock: Callable[[], float]
+    _frontier: Frontier | None
+    _parsers: Parsers
+    _longest_delay: float
+    _listed: Callable[[str, tuple[str, ...]], None] | None
+
+    def __post_init__(self) -> None:
+        settings = self._crawler.settings
+        self._agent = str(settings["ROBOTSTXT_USER_AGENT"] or "")
+        self._default_agent = str(settings["USER_AGENT"] or "")
         self._sites: Shelf[tuple[str, str], Site] = Shelf(lambda site: site.size)
         # Where there is no frontier to keep them.
         self._copies: Shelf[str, RobotsCopy] = Shelf(lambda copy: len(copy.body))

@@ -250,7 +250,7 @@ class FrontierScheduler(BaseScheduler):
         is_sending = is_sending and crawl.frontier.sending(lease, lease.leased_at)
         if lease.node is None:
             crawl.frontier.identify(lease, crawl.identities.of(request))
-        crawl.flights[id(request)] = Flight(request, lease, is_sending, robots)
+        crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
         is_held = lease.page_id in crawl.records.held
         self._tally["scheduler/dequeued/memory" if is_held else "scheduler/dequeued/disk"] += 1
         meta = request.meta

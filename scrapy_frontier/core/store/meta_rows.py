@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import UnreadableRecord
@@ -43,6 +44,7 @@ class Totals(NamedTuple):
     returning: int = 0
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Counts:
     """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
 
@@ -51,25 +53,13 @@ class Counts:
     those that come back later.
     """
 
-    __slots__ = ("attempts", "due", "hosts", "next_page", "next_visit", "returning", "states")
-
-    def __init__(
-        self,
-        next_page: int,
-        next_visit: int,
-        attempts: int,
-        states: list[int],
-        hosts: int = 0,
-        returning: int = 0,
-        due: int = 0,
-    ) -> None:
-        self.next_page = next_page
-        self.next_visit = next_visit
-        self.attempts = attempts
-        self.states = states
-        self.hosts = hosts
-        self.returning = returning
-        self.due = due
+    next_page: int
+    next_visit: int
+    attempts: int
+    states: list[int]
+    hosts: int = 0
+    returning: int = 0
+    due: int = 0
 
     @classmethod
     def none(cls) -> Counts:
