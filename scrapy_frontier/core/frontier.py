@@ -135,7 +135,7 @@ class Frontier:
         self._hosts = hosts = Hosts(domain_of, rates, chance, make)
         troubles = Troubles(store, batch, cooldown, chance)
         self._table = table = HostTable(
-            *(store, batch, seen, hosts, budgets, troubles, pace), opened_at=now, was_clean=self.was_clean
+            store, batch, seen, hosts, budgets, troubles, pace, now, self.was_clean
         )
         self._clocks = Clocks(batch, hosts, table, troubles, pace, haste)
         self._sites = SiteNotes(store, batch, haste)

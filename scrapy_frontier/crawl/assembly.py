@@ -192,7 +192,7 @@ class Crawl:
                 *(self.links, refusals, notes),
             )
             self.follow = Follow(
-                crawler, spider, settings, codec.callbacks, self._dupefilter, flights, bulk, notes
+                crawler, spider, settings.follows, codec.callbacks, self._dupefilter, flights, bulk, notes
             )
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, notes)

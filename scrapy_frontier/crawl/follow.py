@@ -8,6 +8,7 @@ middleware of the project, a listener, a dupefilter) has them made, one by one, 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..settings import FrontierSettings
     from .callback_names import Callbacks
     from .dupefilters import DupeFilter
     from .enqueue_urls import BulkIntake
@@ -44,34 +44,27 @@ OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
 LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
 
 
+@dataclass(eq=False, repr=False)
 class Follow:
     """Follows what the pages of *spider* link, through *intake*."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        spider: Spider,
-        settings: FrontierSettings,
-        callbacks: Callbacks,
-        dupefilter: DupeFilter,
-        flights: Flights,
-        intake: BulkIntake,
-        notes: Notes,
-    ) -> None:
-        self._crawler = crawler
-        self._spider = spider
-        self.is_on = settings.follows
-        self._callbacks = callbacks
-        self._dupefilter = dupefilter
-        self._flights = flights
-        self._intake = intake
-        self._notes = notes
-        self._rules = SpiderRules(spider)
-        self._ways: dict[Any, tuple[Way, ...]] = {}
-        self.pages: WeakKeyDictionary[Response, tuple[Way, ...]] = WeakKeyDictionary()  # to be followed
-        self._bar: str | None = None  # why every link is to be a request; None: not asked yet
-        self._stock = Stock()
-        self._heard: list[Any] = []  # who hears of requests
+    _crawler: Crawler
+    _spider: Spider
+    is_on: bool
+    _callbacks: Callbacks
+    _dupefilter: DupeFilter
+    _flights: Flights
+    _intake: BulkIntake
+    _notes: Notes
+    # To be followed.
+    pages: WeakKeyDictionary[Response, tuple[Way, ...]] = field(default_factory=WeakKeyDictionary, init=False)
+    _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
+    _bar: str | None = field(default=None, init=False)  # why every link is a request; None: not asked
+    _stock: Stock = field(default_factory=Stock, init=False)
+    _heard: list[Any] = field(default_factory=list, init=False)  # who hears of requests
+
+    def __post_init__(self) -> None:
+        self._rules = SpiderRules(self._spider)
 
     def begin(self, response: Response) -> None:
         """A callback is about to see *response*, whose links are wanted: what it is decides."""

@@ -6,6 +6,7 @@ says whose turn it is; here is what they are made of.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
@@ -44,36 +45,26 @@ def maker(
     return make
 
 
+@dataclass(eq=False, repr=False)
 class HostTable:
     """Loads the hosts of *store* into *hosts*. *seen* is filled with the names that earlier runs left.
 
     After a kill (not *was_clean*) a host may have been visited up to *opened_at* without its row saying so.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        batch: Batch,
-        seen: Seen,
-        hosts: Hosts,
-        budgets: Budgets,
-        troubles: Troubles,
-        pace: ResponseDelay,
-        *,
-        opened_at: float,
-        was_clean: bool,
-    ) -> None:
-        self._store = store
-        self._batch = batch
-        self._seen = seen
-        self._hosts = hosts
-        self._budgets = budgets
-        self._troubles = troubles
-        self._orders = dict(all_orders(store))
-        self._pace = pace
-        self._opened_at = opened_at
-        self._was_clean = was_clean
-        self._to_load: bytes | None = b""
+    _store: Store
+    _batch: Batch
+    _seen: Seen
+    _hosts: Hosts
+    _budgets: Budgets
+    _troubles: Troubles
+    _pace: ResponseDelay
+    _opened_at: float
+    _was_clean: bool
+    _to_load: bytes | None = field(default=b"", init=False)
+
+    def __post_init__(self) -> None:
+        self._orders = dict(all_orders(self._store))
 
     @property
     def is_loaded(self) -> bool:
