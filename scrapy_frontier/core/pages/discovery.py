@@ -219,8 +219,11 @@ class Discovery:
 
     def _new(self, link: Link, parent: PageId | None, now: float) -> Discovered:
         """A link to a page that is not known."""
-        if self._traps is not None and not link.is_named and (kind := trap(link.url, self._traps)):
-            return Discovered(Fate.REFUSED, kind=kind, reason=kind)
+        traps, url = self._traps, link.url
+        if traps is not None and (url.count("/") >= traps.slashes or len(url) > traps.longest):
+            kind = None if link.is_named else trap(url, traps)
+            if kind is not None:
+                return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         if link.only_seen:
             return self._see(link, parent, now)
         host = self._hosts.by_name.get(link.host) or self._table.get(link.host)

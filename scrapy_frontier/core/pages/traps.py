@@ -51,8 +51,6 @@ def trap(url: str, limits: TrapLimits) -> str | None:
     if len(url) > limits.longest:
         return "length"
     slashes = url.count("/")
-    if slashes < limits.slashes:
-        return None
     if slashes in _FEW and limits.is_generous and url.find("//", 8) < 0:
         pieces = url.split("/")
         # Of so few segments none stands three times in a row unless two of the first four that follow each
