@@ -31,7 +31,7 @@ import numpy as np
 from scrapy_frontier.core.hosts import change_rates
 from scrapy_frontier.core.pages import revisit_policy
 from scrapy_frontier.core.pages.crawl_value import Bounds
-from scrapy_frontier.core.pages.multipliers import Sample, multipliers, planned
+from scrapy_frontier.core.pages.multipliers import Sample, multipliers
 
 DAY = 86400.0
 PAGES, HOSTS, DAYS, MEAN, BUDGET = 3000, 60, 120, 0.58, 0.35
@@ -39,6 +39,7 @@ STEP = 1 / 48  # days
 FIRST = DAYS / 3  # what comes before is not counted
 WORLDS = ("plain", "swap", "limits", "signals")
 LEAST = 0.985
+AMPLE = 1.05  # of the budget, to be planned
 
 TOLD, FALSE_ALARMS = 0.95, 0.02  # of the changes; a page and day
 
@@ -245,9 +246,21 @@ class Learning(Policy):
         raise NotImplementedError
 
 
+def planned(factor: float, made: float, budget: float) -> float:
+    """How much of the *budget* to plan for next, where *factor* was planned and *made* of it was visited.
+
+    Here visits that nobody uses are lost, which in a crawl they are not: so a little more than all of them is
+    planned, some pages are due at any time and the best of them go first; more where that was not enough, as
+    where changes that are told of come many at a time.
+    """
+    if made < 0.98 * budget:
+        return min(factor * min(budget / made, 1.25) if made > 0.0 else factor, 3.0)
+    return max(0.98 * factor, AMPLE)
+
+
 class Frontier(Learning):
     bounds = Bounds(shortest=1800.0, longest=45 * DAY)
-    more = 1.05
+    more = AMPLE
 
     def __init__(self, world: World) -> None:
         super().__init__(world)

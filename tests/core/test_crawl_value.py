@@ -14,7 +14,7 @@ from scrapy_frontier.core.pages.crawl_value import (
     share,
     signalled_value,
 )
-from scrapy_frontier.core.pages.multipliers import Sample, multipliers, planned, visits_wanted
+from scrapy_frontier.core.pages.multipliers import Sample, multipliers, visits_wanted
 
 DAY = 86400.0
 FREE = Bounds(0.0, inf)
@@ -202,14 +202,3 @@ def test_hosts_without_weight_ask_for_little() -> None:
     bounds = Bounds(3600.0, 45 * DAY)
     found = multipliers(sample, 1.0, bounds)
     assert visits_wanted(sample, found.everywhere, bounds).sum() == pytest.approx(3 / bounds.longest)
-
-
-def test_a_plan_grows_until_the_budget_is_used_and_shrinks_again() -> None:
-    factor = 1.05
-    for _ in range(20):
-        factor = planned(factor, 0.6 * factor, 1.0)
-    assert 0.98 / 0.6 * 0.95 < factor < 1.7 * 1.05
-    for _ in range(100):
-        factor = planned(factor, 1.0, 1.0)
-    assert factor == 1.05
-    assert planned(1.05, 0.0, 1.0) == 1.05

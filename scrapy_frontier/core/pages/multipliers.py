@@ -154,17 +154,3 @@ def _root(asked: Callable[[float], float], budget: float, most: float) -> float:
         if high - low < 1e-3:
             break
     return exp(high)
-
-
-_AMPLE = 1.05  # of a budget, to be planned
-
-
-def planned(factor: float, made: float, budget: float) -> float:
-    """How much of the *budget* to plan for next, where *factor* was planned and *made* of it was visited.
-
-    A little more than all, so that some pages are due at any time and the best of them go first; more where
-    that was not enough, as where changes that are told of come many at a time.
-    """
-    if made < 0.98 * budget:
-        return min(factor * min(budget / made, 1.25) if made > 0.0 else factor, 3.0)
-    return max(0.98 * factor, _AMPLE)
