@@ -197,8 +197,14 @@ class Watch:
             self._records.held.pop(lease.page_id, None)
 
     def write_soon(self) -> None:
-        """Have what waits for others written within `WRITTEN_WITHIN` seconds, if no other comes meanwhile."""
+        """Have what waits for others written within `WRITTEN_WITHIN` seconds, if no other comes meanwhile.
+
+        Where the engine is a stand-in, which need not have a loop, it is written at once.
+        """
         if self._timer is None and not self._is_closed:
+            if compat.in_progress(self._crawler) is None:
+                self._commit()
+                return
             self._timer = compat.call_later(WRITTEN_WITHIN, self._commit)
 
     def _commit(self) -> None:

@@ -83,6 +83,20 @@ while len(found) < 2_000 and left:
 print(len(found))
 """
 
+ENDED = """
+from scrapy import signals
+from scrapy.http import Response
+
+for path in "ab":
+    assert scheduler.enqueue_request(Request(f"http://host.example/{path}"))
+    request = scheduler.next_request()
+    response = Response(request.url, request=request)
+    received = {"response": response, "request": request, "spider": crawler.spider}
+    crawler.signals.send_catch_log(signals.response_received, **received)
+scheduler.close("finished")
+print(crawler.stats.get_value("frontier/errors"))
+"""
+
 
 def printed(script: str, tmp_path: Path) -> str:
     command = [sys.executable, "-c", script, str(tmp_path)]
@@ -103,3 +117,8 @@ def test_the_end_of_one_crawl_does_not_make_collections_long_for_another(tmp_pat
 def test_a_scheduler_without_an_event_loop_brings_back_what_an_earlier_run_left(tmp_path: Path) -> None:
     assert not printed(WITHOUT_A_LOOP + FILLED, tmp_path)
     assert printed(WITHOUT_A_LOOP + EMPTIED, tmp_path) == "2000\n"
+
+
+def test_the_end_of_a_page_is_written_without_an_event_loop(tmp_path: Path) -> None:
+    """Elsewhere it waits for others, and a timer, where a kill would repeat few pages."""
+    assert printed(WITHOUT_A_LOOP + ENDED, tmp_path) == "None\n"
