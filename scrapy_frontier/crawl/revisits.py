@@ -136,6 +136,8 @@ class Revisits:
     def tell(self, outcome: Outcome, end: VisitEnd) -> None:
         """Count and tell what a further visit came to."""
         page = end.was
+        if outcome.event is Event.FETCHED and outcome.met is None and outcome.fetched is None:
+            return  # from Scrapy's HTTP cache: nobody was visited
         if end.blamed:
             self._notes.say_once(f"blamed {end.blamed}", logging.WARNING, _BLAMED, end.blamed)
         if outcome.met in _GONE and _was_lost(page, outcome):  # it was told then

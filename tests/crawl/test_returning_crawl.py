@@ -71,6 +71,18 @@ def test_never_nothing_is_fetched_twice(site: ChangingWeb, run: Run) -> None:
     assert asked(site, run, settings) == []
 
 
+def test_what_comes_from_the_http_cache_was_not_visited_and_nothing_is_told_of_it(
+    site: ChangingWeb, run: Run, tmp_path: Path
+) -> None:
+    settings = {**INTERVAL, "HTTPCACHE_ENABLED": True, "HTTPCACHE_DIR": str(tmp_path / "cache")}
+    assert asked(site, run, settings) == ["/", "/article0", "/page"]
+    site.clock.jump(site.clock() + 7 * DAY)
+    crawl = run(Follower, settings, url=site.url("/"))
+    assert crawl.stats["httpcache/hit"] >= 3
+    assert not [name for name in crawl.stats if name.startswith("frontier/visits/")], crawl.stats
+    assert "came back" not in crawl.log
+
+
 def test_with_an_interval_what_is_due_is_fetched_and_what_that_newly_links(
     site: ChangingWeb, run: Run
 ) -> None:
