@@ -220,14 +220,14 @@ class HandOut:
 
     def wake_at(self) -> float | None:
         """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
-        returning = self._returning
-        if self._budgets.due or self._is_spilling or self._has_opened or self._is_over or returning.has_due:
+        if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
             return 0.0
+        returning = self._returning
         times = (
             self._hosts.next_ready(),
             self._waiting.next,
             self._leases.next_deadline(),
-            returning.wake_at,
+            None if returning.rule is None else returning.wake_at,
         )
         return min((when for when in times if when is not None), default=None)
 

@@ -94,10 +94,10 @@ class Returning:
     @property
     def is_filling(self) -> bool:
         """Whether there are due pages that are not queued yet, or may be."""
-        return self.is_being_made or self.has_due
+        return self.is_being_made or self._has_due
 
     @property
-    def has_due(self) -> bool:
+    def _has_due(self) -> bool:
         """Whether there are due pages that are not queued yet."""
         if self.rule is not None and self.forbidden.are_to_judge:
             return True
@@ -123,7 +123,9 @@ class Returning:
 
     @property
     def wake_at(self) -> float | None:
-        """When to look again for what is due: the clock once a minute, for a computer may have slept."""
+        """When to look again for what is due, 0: now. The clock once a minute: a computer may have slept."""
+        if self._has_due:
+            return 0.0
         if self.next is None or self.rule is None or not self.rule.waits:
             return None
         return min(self.next, self._looked_at + _MINUTE)
