@@ -194,7 +194,7 @@ class Discovery:
         return [self._take_in(link, source.node, source, now) for link in links]
 
     def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
-        """`discover` for a single link, a few calls less."""
+        """`discover` for a single link, a few calls less; as durable, O(log hosts), and raises the same."""
         batch, hosts = self._batch, self._hosts
         is_full = len(batch.fresh) >= _MOST_FRESH or len(hosts.by_name) > hosts.most_awake
         if is_full or batch.failure is not None:
@@ -221,8 +221,8 @@ class Discovery:
         """A link to a page that is not known."""
         traps, url = self._traps, link.url
         if traps is not None and (url.count("/") >= traps.slashes or len(url) > traps.longest):
-            kind = None if link.is_named else trap(url, traps)
-            if kind is not None:
+            kind = trap(url, traps)
+            if kind is not None and not link.is_named:
                 return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         if link.only_seen:
             return self._see(link, parent, now)
