@@ -111,13 +111,6 @@ def _weight(store: Store, page_id: int) -> dict[str, object]:
     return {"score": kept_score(store, page_id), "links": links, "links_in": links_in}
 
 
-def _parent(store: Store, page: Page) -> Page | None:
-    try:
-        return facts.read_page(store, page.parent) if page.parent is not None else None
-    except UnreadableRecord:
-        return None
-
-
 def _why(gathered: explain.Facts, parent: Page | None) -> str:
     sentence = explain.why(gathered)
     if parent is not None and SITEMAP.encode() in parent.payload:
@@ -143,7 +136,8 @@ def why(call: Call) -> int:
             if found is None:
                 return _unknown(call, store, request.url)
             state = found.state.name.lower()
-            sentence = _why(_facts(project, store, page_id, found), _parent(store, found))
+            parent = None if found.parent is None else facts.legible_page(store, found.parent)
+            sentence = _why(_facts(project, store, page_id, found), parent)
         except UnreadableRecord:
             sentence = explain.why_unreadable(store, page_id)
     _say_why(call, request.url, state, about + sentence)

@@ -184,6 +184,12 @@ def damaged_tail(directory: Path) -> None:
     change(directory, {key: rows(directory)[key][:-3]})
 
 
+def damaged_page_in_two_index_rows(directory: Path) -> None:
+    page_id = first(directory, State.GONE)
+    damaged_tail(directory)
+    change(directory, {keys.INDEX + b"\0" * 20: keys.id_bytes(page_id)})
+
+
 def damaged_queued_page(directory: Path) -> None:
     key = queued_keys(directory)[0]
     change(directory, {keys.page_key(queue_keys.sort_key_id(key)): b"\x01\x02"})
@@ -191,6 +197,10 @@ def damaged_queued_page(directory: Path) -> None:
 
 def damaged_visit(directory: Path) -> None:
     change(directory, {keys.page_key(keys.FIRST_VISIT): b""})
+
+
+def forbidden_row_of_nobody(directory: Path) -> None:
+    change(directory, {keys.forbidden_prefix("http://h1.example") + keys.id_bytes(900): b""})
 
 
 def leased_page(directory: Path) -> None:
@@ -255,8 +265,13 @@ DAMAGES = [
     Damage(page_without_index, ["page without an index row"]),
     Damage(page_twice, ["page without an index row"]),
     Damage(damaged_tail, ["unreadable page", "wrong counts", "wrong host row"]),
+    Damage(
+        damaged_page_in_two_index_rows,
+        ["unreadable page", "wrong counts", "wrong host row", "second index row of a page"],
+    ),
     Damage(damaged_queued_page, ["unreadable page"], urls_lost=1),
     Damage(damaged_visit, ["unreadable page"]),
+    Damage(forbidden_row_of_nobody, ["forbidden row that leads nowhere"]),
     Damage(leased_page, ["page kept as leased"]),
     Damage(bad_orders, ["unreadable orders"]),
     Damage(torn_links, ["unreadable links"]),

@@ -11,11 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..store import keys
-from .check_due import DueCheck
-from .check_index import IndexCheck
+from . import check_index, check_pages, check_rows
 from .check_notes import Finding
-from .check_pages import PageCheck
-from .check_rows import RowCheck
 from .check_work import Work
 
 if TYPE_CHECKING:
@@ -24,6 +21,23 @@ if TYPE_CHECKING:
     from ..pages.edits import FingerprintOf
     from ..store.leveldb import Store
 
+_PARTS = (
+    check_pages.pages,
+    check_pages.queue,
+    check_pages.deferred,
+    check_pages.due,
+    check_pages.forbidden,
+    check_pages.damaged,
+    check_index.index,
+    check_index.not_indexed,
+    check_pages.not_placed,
+    check_rows.small_rows,
+    check_rows.hosts,
+    check_rows.counts,
+    check_rows.links,
+    check_rows.scores,
+)
+
 
 class Check:
     """One check of *store*; `run` it once. *fingerprint_of* finds index rows that are missing."""
@@ -31,8 +45,7 @@ class Check:
     def __init__(
         self, store: Store, fingerprint_of: FingerprintOf | None, now: float, repair: bool = False
     ) -> None:
-        self._work = Work(store, now, repair)
-        self._fingerprint_of = fingerprint_of
+        self._work = Work(store, fingerprint_of, now, repair)
 
     @property
     def rows(self) -> int:
@@ -43,27 +56,8 @@ class Check:
         work = self._work
         if work.store.is_restored:
             yield Finding("lost format", "the frontier", "format or key scheme", is_mended=True)
-        due = DueCheck(work)
-        pages, index, rows = PageCheck(work), IndexCheck(work, self._fingerprint_of), RowCheck(work)
-        for check in (
-            pages.pages,
-            pages.queue,
-            pages.waiting,
-            pages.deferred,
-            due.due,
-            due.forbidden,
-            pages.damaged,
-            index.index,
-            index.not_indexed,
-            pages.not_placed,
-            due.not_due,
-            rows.small_rows,
-            rows.hosts,
-            rows.counts,
-            rows.links,
-            rows.scores,
-        ):
-            yield from check()
+        for part in _PARTS:
+            yield from part(work)
             work.flush()
         for prefix in (keys.ASIDE, keys.FORMAT[:1]):  # so that no row of any kind is left unread
             for _ in work.store.scan(prefix):

@@ -21,7 +21,7 @@ from ..store.states import FINISHED, State
 from . import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 # What can be wrong, and what repairing does about it; docs/repair.md shows this table.
 KINDS = {
@@ -34,6 +34,7 @@ KINDS = {
     "queue row in another host's queue": "the page moves to the queue of its own host",
     "due row that leads nowhere": "the row is removed",
     "page without its due row": "it gets one",
+    "forbidden row that leads nowhere": "the row is removed",
     "deferred row that leads nowhere": "the row is removed",
     "deferred page without a row": "it gets one, and waits for its host's budget",
     "unreadable queue row": "the row is removed; its page gets another",
@@ -78,16 +79,6 @@ def salvage(stored: bytes, host: str, now: float) -> Page:
     own = facts.host_of_page(legible._replace(host=""))
     return legible._replace(
         state=state, payload=b"", host="" if host == own else host, changed=max(int(now), 1), reason=DAMAGED()
-    )
-
-
-def differences(counted: tuple[int, ...], expected: tuple[int, ...]) -> str:
-    """What a host row says of its pages where that is not so."""
-    names = ("queued", "done", "failed", "deferred", "excluded", "answered", "returning")
-    return "; ".join(
-        f"{name} {was}, in truth {is_now}"
-        for name, was, is_now in zip(names, counted, expected, strict=True)
-        if was != is_now
     )
 
 
@@ -141,24 +132,13 @@ class Ledger:
                     yield number * _PIECE + offset
 
 
-HOST_COUNTS = 7
-_COLUMNS = {State.QUEUED: 0, State.FAILED: 2, State.GONE: 2}  # all others are done
-
-
-def host_row(counted: Sequence[int], visited: float, response_time: float) -> HostRow:
-    """A row with what a `HostTally` counted of its host."""
-    queued, done, failed, deferred, excluded, answered, returning = counted
-    return HostRow(*(queued, done, failed, visited, deferred, excluded, response_time, answered, returning))
-
-
 class HostTally:
-    """Pages counted anew: per state, per host as [queued, done, failed, deferred, excluded, answered,
-    returning], and those that come back."""
+    """Pages counted anew: per state, per host, and those that come back."""
 
     def __init__(self) -> None:
         self.states = [0] * len(State)
         self.due = self.returning = 0
-        self.hosts: dict[str, list[int]] = {}
+        self.hosts: dict[str, HostRow] = {}
 
     def enter(self, host: str, page: Page) -> int:
         """Count a page; when it comes back (`Visits.due`), 0 where it does not."""
@@ -176,22 +156,26 @@ class HostTally:
         self.states[state] += change
         if state is State.SEEN:
             return
-        of_host = self._of(host)
-        of_host[_COLUMNS.get(state, 1)] += change
+        row = self.of(host)
+        if state is State.QUEUED:
+            row.queued += change
+        elif state in (State.FAILED, State.GONE):
+            row.failed += change
+        else:
+            row.done += change
         if state is State.EXCLUDED:
-            of_host[4] += change
-            if status:
-                of_host[5] += change
+            row.excluded += change
+            row.answered += change if status else 0
 
     def count_deferred(self, host: str, change: int = 1) -> None:
         """Besides, for a page that waits for a budget."""
-        self._of(host)[3] += change
+        self.of(host).deferred += change
 
     def count_returning(self, host: str) -> None:
         """Besides, for a finished page that was due and is queued."""
         self.count(host, State.QUEUED)
-        self._of(host)[6] += 1
+        self.of(host).returning += 1
         self.returning += 1
 
-    def _of(self, host: str) -> list[int]:
-        return self.hosts.setdefault(host, [0] * HOST_COUNTS)
+    def of(self, host: str) -> HostRow:
+        return self.hosts.setdefault(host, HostRow())

@@ -13,6 +13,7 @@ from .check_notes import DEFERRED, DUE, KNOWN, QUEUED, Finding, HostTally, Ledge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..pages.edits import FingerprintOf
     from ..store.leveldb import Store
     from ..store.page_rows import Page
 
@@ -22,21 +23,31 @@ _AT_A_TIME = 1000  # rows in one batch
 class Work:
     """Writes only where it *is_mending*."""
 
-    def __init__(self, store: Store, now: float, is_mending: bool) -> None:
+    def __init__(
+        self, store: Store, fingerprint_of: FingerprintOf | None, now: float, is_mending: bool
+    ) -> None:
         self.store = store
+        self.fingerprint_of = fingerprint_of
         self.now = now
         self.is_mending = is_mending
         self.rows = 0  # read so far
         self.ledger = Ledger()
         self.tally = HostTally()
+        self.damaged: dict[int, str] = {}  # unreadable pages, and the host whose queue they stand in
         self.set_aside = 0  # of the unreadable pages, how many the crawl has counted as failed already
         self.highest = [-1, keys.FIRST_VISIT - 1]  # page id, id of a further visit
         self.attempts = 0
+        self.host_rows = 0
         self._batch = store.batch()
         self._open = 0
 
     def found(self, kind: str, subject: str, detail: str = "", can_mend: bool = True) -> Finding:
         return Finding(kind, subject, detail, self.is_mending and can_mend)
+
+    def removed(self, key: bytes, kind: str, subject: str, detail: str = "") -> Finding:
+        """Say of a row what is wrong with it; it goes."""
+        self.delete(key)
+        return self.found(kind, subject, detail)
 
     def put(self, key: bytes, value: bytes) -> None:
         if self.is_mending:
@@ -63,6 +74,13 @@ class Work:
         for row in self.store.scan(prefix):
             self.rows += 1
             yield row
+
+    def pages_having(self, flags: int, but_not: int) -> Iterator[tuple[int, Page]]:
+        """The pages that have all of *flags* and none of *but_not*, with their ids."""
+        for page_id in self.ledger.having(KNOWN | flags, but_not):
+            page = facts.read_page(self.store, page_id)
+            if page is not None:
+                yield page_id, page
 
     def enter(self, page_id: int, page: Page) -> None:
         """Note a page that can be read."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UnreadableRecord
 from ..store import keys, queue_keys
 from ..store.due_rows import is_return_key
 from ..store.page_rows import Page
@@ -46,10 +45,7 @@ def _queue(store: Store) -> Iterator[dict[str, object]]:
     for places in (queued, waiting_places(store)):
         for place in places:
             page_id = queue_keys.sort_key_id(place.sort_key)
-            try:
-                page = facts.read_page(store, page_id)
-            except UnreadableRecord:
-                page = None
+            page = facts.legible_page(store, page_id)
             url = page.url if page is not None else None
             is_return = is_return_key(place.sort_key)
             where = dict.fromkeys(_PLACE) if is_return else read_sort_key(place.sort_key)._asdict()

@@ -16,7 +16,7 @@ from ..store import due_rows, keys, meta_rows, page_rows, queue_keys
 from ..store.host_rows import all_orders, read_cooldown
 from ..store.keys import COOLDOWN
 from ..store.page_rows import Page
-from ..store.queue_keys import read_sort_key, split_queue_key, waiting_places
+from ..store.queue_keys import read_sort_key, split_queue_row, waiting_places
 from . import facts
 from .check_notes import salvage
 from .export_graph import graph_records
@@ -111,10 +111,11 @@ def _request(payload: bytes) -> Record:
 
 
 def _queues(store: Store) -> Iterator[Record]:
-    for key, _ in store.scan(keys.QUEUE):
-        found = split_queue_key(key)
-        if found is not None:
-            yield {"queued": queue_keys.sort_key_id(found[1]), "host": found[0], **_place(found[1])}
+    for key, value in store.scan(keys.QUEUE):
+        place = split_queue_row(key, value)
+        if place is not None:
+            head = {"queued": queue_keys.sort_key_id(place.sort_key), "host": place.host}
+            yield {**head, **_place(place.sort_key)}
     for place in waiting_places(store):
         head = {"waiting": queue_keys.sort_key_id(place.sort_key), "due": place.due, "host": place.host}
         yield {**head, **_place(place.sort_key)}

@@ -238,6 +238,14 @@ def read_page(store: Store, page_id: int) -> Page | None:
     return None if stored is None else page_rows.decode_page(stored)
 
 
+def legible_page(store: Store, page_id: int) -> Page | None:
+    """None where there is no row, or none that can be read."""
+    try:
+        return read_page(store, page_id)
+    except UnreadableRecord:
+        return None
+
+
 def find_page(store: Store, fingerprint: bytes) -> int | None:
     """The id of the page with *fingerprint*, or None; one lookup."""
     stored = store.get(keys.INDEX + fingerprint)
@@ -280,9 +288,8 @@ def coming_back(store: Store) -> Iterator[tuple[Due, Page]]:
     """Pages that come back and when, soonest first; those that were due and are queued are in the queue."""
     for key, value in store.scan(keys.DUE):
         due = due_rows.decode_due(key, value)
-        with contextlib.suppress(UnreadableRecord):
-            if (page := read_page(store, due.page_id)) is not None:
-                yield due, page
+        if (page := legible_page(store, due.page_id)) is not None:
+            yield due, page
 
 
 def path_to(store: Store, page: Page) -> list[Step]:
@@ -301,10 +308,7 @@ def _follow(store: Store, page: Page, onward: Callable[[Page], int | None]) -> l
     page_id = onward(page)
     while page_id is not None and page_id not in met and len(steps) < LONGEST_TRAIL:
         met.add(page_id)
-        try:
-            found = read_page(store, page_id)
-        except UnreadableRecord:
-            found = None
+        found = legible_page(store, page_id)
         steps.append(Step(page_id, found))
         page_id = onward(found) if found is not None else None
     return steps

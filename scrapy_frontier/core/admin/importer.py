@@ -25,7 +25,7 @@ from ..store.meta_rows import Counts
 from ..store.page_rows import Page
 from ..store.states import State
 from . import facts
-from .check_notes import HOST_COUNTS, HostTally, host_row
+from .check_notes import HostTally
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
 from .export_sites import SITE_KINDS, site_row
@@ -76,7 +76,6 @@ class Importer:
         self._open = 0
         self._fresh: dict[bytes, int] = {}
         self._tally = HostTally()
-        self._visited: dict[str, tuple[float, float]] = {}  # when, and the response time
         self._counts = Counts.none()
         self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
         self._graph = GraphImporter(self._put, self._merged)
@@ -214,8 +213,10 @@ class Importer:
         self._put(key, keys.id_bytes(_number(record, "body")))
 
     def _host(self, record: Record) -> None:
-        when, response_time = (float(str(record.get(name, 0.0))) for name in ("visited", "response_time"))
-        self._visited[_text(record, "host")] = when, response_time
+        row = self._tally.of(_text(record, "host"))
+        row.visited, row.response_time = (
+            float(str(record.get(name, 0.0))) for name in ("visited", "response_time")
+        )
 
     def _orders(self, record: Record) -> None:
         delay, blocked = record["delay"], record["blocked"]
@@ -257,12 +258,11 @@ class Importer:
     def _finish(self, header: Record) -> Imported:
         self._graph.finish()
         hosts = self._tally.hosts
-        for name in {**hosts, **self._visited}:
-            row = host_row(hosts.get(name, (0,) * HOST_COUNTS), *self._visited.get(name, (0.0, 0.0)))
+        for name, row in hosts.items():
             self._put(keys.host_key(name), host_rows.encode_host(row))
         self._counts.states[:] = self._tally.states
         self._counts.due, self._counts.returning = self._tally.due, self._tally.returning
-        self._counts.hosts = len({**hosts, **self._visited})
+        self._counts.hosts = len(hosts)
         self._put(keys.COUNTS, meta_rows.encode_counts(self._counts))
         if header.get("is_clean"):
             self._put(keys.CLEAN, b"")

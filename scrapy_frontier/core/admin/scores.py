@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..errors import UnreadableRecord
 from ..pages.rescoring import AVERAGE
 from ..pages.score_columns import BLOCK, CONTENT
 from ..ranking import graph
@@ -72,10 +71,7 @@ def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[L
         for page_id, score in zip(some.tolist(), values[some].tolist(), strict=True):
             if not score > 0:
                 return
-            try:
-                page = facts.read_page(store, page_id)
-            except UnreadableRecord:
-                page = None
+            page = facts.legible_page(store, page_id)
             if page is not None and host in (None, facts.host_of_page(page)):
                 yield Leader(score, page_id, page)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UnreadableRecord
 from ..hosts.host import HEADS, Host, Politeness
 from ..hosts.ready_hosts import Hosts, itself
 from ..store import keys, queue_keys
@@ -127,9 +126,6 @@ def upcoming(
                 return
             continue
         page_id, name = taken
-        try:
-            page = facts.read_page(store, page_id)
-        except UnreadableRecord:
-            page = None
+        page = facts.legible_page(store, page_id)
         if page is not None:
             yield Turn(preview.now, page_id, page, name)

@@ -107,11 +107,11 @@ def is_sort_key(sort_key: bytes) -> bool:
     return len(sort_key) in (_HEAD, _HEAD + keys.ID_BYTES)
 
 
-def split_queue_key(key: bytes) -> tuple[str, bytes] | None:
-    """Host and sort key in the key of a queue row; None for a key that is none."""
+def split_queue_row(key: bytes, _value: bytes) -> QueuePlace | None:
+    """The place that a queue row gives, whatever is ahead of it; None for a row that is none."""
     name, _, sort_key = key[1:].partition(b"\0")
     try:
-        return (name.decode(), sort_key) if is_sort_key(sort_key) else None
+        return QueuePlace(key, sort_key, name.decode()) if is_sort_key(sort_key) else None
     except UnicodeDecodeError:
         return None
 
