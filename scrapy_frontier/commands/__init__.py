@@ -62,6 +62,7 @@ COMMANDS: dict[str, Spec] = {
 
 # Options that not every command takes: how argparse is to read each. No help has a colon: where one ends a
 # line, Scrapy makes that line a heading.
+_SWITCH = {"action": "store_true", "default": None}
 OPTIONS: dict[str, dict[str, object]] = {
     "limit": {
         "type": int,
@@ -74,24 +75,20 @@ OPTIONS: dict[str, dict[str, object]] = {
     "priority": {"type": int, "metavar": "N", "help": "priority of the pages; else 0"},
     "file": {"metavar": "FILE", "help": "read URLs from FILE, one a line; - is standard input"},
     "pattern": {"metavar": "REGEXP", "help": "from there, follow only links whose URL matches"},
-    "force": {
-        "action": "store_true",
-        "default": None,
-        "help": "fetch it though it is known and has not changed, and call the callback",
-    },
-    "due": {"action": "store_true", "default": None, "help": "when finished pages come back, soonest first"},
+    "force": {**_SWITCH, "help": "fetch it though it is known and has not changed, and call the callback"},
+    "due": {**_SWITCH, "help": "when finished pages come back, soonest first"},
     "changed-since": {"metavar": "SPAN", "help": "only pages new or changed since, as 24h or 7d"},
     "by": {
         "choices": ["pagerank", "authority", "hub", "cash", "score"],
         "help": "by which score; else score, the crawl's own",
     },
     "scorer": {"metavar": "NAME", "help": "which scorer ranks; else the crawl's own"},
-    "in": {"action": "store_true", "default": None, "help": "only the links to it"},
-    "out": {"action": "store_true", "default": None, "help": "only the links on it; no pass over the graph"},
+    "in": {**_SWITCH, "help": "only the links to it"},
+    "out": {**_SWITCH, "help": "only the links on it; no pass over the graph"},
     "what": {"choices": ["pages", "queue", "links"], "help": "what to dump; else pages"},
     "format": {"choices": ["jsonl", "csv"], "help": "how to dump it; else jsonl"},
-    "repair": {"action": "store_true", "default": None, "help": "mend what is wrong"},
-    "yes": {"action": "store_true", "default": None, "help": "do not ask; order it of an unknown host, too"},
+    "repair": {**_SWITCH, "help": "mend what is wrong"},
+    "yes": {**_SWITCH, "help": "do not ask; order it of an unknown host, too"},
 }
 # Options that every command takes.
 COMMON: dict[str, dict[str, object]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import keyword
 import os
 import sys
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.errors import FrontierError, UnreadableRecord
 from .output import Output
-from .project import Project
+from .project import Project, host_argument
 
 if TYPE_CHECKING:
     import argparse
@@ -32,6 +33,11 @@ class Call(NamedTuple):
     arguments: list[str]
     options: argparse.Namespace
 
+    @property
+    def host(self) -> str | None:
+        """The host that ``--host`` names."""
+        return None if self.options.host is None else host_argument(self.options.host)
+
 
 def run(
     spec: Spec, name: str, arguments: list[str], options: argparse.Namespace, settings: BaseSettings
@@ -43,16 +49,14 @@ def run(
     try:
         project = Project(settings, options.dir, options.spider, f"scrapy frontier {name}")
         code = command(Call(project, output, arguments, options))
-        output.flush()
-    except (FrontierError, UnreadableRecord) as error:
-        return _fail(output, error)
+        output.file.flush()
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # `| head` has seen enough
         _close_stdout()
         return 0
-    except OSError as error:
+    except (FrontierError, UnreadableRecord, OSError) as error:
         return _fail(output, error)
     return code
 
@@ -76,9 +80,6 @@ def _fail(output: Output, error: Exception) -> int:
 def _close_stdout() -> None:
     """Keep the interpreter from meeting the closed pipe again when it flushes at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
+    with contextlib.suppress(OSError, ValueError):  # not a real file: in a test
         os.dup2(nowhere, sys.stdout.fileno())
-    except (OSError, ValueError):  # not a real file: in a test
-        pass
-    finally:
-        os.close(nowhere)
+    os.close(nowhere)

@@ -15,8 +15,7 @@ from ..core.admin.links_in_chunks import flag_names, links_out, links_to, readab
 from ..core.errors import UnreadableRecord
 from .graph_files import WRITERS, write_graphml, write_urls
 from .output import Column, progress, replacing
-from .page import find_or_say
-from .project import host_argument
+from .page import MISSING, find_or_say
 from .show import LINES, limit_of, size
 
 if TYPE_CHECKING:
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from ..core.store.link_rows import Edge
     from ..core.store.page_rows import Page
     from .call import Call
-
-_MISSING = 1  # exit code for a page that is not known
 
 _TOP_COLUMNS = [Column("SCORE", 8, True), Column("STATE", 10), Column("URL", 0)]
 _LINK_COLUMNS = [Column("STATE", 10), Column("FLAGS", 18), Column("WEIGHT", 6, True), Column("URL", 0)]
@@ -44,7 +41,7 @@ def links(call: Call) -> int:
     with call.project.open(identified=True) as store:
         found = find_or_say(call, store)
         if found is None:
-            return _MISSING
+            return MISSING
         page_id, page = found
         if wants_out or not wants_in:
             edges = links_out(store, page_id)
@@ -58,32 +55,20 @@ def links(call: Call) -> int:
 
 def _show_links(call: Call, store: Store, direction: str, edges: Iterable[Edge]) -> int:
     """Print up to ``--limit`` links as they come; how many there are."""
-    count = 0
 
-    def counted() -> Iterator[Edge]:
-        nonlocal count
-        for edge in edges:
-            count += 1
-            yield edge
+    def document(edge: Edge) -> dict[str, object]:
+        url, state = _end(store, edge.target)
+        about = {"direction": direction, "id": edge.target, "url": url, "state": state}
+        return {**about, "flags": flag_names(edge.flags), "weight": edge.weight}
 
-    rest = counted()
-    shown = islice(rest, limit_of(call, 0))
-    if call.output.as_json:
-        for edge in shown:
-            url, state = _end(store, edge.target)
-            about = {"direction": direction, "id": edge.target, "url": url, "state": state}
-            call.output.document({**about, "flags": flag_names(edge.flags), "weight": edge.weight})
-    else:
-        call.output.table(_LINK_COLUMNS, (_link_row(store, edge) for edge in shown))
-    for _ in rest:
-        pass
-    return count
+    def row(edge: Edge) -> tuple[object, ...]:
+        url, state = _end(store, edge.target)
+        name = url if url is not None else f"page {edge.target}"
+        return state, " ".join(flag_names(edge.flags)), f"{edge.weight:.3g}", name
 
-
-def _link_row(store: Store, edge: Edge) -> tuple[object, ...]:
-    url, state = _end(store, edge.target)
-    name = url if url is not None else f"page {edge.target}"
-    return state, " ".join(flag_names(edge.flags)), f"{edge.weight:.3g}", name
+    rest = iter(edges)
+    shown = call.output.listing(islice(rest, limit_of(call, 0)), document, _LINK_COLUMNS, row)
+    return shown + sum(1 for _ in rest)
 
 
 def _end(store: Store, page_id: int) -> tuple[str | None, str]:
@@ -114,18 +99,18 @@ def _unless_read(page: Page, count: int) -> str:
 
 def top(call: Call) -> int:
     by = call.options.by or "score"
-    host = None if call.options.host is None else host_argument(call.options.host)
+    host = call.host
     with call.project.open() as store:
         found = tops.scores(store, by, time.perf_counter)
         leaders = islice(tops.leaders(store, found.values, host), limit_of(call, LINES))
-        if call.output.as_json:
-            for leader in leaders:
-                about = facts.describe(leader.page_id, leader.page)
-                call.output.document({"score": leader.score, **about})
-        else:
-            call.output.table(_TOP_COLUMNS, map(_top_row, leaders))
+        call.output.listing(leaders, _about_leader, _TOP_COLUMNS, _top_row)
+        if not call.output.as_json:
             call.output.text(_how(by, found))
     return 0
+
+
+def _about_leader(leader: Leader) -> dict[str, object]:
+    return {"score": leader.score, **facts.describe(leader.page_id, leader.page)}
 
 
 def _top_row(leader: Leader) -> tuple[object, ...]:
@@ -155,8 +140,7 @@ def rank(call: Call) -> int:
             best = list(islice(tops.leaders(store, run.scores, None), 10))
             about = facts.summary(store).ranking or {}
     if call.output.as_json:
-        leaders = [{"score": each.score, **facts.describe(each.page_id, each.page)} for each in best]
-        call.output.document({**about, "top": leaders})
+        call.output.document({**about, "top": list(map(_about_leader, best))})
         return 0
     call.output.record(_about_lines(about))
     call.output.line()

@@ -36,20 +36,13 @@ class Column(NamedTuple):
 
 class Output:
     def __init__(self, file: TextIO, as_json: bool = False) -> None:
+        self.file = file
         self.as_json = as_json
-        self._file = file
         self.terminal = shutil.get_terminal_size((WIDEST, 24)).columns
         self._width = min(self.terminal, WIDEST)
 
-    def flush(self) -> None:
-        self._file.flush()
-
     def line(self, text: str = "") -> None:
-        self._file.write(text + "\n")
-
-    def raw(self) -> TextIO:
-        """Where programs' formats are written."""
-        return self._file
+        self.file.write(text + "\n")
 
     def document(self, answer: dict[str, object]) -> None:
         """The one JSON document of a command; or one line of many."""
@@ -89,6 +82,21 @@ class Output:
             count += 1
         return count
 
+    def listing(
+        self,
+        items: Iterable[T],
+        document: Callable[[T], dict[str, object]],
+        columns: list[Column],
+        row: Callable[[T], tuple[object, ...]],
+    ) -> int:
+        """*items* as they come, each a line of JSON or a row of a table; how many there were."""
+        if not self.as_json:
+            return self.table(columns, map(row, items))
+        count = 0
+        for count, item in enumerate(items, 1):  # noqa: B007 - the last one is their number
+            self.document(document(item))
+        return count
+
     def _row(self, columns: list[Column], cells: list[str], width: int) -> str:
         line = ""
         for column, cell in zip(columns[:-1], cells[:-1], strict=True):
@@ -101,7 +109,7 @@ class Output:
         print(f"scrapy frontier: {printable(message)}", file=sys.stderr)
         if self.as_json:
             self.document({"error": reason, "message": message})
-        self.flush()
+        self.file.flush()
 
 
 def printable(text: str) -> str:

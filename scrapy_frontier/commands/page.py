@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .project import Project
 
 _MOST_LINKS = 2_000_000  # in all, to count those to a page: some tenths of a second
-_MISSING = 1  # exit code for a page that is not known
+MISSING = 1  # exit code for a page that is not known
 
 
 def page(call: Call) -> int:
@@ -29,7 +29,7 @@ def page(call: Call) -> int:
     with project.open(identified=True) as store:
         known = find_or_say(call, store)
         if known is None:
-            return _MISSING
+            return MISSING
         page_id, found = known
         path = facts.path_to(store, found)
         redirects = facts.redirects_of(store, found)
@@ -160,7 +160,7 @@ def _unknown(call: Call, store: Store, url: str) -> int:
 
     limits = call.project.frontier_settings.traps
     _say_why(call, url, None, explain.why_unknown(url, limits, similar))
-    return _MISSING
+    return MISSING
 
 
 def _similar(url: str) -> Iterator[str]:

@@ -14,11 +14,12 @@ from ..core.admin.dump import DUMPS
 from ..core.time_format import span
 from ..crawl.politeness_key import registered_domain
 from .output import Column, progress
-from .page import _MISSING
-from .project import host_argument
+from .page import MISSING
 
 if TYPE_CHECKING:
     from ..core.admin.upcoming import Turn
+    from ..core.store.due_rows import Due
+    from ..core.store.page_rows import Page
     from .call import Call
 
 LINES = 20
@@ -69,44 +70,46 @@ def size(count: float) -> str:
 
 def queue(call: Call) -> int:
     limit, project = limit_of(call, LINES), call.project
-    host = None if call.options.host is None else host_argument(call.options.host)
+    host, now = call.host, project.now
     if call.options.due:
         return _due(call, host, limit)
+
+    def document(turn: Turn) -> dict[str, object]:
+        place = {"at": turn.when, "in": turn.when - now}
+        return {**place, **facts.describe(turn.page_id, turn.page), "host": turn.host}
+
+    def row(turn: Turn) -> tuple[object, ...]:
+        return _until(turn.when, now), turn.page.priority, turn.page.url
+
     with project.open() as store:
-        delays = project.delays(store)
-        turns = islice(upcoming.upcoming(store, project.now, delays, host, registered_domain), limit)
-        if call.output.as_json:
-            for turn in turns:
-                place = {"at": turn.when, "in": turn.when - project.now}
-                call.output.document({**place, **facts.describe(turn.page_id, turn.page), "host": turn.host})
-        else:
-            call.output.table(_QUEUE_COLUMNS, (_queue_row(turn, project.now) for turn in turns))
+        turns = upcoming.upcoming(store, now, project.delays(store), host, registered_domain)
+        call.output.listing(islice(turns, limit), document, _QUEUE_COLUMNS, row)
     return 0
 
 
 def _due(call: Call, host: str | None, limit: int | None) -> int:
-    now, out = call.project.now, call.output
+    now = call.project.now
+
+    def document(found: tuple[Due, Page]) -> dict[str, object]:
+        due, page = found
+        return {"is_hub": due.is_hub, **facts.describe(due.page_id, page)}
+
+    def row(found: tuple[Due, Page]) -> tuple[object, ...]:
+        due, page = found
+        return _until(due.when, now), due.is_hub * "hub", page.url
+
     with call.project.open() as store:
         found = (
             (due, page)
             for due, page in facts.coming_back(store)
             if host is None or facts.host_of_page(page) == host
         )
-        if out.as_json:
-            for due, page in islice(found, limit):
-                out.document({"is_hub": due.is_hub, **facts.describe(due.page_id, page)})
-        else:
-            rows = ((_until(due.when, now), due.is_hub * "hub", page.url) for due, page in found)
-            out.table(_DUE_COLUMNS, islice(rows, limit))
+        call.output.listing(islice(found, limit), document, _DUE_COLUMNS, row)
     return 0
 
 
 def _until(when: float, now: float) -> str:
     return "now" if when <= now else f"in {span(when - now)}"
-
-
-def _queue_row(turn: Turn, now: float) -> tuple[object, ...]:
-    return _until(turn.when, now), turn.page.priority, turn.page.url
 
 
 def find(call: Call) -> int:
@@ -119,14 +122,13 @@ def find(call: Call) -> int:
     with call.project.open() as store:
         pages = progress(facts.pages(store), "pages searched", facts.known(store))
         found = islice(facts.matching(pages, pattern, changed_since=since), limit)
-        if call.output.as_json:
-            count = 0
-            for count, (page_id, page) in enumerate(found, 1):  # noqa: B007 - the last one is their number
-                call.output.document(facts.describe(page_id, page))
-        else:
-            rows = ((page.state.name.lower(), page.status or "", page.url) for _, page in found)
-            count = call.output.table(_FIND_COLUMNS, rows)
-    return 0 if count else _MISSING
+        count = call.output.listing(found, lambda each: facts.describe(*each), _FIND_COLUMNS, _find_row)
+    return 0 if count else MISSING
+
+
+def _find_row(found: tuple[int, Page]) -> tuple[object, ...]:
+    _, page = found
+    return page.state.name.lower(), page.status or "", page.url
 
 
 def dump(call: Call) -> int:
@@ -137,7 +139,7 @@ def dump(call: Call) -> int:
         kind = DUMPS[what]
         records = progress(kind.read(store), f"{kind.title} dumped", total)
         if as_csv:
-            writer = csv.DictWriter(call.output.raw(), kind.names, lineterminator="\n")
+            writer = csv.DictWriter(call.output.file, kind.names, lineterminator="\n")
             writer.writeheader()
             writer.writerows({name: _cell(value) for name, value in record.items()} for record in records)
         else:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
-from itertools import islice
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
@@ -22,7 +23,7 @@ from .project import NoFrontier, host_argument
 from .show import pattern_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..core.frontier import Frontier
     from ..core.store.leveldb import Store
@@ -56,7 +57,8 @@ def add(call: Call) -> int:
     refused: list[str] = []
     new = known = 0
     with _open_lines(call.options.file) as lines, project.open(create=True) as store:
-        links = _links(project, urls, lines, priority, meta_record(meta), refused)
+        link = partial(_link, project, priority, meta_record(meta))
+        links = chain(map(link, urls), _links(lines, link, refused))
         with project.frontier(store) as frontier:
             while batch := list(islice(links, _AT_A_TIME)):
                 added = sum(_add(frontier, batch, meta, project.now))
@@ -91,27 +93,18 @@ def _open_lines(name: str | None) -> AbstractContextManager[Iterable[str]]:
     return open(name, encoding="utf-8", errors="replace")
 
 
-def _links(
-    project: Project,
-    urls: list[str],
-    lines: Iterable[str],
-    priority: int,
-    payload: bytes,
-    refused: list[str],
-) -> Iterator[Link]:
-    for line in urls:
-        yield _link(project, line, priority, payload)
+def _links(lines: Iterable[str], link: Callable[[str], Link], refused: list[str]) -> Iterator[Link]:
     for line in progress(lines, "lines read"):
         text = line.strip()
         if not text or text.startswith("#"):
             continue
         try:
-            yield _link(project, text, priority, payload)
+            yield link(text)
         except UsageError:
             refused.append(text)
 
 
-def _link(project: Project, url: str, priority: int, payload: bytes) -> Link:
+def _link(project: Project, priority: int, payload: bytes, url: str) -> Link:
     request = project.request(url, priority)
     host = project.unit_of(request.url)
     kept = "" if host == host_of(request.url) else host
@@ -120,7 +113,7 @@ def _link(project: Project, url: str, priority: int, payload: bytes) -> Link:
 
 def requeue(call: Call) -> int:
     states = _states(call.options.state or "failed")
-    host = None if call.options.host is None else host_argument(call.options.host)
+    host = call.host
     pattern = pattern_of(call.options.match)
     count = 0
     with call.project.open() as store, call.project.frontier(store) as frontier:
@@ -150,8 +143,9 @@ def forget(call: Call) -> int:
             page_id = frontier.find(project.fingerprint(project.request(call.arguments[0])))
             count = page_id is not None and frontier.forget(page_id, project.fingerprint_of, project.now)
         else:
-            name = host_argument(call.options.host)
-            forgotten = frontier.forget_host(name, project.fingerprint_of, project.now)
+            forgotten = frontier.forget_host(
+                host_argument(call.options.host), project.fingerprint_of, project.now
+            )
             for count in progress(forgotten, "pages forgotten", reached=int):  # noqa: B007
                 pass
     _say(call, {"forgotten": count}, f"Forgot {count:,} page{'' if count == 1 else 's'}.")
@@ -161,8 +155,28 @@ def forget(call: Call) -> int:
 # -- hosts -------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _ordering(call: Call) -> Iterator[tuple[str, Store, Frontier]]:
+    """The host that the first argument names, and the frontier that is to take an order for it.
+
+    Raises `UnknownHost` for a host without a page or orders, unless the operator means it: most of them are
+    misspelt, and would go on being visited.
+    """
+    name = host_argument(call.arguments[0])
+    with call.project.open() as store:
+        if not (call.options.yes or facts.is_host_known(store, name)):
+            likely = facts.similar_hosts(store, name)
+            hint = f"did you mean {' or '.join(likely)}? " if likely else ""
+            raise UnknownHost(
+                f"no page of {name} is known, and nothing was ordered: {hint}With --yes the order waits for "
+                "its pages"
+            )
+        with call.project.frontier(store) as frontier:
+            yield name, store, frontier
+
+
 def delay(call: Call) -> int:
-    name, text = host_argument(call.arguments[0]), call.arguments[1]
+    text = call.arguments[1]
     seconds: float | None = None
     if text != "default":
         try:
@@ -171,50 +185,29 @@ def delay(call: Call) -> int:
             seconds = -1.0
         if not 0 <= seconds < float("inf"):
             raise UsageError(f"a delay is a number of seconds, or the word default: not {text!r}")
-    with call.project.open() as store:
-        _refuse_unknown(call, store, name)
-        with call.project.frontier(store) as frontier:
-            frontier.order_delay(name, seconds, call.project.now)
+    with _ordering(call) as (name, _, frontier):
+        frontier.order_delay(name, seconds, call.project.now)
+    source = "set by the operator"
     if seconds is None:
-        seconds, source = call.project.delay_of(name)
-        return _say(call, {"host": name, "delay": seconds}, f"{name}: {seconds:g} s, by {source}.")
-    return _say(call, {"host": name, "delay": seconds}, f"{name}: {seconds:g} s, set by the operator.")
+        seconds, setting = call.project.delay_of(name)
+        source = f"by {setting}"
+    return _say(call, {"host": name, "delay": seconds}, f"{name}: {seconds:g} s, {source}.")
 
 
 def block(call: Call) -> int:
-    name = host_argument(call.arguments[0])
-    with call.project.open() as store:
-        _refuse_unknown(call, store, name)
+    with _ordering(call) as (name, store, frontier):
         queued = facts.find_host(store, name, call.project.delay_of).queued
-        with call.project.frontier(store) as frontier:
-            frontier.block(name, call.project.now)
+        frontier.block(name, call.project.now)
     text = f"{name} is blocked; {queued:,} pages of it stay queued."
     return _say(call, {"host": name, "blocked": int(call.project.now), "queued": queued}, text)
 
 
 def unblock(call: Call) -> int:
     """Also ends the rest of a host that met trouble."""
-    name = host_argument(call.arguments[0])
-    with call.project.open() as store:
-        _refuse_unknown(call, store, name)
-        with call.project.frontier(store) as frontier:
-            was_shut = frontier.unblock(name, call.project.now)
+    with _ordering(call) as (name, _, frontier):
+        was_shut = frontier.unblock(name, call.project.now)
     text = f"{name} may be visited." if was_shut else f"{name} was not blocked."
     return _say(call, {"host": name, "blocked": None}, text)
-
-
-def _refuse_unknown(call: Call, store: Store, name: str) -> None:
-    """Raise `UnknownHost` for a host without a page or orders, unless the operator means it.
-
-    Most of them are misspelt, and would go on being visited.
-    """
-    if call.options.yes or facts.is_host_known(store, name):
-        return
-    likely = facts.similar_hosts(store, name)
-    hint = f"did you mean {' or '.join(likely)}? " if likely else ""
-    raise UnknownHost(
-        f"no page of {name} is known, and nothing was ordered: {hint}With --yes the order waits for its pages"
-    )
 
 
 # -- everything --------------------------------------------------------------------------------------------
