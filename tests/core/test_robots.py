@@ -70,7 +70,7 @@ def directive(rules: Rules, name: str) -> object:
         return rules.request_rate[-1] if rules.request_rate else None
     if name == "visit-time":
         return rules.visit_time[-1] if rules.visit_time else None
-    return dict(rules.others).get(name)
+    raise KeyError(name)
 
 
 def expected_directive(case: dict[str, Any]) -> object:
@@ -339,18 +339,6 @@ def test_sitemaps_are_everybodys_absolute_and_listed_once() -> None:
         b"Sitemap: /s.xml\nUser-agent: other\nSitemap: https://x/t.xml\nDisallow: /\nSITEMAP:https://h/s.xml"
     )
     assert parse(text, "mybot", "https://h/robots.txt").sitemaps == ("https://h/s.xml", "https://x/t.xml")
-
-
-def test_records_that_are_shown_and_not_obeyed() -> None:
-    text = (
-        b"Host: h\nUser-agent: *\nContent-Signal: ai-train=no\nUser-agent: other\nContent-Signal: search=no\n"
-    )
-    assert parse(text, "mybot").others == (("host", "h"), ("content-signal", "ai-train=no"))
-
-
-def test_repr_tells_what_matters() -> None:
-    rules = parse(b"User-agent: *\nDisallow: /x\nCrawl-delay: 2\nSitemap: http://h/s\n", "mybot")
-    assert repr(rules) == "<Rules 1 lines, crawl delay 2 s, 1 sitemaps>"
 
 
 def test_the_same_body_gives_equal_rules() -> None:

@@ -50,7 +50,6 @@ def as_entry(expected: dict[str, Any]) -> Entry:
         expected["loc"],
         timestamp(expected.get("lastmod") or ""),
         0.5 if priority is None else float(priority),  # the protocol's default, which other parsers fill in
-        expected.get("changefreq"),
     )
 
 
@@ -103,16 +102,15 @@ def test_a_sitemap_lists_pages() -> None:
     body = """<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"
         xmlns:image="http://www.google.com/schemas/sitemap-image/1.1">
       <url><lastmod>2024-02-29</lastmod><loc> /caf\u00e9?a=1&amp;b=2 </loc><priority>0.9</priority>
-        <changefreq>Daily</changefreq>
         <image:image><image:loc>https://cdn/i.png</image:loc></image:image></url>
       <url><loc>https://example.org/b</loc><lastmod>soon</lastmod>
-        <priority>7</priority><changefreq>often</changefreq></url>
+        <priority>7</priority><changefreq>daily</changefreq></url>
       <url><lastmod>2024-01-01</lastmod></url><url><loc>mailto:x@y</loc></url>
     </urlset>"""
     assert found(body) == (
         Kind.PAGES,
         [
-            Entry("https://example.org/caf%C3%A9?a=1&b=2", 1_709_164_800.0, 0.9, "daily"),
+            Entry("https://example.org/caf%C3%A9?a=1&b=2", 1_709_164_800.0, 0.9),
             Entry("https://example.org/b"),
         ],
         "",

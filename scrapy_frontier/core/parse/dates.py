@@ -6,7 +6,7 @@ What is no date is None; nothing here raises for what a site wrote.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from email.utils import parsedate_tz
 
 # --- sitemaps and feeds -----------------------------------------------------------------------------------
@@ -69,13 +69,7 @@ def _clock_of_24(match: re.Match[str]) -> str:
 
 # --- HTTP -------------------------------------------------------------------------------------------------
 
-_MONTHS = dict(
-    zip(
-        ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"),
-        range(1, 13),
-        strict=True,
-    )
-)
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTH = "|".join(_MONTHS)
 _SHORT_DAY = "Mon|Tue|Wed|Thu|Fri|Sat|Sun"
 _LONG_DAY = "Monday|Tuesday|Wednesday|Thursday|Friday|Saturday|Sunday"
@@ -100,9 +94,8 @@ def http_date(text: str, now: float) -> float | None:
     for form in _HTTP_DATES:
         match = form.fullmatch(text.strip(" \t"))
         if match is not None:
-            names = ("day", "hour", "minute", "second")
-            day, *clock = (int(match[name]) for name in names)
-            month = _MONTHS[match["month"]]
+            day, *clock = (int(match[name]) for name in ("day", "hour", "minute", "second"))
+            month = _MONTHS.index(match["month"]) + 1
             return _posix(_full_year(match["year"], (month, day, *clock), now), month, day, *clock)
     return None
 
@@ -119,8 +112,6 @@ def _full_year(digits: str, rest: tuple[int, ...], now: float) -> int:
 
 # --- the calendar -----------------------------------------------------------------------------------------
 
-_EPOCH = datetime(1970, 1, 1)
-
 
 def _posix(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float | None:
     """Return the POSIX seconds of a moment in UTC, None when the calendar has no such; second 60 is a leap
@@ -129,8 +120,7 @@ def _posix(year: int, month: int, day: int, hour: int, minute: int, second: int)
     if second > 60:
         return None
     try:
-        return (datetime(year, month, day, hour, minute, min(second, 59)) - _EPOCH) / timedelta(seconds=1) + (
-            second == 60
-        )
+        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=timezone.utc)
+        return moment.timestamp() + (second == 60)
     except (ValueError, OverflowError):
         return None

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .html_head import Head
 
 _VALUED = frozenset(("unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"))
-_PREVIEWS = ("none", "standard", "large")  # from the strictest
 _WORDS = frozenset(
     (
         *("all", "none", "index", "noindex", "follow", "nofollow", "archive", "noarchive", "nocache"),
@@ -40,9 +39,6 @@ class RobotsDirectives:
     # every directive without a value, in lower case; ``none`` taken apart
     names: frozenset[str] = frozenset()
     unavailable_after: float | None = None  # POSIX seconds, the earliest
-    max_snippet: int | None = None  # characters, the fewest; None: no limit
-    max_video_preview: int | None = None  # seconds, the fewest; None: no limit
-    max_image_preview: str | None = None  # the strictest of none, standard, large
     expired: bool = False  # `unavailable_after` has passed
 
     @property
@@ -52,13 +48,6 @@ class RobotsDirectives:
     @property
     def nofollow(self) -> bool:
         return "nofollow" in self.names
-
-    @property
-    def noai(self) -> bool:
-        return not self.names.isdisjoint(("noai", "noimageai"))
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.names
 
 
 def robots_directives(
@@ -142,25 +131,11 @@ def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:
         for name, value in rules
         if name == "unavailable_after" and (date := timestamp(value)) is not None
     ]
-    previews = [
-        value.lower() for name, value in rules if name == "max-image-preview" and value.lower() in _PREVIEWS
-    ]
     until = min(dates, default=None)
     return RobotsDirectives(
         names=frozenset(name for name in names if name in _WORDS or not _is_rule(name)),
         unavailable_after=until,
-        max_snippet=_least(rules, "max-snippet"),
-        max_video_preview=_least(rules, "max-video-preview"),
-        max_image_preview=min(previews, key=_PREVIEWS.index, default=None),
         expired=until is not None and until < now,
-    )
-
-
-def _least(rules: Iterable[tuple[str, str]], wanted: str) -> int | None:
-    """Return the smallest number given for *wanted*; -1 says "no limit" and so does not count."""
-    return min(
-        (int(value) for name, value in rules if name == wanted and re.fullmatch(r"[0-9]{1,9}", value)),
-        default=None,
     )
 
 

@@ -95,29 +95,22 @@ def _ipv4(name: str) -> str | None:
     return str(ipaddress.IPv4Address(address))
 
 
+_ZEROS = re.compile(r"\b0(?::0)+\b")
+
+
 def _ipv6(text: str) -> str | None:
     try:
-        address = ipaddress.IPv6Address(text) if "%" not in text else None
+        address = ipaddress.IPv6Address(text)
     except ValueError:
         return None
-    if address is None:
+    if address.scope_id is not None:
         return None
-    groups = [f"{int(address) >> shift & 0xFFFF:x}" for shift in range(112, -1, -16)]
-    start, length = _longest_zeros(groups)
-    if length < 2:
-        return f"[{':'.join(groups)}]"
-    return f"[{':'.join(groups[:start])}::{':'.join(groups[start + length :])}]"
-
-
-def _longest_zeros(groups: list[str]) -> tuple[int, int]:
-    best = (0, 0)
-    start = 0
-    for index, group in enumerate(groups):
-        if group != "0":
-            start = index + 1
-        elif index + 1 - start > best[1]:
-            best = (start, index + 1 - start)
-    return best
+    # Not as `ipaddress` writes it: newer Pythons end an address that holds one of IPv4 in dotted decimals.
+    text = ":".join(f"{int(address) >> shift & 0xFFFF:x}" for shift in range(112, -1, -16))
+    zeros = max(_ZEROS.finditer(text), key=lambda run: len(run[0]), default=None)
+    if zeros is None:
+        return f"[{text}]"
+    return f"[{text[: zeros.start()].rstrip(':')}::{text[zeros.end() :].lstrip(':')}]"
 
 
 def is_private(host: str) -> bool:

@@ -67,7 +67,6 @@ class Rules:
     request_rate: tuple[Rate, ...] = ()
     visit_time: tuple[Hours, ...] = ()  # none: any time
     sitemaps: tuple[str, ...] = ()  # http(s) URLs and no others, where the file's own URL was known
-    others: tuple[tuple[str, str], ...] = ()  # Host, Clean-param, Content-Signal, -Usage: shown, not obeyed
     numbers: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # lines of the rules
     _literal: dict[str, Rule] = field(init=False, repr=False, compare=False)
     _lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
@@ -87,10 +86,6 @@ class Rules:
         object.__setattr__(self, "_special", tuple(special))
         pieces = sum(len(rule.pieces) + len(rule.query_pieces) for rule in special)
         object.__setattr__(self, "_pieces", pieces)
-
-    def __repr__(self) -> str:
-        delay = "" if self.crawl_delay is None else f", crawl delay {self.crawl_delay:g} s"
-        return f"<Rules {len(self.rules)} lines{delay}, {len(self.sitemaps)} sitemaps>"
 
     def allowed(self, url: str) -> bool:
         """May *url* be fetched? The longest matching rule decides; no rule, no objection (2.2.2)."""
@@ -190,9 +185,8 @@ _SPELLED = {f"%{one}{two}": _SPELLING[int(one + two, 16)] for one in _HEX for tw
 # What stands for itself, and of the rest "/", "?" and "%", is the same in the normal form.
 _OCTETS = {octet: text for octet, text in enumerate(_SPELLING) if text != chr(octet) and octet not in b"/?%"}
 _ODD = re.compile(r"[^A-Za-z0-9\-._~:@!'(),;+=&\[\]/?%]")
-_HALF_A_CHARACTER = re.compile(
-    "[\ud800-\udc7f\udd00-\udfff]"
-)  # the others are octets, see `robots_txt.decode`
+# The others are octets, see `robots_txt.decode`.
+_HALF_A_CHARACTER = re.compile("[\ud800-\udc7f\udd00-\udfff]")
 _DELIMITER = re.compile(r"%(?:2F|3F)")
 
 

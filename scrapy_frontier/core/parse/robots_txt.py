@@ -35,7 +35,6 @@ _NAMES = {
     "request-rate": "request-rate", "request rate": "request-rate",
     "visit-time": "visit-time", "visit time": "visit-time",
     "sitemap": "sitemap", "sitemaps": "sitemap", "site-map": "sitemap",
-    "host": "host", "clean-param": "clean-param",
     "content-signal": "content-signal", "content-usage": "content-usage",
 }  # fmt: skip
 _OF_A_GROUP = frozenset(("crawl-delay", "request-rate", "visit-time", "content-signal", "content-usage"))
@@ -174,9 +173,6 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
         request_rate=tuple(_values(asked, "request-rate", _rate)),
         visit_time=tuple(_values(asked, "visit-time", _hours)),
         sitemaps=tuple(dict.fromkeys(_values(asked, "sitemap", lambda value: _located(value, url)))),
-        others=tuple(
-            pair for pair in asked if pair[0] in ("host", "clean-param", "content-signal", "content-usage")
-        ),
         numbers=numbers,
     )
 

@@ -1,4 +1,4 @@
-"""What a record of a sitemap or feed says: an address, a date, a priority, how often it changes.
+"""What a record of a sitemap or feed says: an address, a date, a priority.
 
 Names of elements are told apart without their namespaces; an address is resolved against its base.
 """
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 MAX_LOCATION = 2_048  # characters; a location must be shorter (sitemaps.org)
-CHANGE_FREQUENCIES = frozenset(("always", "hourly", "daily", "weekly", "monthly", "yearly", "never"))
 
 
 class Entry(NamedTuple):
@@ -25,7 +24,6 @@ class Entry(NamedTuple):
     url: str  # never empty in what `read` yields
     lastmod: float | None = None  # POSIX seconds
     priority: float | None = None  # 0 to 1, relative to the site; unstated means 0.5
-    changefreq: str | None = None
 
 
 class Element(Protocol):
@@ -74,7 +72,7 @@ def _text(element: Element) -> str:
     return "".join([element.text or "", *(child.tail or "" for child in parts)]).strip()
 
 
-_FIELDS = frozenset(("loc", "lastmod", "priority", "changefreq"))
+_FIELDS = frozenset(("loc", "lastmod", "priority"))
 
 
 def sitemap_entries(record: Iterable[Element], url: str) -> Iterator[Entry | None]:
@@ -100,13 +98,7 @@ def _sitemap_entry(fields: dict[str, str], url: str) -> Entry | None:
     location = location_of(fields.get("loc", ""), url)
     if not location:
         return None
-    frequency = fields.get("changefreq", "").lower()
-    return Entry(
-        location,
-        timestamp(fields.get("lastmod", "")),
-        _priority(fields.get("priority", "")),
-        frequency if frequency in CHANGE_FREQUENCIES else None,
-    )
+    return Entry(location, timestamp(fields.get("lastmod", "")), _priority(fields.get("priority", "")))
 
 
 def feed_entry(record: Iterable[Element], bases: Bases) -> Iterator[Entry | None]:
@@ -190,14 +182,8 @@ def _resolved(element: Element, base: str, depth: int) -> tuple[str, int]:
     return base if found is None or len(found) >= MAX_LOCATION else found, depth + 1
 
 
-_FEED_DATES = (
-    "updated",
-    "modified",
-    "pubDate",
-    "date",
-    "published",
-    "issued",
-)  # the first that is there tells most
+# The first that is there tells most.
+_FEED_DATES = ("updated", "modified", "pubDate", "date", "published", "issued")
 
 
 def location_of(text: str, base: str | None) -> str:

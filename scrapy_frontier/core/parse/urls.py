@@ -97,7 +97,8 @@ def _parse(reference: str, base: str | None) -> _Url | None:
     text = reference.strip(_CONTROL_OR_SPACE).translate(_TAB_OR_NEWLINE)
     match = _LEADING_SCHEME.match(text)
     if match is None:
-        return None if base is None else _parse_relative(text, base)
+        parent = None if base is None else _parsed(base)
+        return None if parent is None else _relative_to(text, parent)
     scheme, rest = match[1].lower(), text[match.end() :]
     if scheme not in DEFAULT_PORTS:
         return None
@@ -108,11 +109,6 @@ def _parse(reference: str, base: str | None) -> _Url | None:
         if parent is not None and parent.scheme == scheme:
             return _relative_to(rest, parent)
     return _with_authority(rest.lstrip("/\\"), scheme)
-
-
-def _parse_relative(text: str, base: str) -> _Url | None:
-    parent = _parsed(base)
-    return None if parent is None else _relative_to(text, parent)
 
 
 @lru_cache(maxsize=16)
