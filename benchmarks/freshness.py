@@ -31,7 +31,7 @@ import numpy as np
 from scrapy_frontier.core.hosts import change_rates
 from scrapy_frontier.core.pages import revisit_policy
 from scrapy_frontier.core.pages.crawl_value import Bounds
-from scrapy_frontier.core.pages.multipliers import Sample, multipliers
+from scrapy_frontier.core.pages.multipliers import Sample, for_all, of_limit
 
 DAY = 86400.0
 PAGES, HOSTS, DAYS, MEAN, BUDGET = 3000, 60, 120, 0.58, 0.35
@@ -273,8 +273,12 @@ class Frontier(Learning):
         budget = BUDGET * PAGES / DAY
         self.more = planned(self.more, self.made / DAY / self.every, budget)
         self.made = 0
-        found = multipliers(sample, self.more * budget, self.bounds, world.limits / DAY)
-        self.policies = [revisit_policy.Adaptive(found.of_host(host), self.bounds) for host in range(HOSTS)]
+        limits = world.limits / DAY
+        everywhere, at_limit = for_all(sample, self.more * budget, self.bounds, limits)
+        self.policies = [revisit_policy.Adaptive(everywhere, self.bounds)] * HOSTS
+        for host in at_limit:
+            own = of_limit(sample.of_host(host), float(limits[host]), self.bounds)
+            self.policies[host] = revisit_policy.Adaptive(own, self.bounds)
 
     def span(self, page: int) -> float:
         host = self.world.hosts[page]

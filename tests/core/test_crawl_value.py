@@ -14,7 +14,7 @@ from scrapy_frontier.core.pages.crawl_value import (
     share,
     signalled_value,
 )
-from scrapy_frontier.core.pages.multipliers import Sample, multipliers, visits_wanted
+from scrapy_frontier.core.pages.multipliers import Sample, for_all, of_limit, visits_wanted
 
 DAY = 86400.0
 FREE = Bounds(0.0, inf)
@@ -132,21 +132,29 @@ def test_many_at_once_are_as_one_by_one(each: list[tuple[float, float, float]], 
 # -- the multiplier --------------------------------------------------------------------------------------
 
 
+def solved(
+    sample: Sample, budget: float, bounds: Bounds, limits: np.ndarray | None = None
+) -> tuple[float, dict[int, float]]:
+    """The multiplier everywhere, and those of hosts at their limit."""
+    limits = np.full(5, inf) if limits is None else limits
+    everywhere, at_limit = for_all(sample, budget, bounds, limits)
+    return everywhere, {each: of_limit(sample.of_host(each), limits[each], bounds) for each in at_limit}
+
+
 @pytest.mark.parametrize("told", [0.0, 0.8])
 @pytest.mark.parametrize("budget", [0.05, 0.35, 2.0])
 def test_a_budget_is_met(budget: float, told: float) -> None:
     sample, bounds = pages(500, told=told), Bounds(60.0, 4000 * DAY)
-    found = multipliers(sample, 500 * budget / DAY, bounds)
-    asked = visits_wanted(sample, found.everywhere, bounds).sum()
+    everywhere, hosts = solved(sample, 500 * budget / DAY, bounds)
+    asked = visits_wanted(sample, everywhere, bounds).sum()
     assert asked * DAY / 500 == pytest.approx(budget, rel=0.02)
-    assert found.hosts == {}
+    assert hosts == {}
 
 
 def test_the_budget_is_spent_as_well_as_it_can_be() -> None:
     """No other spans of as many visits keep more fresh: not those of a page more and another less."""
     sample = pages(200)
-    found = multipliers(sample, 0.35 * 200 / DAY, FREE)
-    wanted = visits_wanted(sample, found.everywhere, FREE)
+    wanted = visits_wanted(sample, solved(sample, 0.35 * 200 / DAY, FREE)[0], FREE)
 
     def fresh(visits: np.ndarray) -> float:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -169,11 +177,11 @@ def test_what_a_host_may_not_use_others_get() -> None:
     limits = np.full(5, inf)
     limits[2] = budget / 50
     bounds = Bounds(60.0, 4000 * DAY)
-    found = multipliers(sample, budget, bounds, limits)
-    free = multipliers(sample, budget, bounds)
-    assert found.everywhere < free.everywhere < found.of_host(2)
-    assert set(found.hosts) == {2}
-    by_host = [visits_wanted(sample.of_host(host), found.of_host(host), bounds).sum() for host in range(5)]
+    everywhere, hosts = solved(sample, budget, bounds, limits)
+    assert set(hosts) == {2}
+    assert everywhere < solved(sample, budget, bounds)[0] < hosts[2]
+    found = [hosts.get(host, everywhere) for host in range(5)]
+    by_host = [visits_wanted(sample.of_host(host), found[host], bounds).sum() for host in range(5)]
     assert by_host[2] == pytest.approx(limits[2], rel=0.02)
     assert sum(by_host) == pytest.approx(budget, rel=0.02)
 
@@ -182,23 +190,20 @@ def test_a_sample_stands_for_all() -> None:
     all_pages = pages(4000)
     some = Sample(*(column[::4] for column in all_pages[:4]), stands_for=4.0)
     budget, bounds = 4000 * 0.35 / DAY, Bounds(60.0, 4000 * DAY)
-    found = multipliers(some, budget, bounds).everywhere
-    assert found == pytest.approx(multipliers(all_pages, budget, bounds).everywhere, rel=0.1)
+    assert solved(some, budget, bounds)[0] == pytest.approx(solved(all_pages, budget, bounds)[0], rel=0.1)
 
 
 def test_no_budget_is_too_small_or_too_large() -> None:
     sample, bounds = pages(50), Bounds(3600.0, 45 * DAY)
-    nothing, everything = multipliers(sample, 0.0, bounds), multipliers(sample, 1e9, bounds)
-    assert isfinite(nothing.everywhere)
-    spans = [best_span(w, r, nothing.everywhere) for w, r in zip(sample.weights, sample.rates, strict=True)]
+    nothing, everything = (solved(sample, budget, bounds)[0] for budget in (0.0, 1e9))
+    assert isfinite(nothing)
+    spans = [best_span(w, r, nothing) for w, r in zip(sample.weights, sample.rates, strict=True)]
     assert all(bounds.within(span) == bounds.longest for span in spans)
-    assert everything.everywhere == 0
-    nobody = Sample(*(np.zeros(0) for _ in range(3)), hosts=np.zeros(0, np.int64))
-    assert multipliers(nobody, 1.0, bounds).everywhere == 0
+    assert everything == 0
 
 
 def test_hosts_without_weight_ask_for_little() -> None:
     sample = Sample(np.zeros(3), np.full(3, 1 / DAY), np.zeros(3), np.zeros(3, np.int64))
     bounds = Bounds(3600.0, 45 * DAY)
-    found = multipliers(sample, 1.0, bounds)
-    assert visits_wanted(sample, found.everywhere, bounds).sum() == pytest.approx(3 / bounds.longest)
+    everywhere, _ = solved(sample, 1.0, bounds)
+    assert visits_wanted(sample, everywhere, bounds).sum() == pytest.approx(3 / bounds.longest)

@@ -88,36 +88,14 @@ def _best_spans(sample: Sample, multiplier: float) -> Floats:
     return spans
 
 
-class Multipliers(NamedTuple):
-    """The multiplier that all pages meet, and larger ones of hosts that may not be asked that often."""
-
-    everywhere: float
-    hosts: dict[int, float]
-
-    def of_host(self, host: int) -> float:
-        return self.hosts.get(host, self.everywhere)
-
-
-def multipliers(sample: Sample, budget: float, bounds: Bounds, limits: Floats | None = None) -> Multipliers:
-    """The multipliers at which *sample* asks for *budget* visits a second, no host for more than its limit.
+def for_all(sample: Sample, budget: float, bounds: Bounds, limits: Floats) -> tuple[float, list[int]]:
+    """The multiplier at which *sample* asks for *budget* visits a second, and the hosts that may not be asked
+    that often: theirs is `of_limit`.
 
     *limits*: visits a second by number of the host. What a host may not use others get. Where the budget is
     too small even for the longest spans the largest multiplier there is, where it is too large 0. Some 0.1 s
     for 4,000 pages, and some ms for each host at its limit.
     """
-    if not len(sample.weights):
-        return Multipliers(0.0, {})
-    if limits is None:
-        limits = np.full(int(sample.hosts.max()) + 1, inf)
-    everywhere, at_limit = for_all(sample, budget, bounds, limits)
-    return Multipliers(
-        everywhere, {host: of_limit(sample.of_host(host), float(limits[host]), bounds) for host in at_limit}
-    )
-
-
-def for_all(sample: Sample, budget: float, bounds: Bounds, limits: Floats) -> tuple[float, list[int]]:
-    """The multiplier that all pages meet, and the hosts that may not be asked that often: theirs is
-    `of_limit`."""
 
     def by_host(multiplier: float) -> Floats:
         wanted = visits_wanted(sample, multiplier, bounds)
