@@ -100,7 +100,7 @@ class Crawl:
         return np.array(order)
 
     def _rank(self):
-        snapshot = self.frontier._graph.snapshot()
+        snapshot = self.frontier._rankings.snapshot()
         graph = snapshot.read(bool)
         ranking = self.scorer.rank(graph.indptr, graph.indices)
         self.scorer.adopt(self.scorer.prepare(ranking))
@@ -108,7 +108,7 @@ class Crawl:
         while not self.frontier._rankings.rescore(self.now, 2000):
             pass
         for packed in snapshot.repack(bool):
-            for _ in self.frontier._graph.put_in_place(packed):
+            for _ in self.frontier._rankings.put_in_place(packed):
                 pass
         snapshot.close()
 

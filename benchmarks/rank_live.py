@@ -97,9 +97,9 @@ def build(directory, pages, links):
         ):
             frontier._scores.keep_ranking({"pages": frontier._batch.counts.next_page, "at": time.time()})
         if number % 20_000 == 0:
-            snapshot = frontier._graph.snapshot()
+            snapshot = frontier._rankings.snapshot()
             for packed in snapshot.repack(lambda: False):
-                for _ in frontier._graph.put_in_place(packed):
+                for _ in frontier._rankings.put_in_place(packed):
                     pass
             snapshot.close()
     print(

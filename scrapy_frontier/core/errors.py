@@ -5,6 +5,13 @@ Each message names the thing, its state and the remedy. ``reason`` is the word a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Row = TypeVar("_Row")
+
 
 class FrontierError(Exception):
     """Something is wrong with the frontier as a whole; the crawl cannot use it."""
@@ -46,3 +53,11 @@ class IllegalTransition(Exception):
 
 class UnreadableRecord(ValueError):
     """A row whose bytes do not decode."""
+
+
+def lenient(decode: Callable[[bytes], _Row], stored: bytes | None) -> _Row | None:
+    """What *decode* makes of a row; None where there is none, or none that can be read."""
+    try:
+        return None if stored is None else decode(stored)
+    except UnreadableRecord:
+        return None

@@ -31,7 +31,7 @@ from .pages.edits import Edits
 from .pages.endings import Endings
 from .pages.hand_out import HandOut
 from .pages.leases import Lease, Leases, Outcome, Released
-from .pages.link_graph import LinkGraph
+from .pages.lifecycle import Event
 from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId, new_link
 from .pages.load_earlier_runs import EarlierRuns
 from .pages.queue import Queue
@@ -63,6 +63,7 @@ __all__ = [
     "NEUTRAL",
     "Computed",
     "Discovered",
+    "Event",
     "Fate",
     "Frontier",
     "Lease",
@@ -140,7 +141,6 @@ class Frontier:
         self._clocks = Clocks(batch, hosts, table, troubles, pace, haste)
         self._sites = SiteNotes(store, batch, haste)
         self._leases = Leases(lease_timeout)
-        self._graph = LinkGraph(store, batch)
         self._scores = scores = _rescoring(scorer, store, batch, hosts)
         self._queue = queue = Queue(store, batch, hosts, table, budgets, scores)
         self._waiting = waiting = Waiting(store, batch, table, queue)
@@ -152,16 +152,14 @@ class Frontier:
         self._edits = Edits(
             *(store, batch, known, hosts, table, self._leases, queue, deferred, scores, back, due_anew)
         )
-        revisit_endings = RevisitEndings(
-            batch, table, queue, waiting, self._graph, scores, back, max_attempts
-        )
+        revisit_endings = RevisitEndings(batch, table, queue, waiting, scores, back, max_attempts)
         self._lies = revisit_endings.lies
         self._endings = Endings(
             *(batch, known, hosts, table, budgets, self._clocks, self._leases, queue, waiting),
             *(scores, back, revisit_endings, max_attempts, at_risk),
         )
-        self._rankings = Rankings(store, batch, queue, self._graph, scores)
-        self._contents = Contents(batch, known)
+        self._rankings = Rankings(store, batch, queue, scores)
+        self._contents = Contents(batch)
         self._hand_out = HandOut(
             *(store, batch, known, hosts, budgets, table, self._clocks, self._leases, queue),
             *(waiting, deferred, self._endings, back, haste, at_risk),

@@ -155,9 +155,9 @@ def crawl_web(
         written[lease.page_id] = sorted(edges)
         if number == packed - 1:
             frontier.commit()
-            snapshot = frontier._graph.snapshot()
+            snapshot = frontier._rankings.snapshot()
             for each in snapshot.repack(bool):
-                for _ in frontier._graph.put_in_place(each):
+                for _ in frontier._rankings.put_in_place(each):
                     pass
             snapshot.close()
     frontier.close()

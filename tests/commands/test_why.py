@@ -29,7 +29,6 @@ from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.time_format import moment, span
 from scrapy_frontier.crawl.in_flight import REASON, Consumed, Flight, outcome_of
 from scrapy_frontier.crawl.meta_keys import DUPLICATE
-from scrapy_frontier.crawl.redirect_links_and_retries import redirected_to_itself
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -220,7 +219,7 @@ STORIES = {
         "attempt 2 of 10, because the last one ended with: redirected to itself.",
     ),
     "redirected to itself for nothing": Story(
-        redirected_to_itself(None, is_changed=False),
+        Outcome(Event.FAILED, reason=reasons.TO_ITSELF_FOR_NOTHING()),
         "redirected to itself, where nothing had changed",
         f"It failed on {WHEN}, at the first attempt: redirected to itself, where nothing had changed.",
     ),

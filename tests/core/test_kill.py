@@ -13,6 +13,7 @@ from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
 
@@ -58,12 +59,12 @@ def tell():
         ends.clear()
 
 def rank():
-    snapshot = frontier._graph.snapshot()
+    snapshot = frontier._rankings.snapshot()
     graph = snapshot.read(lambda: False)
     scorer.adopt(scorer.prepare(scorer.rank(graph.indptr, graph.indices)))
     frontier._scores.begin_walk({"at": now, "pages": graph.pages})
     for packed in snapshot.repack(lambda: False):
-        for _ in frontier._graph.put_in_place(packed):
+        for _ in frontier._rankings.put_in_place(packed):
             pass
     snapshot.close()
 
@@ -176,7 +177,7 @@ def check(directory: Path, durable: set[int], done: set[int]) -> None:
         assert (page.state is State.DONE) or number not in done
         if number in done:
             children = [frontier.find((3 * number + step).to_bytes(20, "big")) for step in (1, 2, 3)]
-            assert [edge.target for edge in frontier._graph.links_of(page_id)] == sorted(children)
+            assert [edge.target for edge in find_row(page_id, frontier._batch.get)] == sorted(children)
     store.close()
 
 

@@ -142,7 +142,7 @@ class Busy:
         frontier = self.frontier
         assert frontier._scores is not None
         scorer = frontier._scores.scorer
-        snapshot = frontier._graph.snapshot()
+        snapshot = frontier._rankings.snapshot()
         graph = snapshot.read(bool)
         ranking = scorer.rank(graph.indptr, graph.indices)
         assert ranking is not None
@@ -152,7 +152,7 @@ class Busy:
             pass
         self.did["moved"] += frontier._scores.rows_moved
         for packed in snapshot.repack(bool):
-            for _ in frontier._graph.put_in_place(packed):
+            for _ in frontier._rankings.put_in_place(packed):
                 pass
         snapshot.close()
 

@@ -358,15 +358,7 @@ class Model:
     def cool(self, host: str, trouble: Trouble, now: float) -> Cooldown:
         clock = self.clocks[host]
         starts_over = trouble.may_be_page and not clock.is_doubted
-        found = after_trouble(
-            clock.rest,
-            CooldownRule(),
-            now,
-            trouble.reason,
-            asked=trouble.asked,
-            sent=trouble.sent,
-            starts_over=starts_over,
-        )
+        found = after_trouble(clock.rest, CooldownRule(), now, trouble, starts_over)
         clock.is_doubted |= clock.rest is None or found.since != clock.rest.since
         clock.rest = found
         clock.visited = clock.visited or now

@@ -16,6 +16,7 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.ranking.matrix import Ranking
 from scrapy_frontier.core.store import keys, queue_keys
 from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW
@@ -99,7 +100,7 @@ def drain(frontier: Frontier) -> list[str]:
 def rank(frontier: Frontier, limit: int = 7) -> None:
     rescoring = frontier._scores
     assert rescoring is not None
-    snapshot = frontier._graph.snapshot()
+    snapshot = frontier._rankings.snapshot()
     graph = snapshot.read(lambda: False)
     snapshot.close()
     ranking = rescoring.scorer.rank(graph.indptr, graph.indices)
@@ -119,7 +120,7 @@ def test_links_are_written_with_the_end_of_their_page(tmp_path: Path) -> None:
     read(frontier, "one", "two", flags=INTERNAL)
     kill(frontier)
     frontier = start(tmp_path, None)
-    assert frontier._graph.links_of(0) == [Edge(1, INTERNAL), Edge(2, INTERNAL)]
+    assert find_row(0, frontier._batch.get) == [Edge(1, INTERNAL), Edge(2, INTERNAL)]
 
 
 def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path) -> None:
@@ -131,7 +132,7 @@ def test_another_visit_replaces_the_links_and_none_are_a_row_too(tmp_path: Path)
     assert lease.page_id >= keys.FIRST_VISIT
     frontier.identify(lease, link("seed").fingerprint)
     release(frontier, lease, FETCHED, NOW, [])
-    assert frontier._graph.links_of(0) == []
+    assert find_row(0, frontier._batch.get) == []
     assert dict(frontier._store.scan(LINK_ROW)) == {LINK_ROW + keys.id_bytes(0): b""}
 
 
@@ -150,7 +151,7 @@ def test_a_redirect_hands_all_it_has_to_its_target(tmp_path: Path) -> None:
     frontier.discover([link("target", 0)], NOW)
     outcome = Outcome(Event.REDIRECTED, 301, "led to target", target=1)
     release(frontier, lease, outcome, NOW, [Edge(1, REDIRECT)])
-    assert frontier._graph.links_of(0) == [Edge(1, REDIRECT)]
+    assert find_row(0, frontier._batch.get) == [Edge(1, REDIRECT)]
     assert queue(frontier) == {1: pytest.approx(0.85, rel=1e-3)}
 
 
@@ -424,19 +425,19 @@ def test_rows_are_packed_behind_the_crawl_and_newer_ones_stay(tmp_path: Path) ->
     names = count()
     for _ in range(200):
         read(frontier, *(f"p{next(names)}" for _ in range(2)))
-    before = [frontier._graph.links_of(page_id) for page_id in range(200)]
-    snapshot = frontier._graph.snapshot()
+    before = [find_row(page_id, frontier._batch.get) for page_id in range(200)]
+    snapshot = frontier._rankings.snapshot()
     for packed in snapshot.repack(lambda: False):
         frontier.discover([link("seed", None, again=True, priority=1)], NOW)
         lease = take(frontier)
         frontier.identify(lease, link("seed").fingerprint)
         release(frontier, lease, FETCHED, NOW, [Edge(7)])
-        for _ in frontier._graph.put_in_place(packed):
+        for _ in frontier._rankings.put_in_place(packed):
             pass
     snapshot.close()
     assert [key for key, _ in frontier._store.scan(LINK_ROW)] == [LINK_ROW + keys.id_bytes(0)]
     assert len(list(frontier._store.scan(SEGMENT_ROW))) == 1
-    assert [frontier._graph.links_of(page_id) for page_id in range(200)] == [[Edge(7)], *before[1:]]
+    assert [find_row(page_id, frontier._batch.get) for page_id in range(200)] == [[Edge(7)], *before[1:]]
     assert list(Check(opened[-1], None, NOW).run()) == []
 
 

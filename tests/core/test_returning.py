@@ -20,6 +20,7 @@ from scrapy_frontier.core.pages.recompute_due import DueAnew
 from scrapy_frontier.core.pages.revisit_policy import Met
 from scrapy_frontier.core.pages.revisit_wishes import SEEDS, RevisitRule
 from scrapy_frontier.core.pages.visits import Fetched
+from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.due_rows import QUEUED_AGAIN, due_key
 from scrapy_frontier.core.store.leveldb import Store
@@ -382,7 +383,7 @@ def came_back(
 
 def links_of(directory: Path) -> list[int]:
     with opened(directory, NOW) as frontier:
-        return [edge.target for edge in frontier._graph.links_of(0)]
+        return [edge.target for edge in find_row(0, frontier._batch.get)]
 
 
 def test_not_modified_renews_times_and_keeps_the_rest(tmp_path: Path) -> None:
@@ -619,7 +620,7 @@ def test_links_that_came_and_went_are_told(tmp_path: Path) -> None:
         assert (end.fate, end.last_visit) == ("changed", int(NOW))
         assert (end.before, end.digest) == (b"dig-1", b"dig-2")
         assert (end.added, end.removed) == ((three,), (one,))
-        assert [edge.target for edge in frontier._graph.links_of(0)] == [two, three]
+        assert [edge.target for edge in find_row(0, frontier._batch.get)] == [two, three]
 
 
 @pytest.mark.parametrize(

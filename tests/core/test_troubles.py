@@ -66,7 +66,7 @@ def test_each_strike_doubles_the_rest_up_to_a_day(chance: float, strikes: int) -
     found: Cooldown | None = None
     now = NOW
     for strike in range(1, strikes + 1):
-        found = after_trouble(found, RULE, now, "HTTP 503", sent=now, chance=chance)
+        found = after_trouble(found, RULE, now, Trouble("HTTP 503", sent=now), chance=chance)
         rest = min(60 * 2 ** (strike - 1), DAY)
         assert found.strikes == strike
         assert rest - 1e-6 <= found.until - now <= rest * (1 + JITTER) + 1e-6
@@ -78,7 +78,7 @@ def test_each_strike_doubles_the_rest_up_to_a_day(chance: float, strikes: int) -
 @example(0.5, 1.0, 5)
 def test_what_the_host_asks_for_wins_within_a_day(asked: float, chance: float, strikes: int) -> None:
     before = Cooldown(NOW - 1, strikes, NOW - 61, "HTTP 503") if strikes else None
-    found = after_trouble(before, RULE, NOW, "HTTP 429", asked=asked, sent=NOW, chance=chance)
+    found = after_trouble(before, RULE, NOW, Trouble("HTTP 429", asked=asked, sent=NOW), chance=chance)
     rest = min(asked, LONGEST_ASKED) if asked > 0 else 60 * 2**strikes
     assert rest - 1e-6 <= found.until - NOW <= rest * (1 + JITTER) + 1e-6
 
@@ -89,7 +89,9 @@ def test_a_request_from_before_the_strike_adds_none(
 ) -> None:
     """Trouble of the same incident makes the rest no shorter, and longer only by what the host asks for."""
     now = before.since + share * (before.until - before.since)
-    found = after_trouble(before, RULE, now, "timed out", asked=asked, sent=before.since, chance=chance)
+    found = after_trouble(
+        before, RULE, now, Trouble("timed out", asked=asked, sent=before.since), chance=chance
+    )
     assert found[1:] == before[1:]
     assert found.until >= before.until
     assert asked is not None or found.until == before.until
@@ -99,21 +101,21 @@ def test_a_request_from_before_the_strike_adds_none(
 def test_strikes_start_over_after_thirty_quiet_minutes() -> None:
     """Counted from the end of the rest: as long as that lasts nobody could tell."""
     before = Cooldown(NOW, 9, NOW - 30_000, "refused", is_answering=True)
-    late = after_trouble(before, RULE, NOW + FORGIVEN, "refused", sent=NOW)
+    late = after_trouble(before, RULE, NOW + FORGIVEN, Trouble("refused", sent=NOW))
     assert (late.strikes, late.until) == (1, NOW + FORGIVEN + 60)
-    soon = after_trouble(before, RULE, NOW + FORGIVEN - 1, "refused", sent=NOW)
+    soon = after_trouble(before, RULE, NOW + FORGIVEN - 1, Trouble("refused", sent=NOW))
     assert soon.strikes == 10
 
 
 def test_strikes_go_on_where_the_host_gave_no_answer() -> None:
     before = Cooldown(NOW, 9, NOW - 30_000, "refused")
-    assert after_trouble(before, RULE, NOW + 10 * DAY, "refused", sent=NOW).strikes == 10
+    assert after_trouble(before, RULE, NOW + 10 * DAY, Trouble("refused", sent=NOW)).strikes == 10
 
 
 def test_trouble_nobody_knows_the_sending_of_counts_once_a_rest() -> None:
     before = Cooldown(NOW + 60, 1, NOW, "refused")
-    assert after_trouble(before, RULE, NOW + 59, "refused").strikes == 1
-    assert after_trouble(before, RULE, NOW + 61, "refused").strikes == 2
+    assert after_trouble(before, RULE, NOW + 59, Trouble("refused")).strikes == 1
+    assert after_trouble(before, RULE, NOW + 61, Trouble("refused")).strikes == 2
 
 
 # -- the row ---------------------------------------------------------------------------------------------

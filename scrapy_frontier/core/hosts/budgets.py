@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
 from ..store import keys
-from .host import Tally
+from .host import Host, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.host_rows import HostRow
-    from .host import Host
 
 KEPT = 10  # a unit keeps so many times its budget for later; what is linked beyond that is only counted
 

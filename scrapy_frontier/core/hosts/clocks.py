@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 
 from ..parse.urls import origin
 from . import delay_sources, giving_up
-from .cooldown import PATIENCE
-from .host import FOREVER, SENDING
-from .ready_hosts import has_room
+from .cooldown import PATIENCE, Trouble
+from .host import FOREVER, SENDING, Host
+from .ready_hosts import Hosts, has_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..store.batch import Batch
-    from .cooldown import Trouble
     from .delay_sources import ResponseDelay
     from .giving_up import Abandoned, Haste
-    from .host import Host
     from .load_hosts import HostTable
-    from .ready_hosts import Hosts
     from .troubled_hosts import Rest, Troubles
 
 _BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
@@ -152,8 +149,7 @@ class Clocks:
         host = self._table.get(name)
         rest = self._troubles.meet(host, trouble, now)
         if rest.cooldown.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
-            giving_up.give_up(host, trouble, rest.cooldown.until, now)
-            self.given_up.append(giving_up.abandoned(host, trouble))
+            self._give_up(host, trouble, rest.cooldown.until, now)
         self._hosts.put_anew(host, now)
         self._table.forget_if_idle(host, now)
         self._batch.commit()
@@ -196,12 +192,15 @@ class Clocks:
             return
         host.held_for = trouble
         if trouble is not None and trouble.attempts > PATIENCE and trouble.failure is not None:
-            giving_up.give_up(host, trouble, until, now)
-            self.given_up.append(giving_up.abandoned(host, trouble))
+            self._give_up(host, trouble, until, now)
             until = now
         self._hosts.hold(host, until, now)
         if now < until < FOREVER:
             self._held.add(name)
+
+    def _give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
+        giving_up.give_up(host, trouble, until, now)
+        self.given_up.append(giving_up.abandoned(host, trouble))
 
     def release_hold(self, name: str, now: float) -> None:
         """End a `hold`."""
@@ -209,9 +208,8 @@ class Clocks:
 
     def held(self, now: float) -> dict[str, float]:
         """Hosts held until a known time, and that time; O(hosts held)."""
-        hosts = ((name, self._hosts.find(name)) for name in self._held)
-        found = {name: host.held_until for name, host in hosts if host is not None}
-        found = {name: until for name, until in found.items() if now < until < FOREVER}
+        hosts = filter(None, map(self._hosts.find, self._held))
+        found = {host.name: host.held_until for host in hosts if now < host.held_until < FOREVER}
         self._held.intersection_update(found)
         return found
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..store.host_rows import LONGEST_ASKED, Cooldown, decode_cooldown
 
 JITTER = 0.1  # a rest is up to this much longer, never shorter
@@ -60,33 +60,26 @@ def after_trouble(
     before: Cooldown | None,
     rule: CooldownRule,
     now: float,
-    reason: str,
-    *,
-    asked: float | None = None,
-    sent: float | None = None,
+    trouble: Trouble,
     starts_over: bool = False,
     chance: float = 0.0,
 ) -> Cooldown:
-    """What follows from trouble seen at *now* with a request that was *sent* then.
+    """What follows from *trouble* seen at *now*.
 
-    *asked* is the host's own Retry-After in seconds (0 and less say nothing), *chance* in 0..1 draws the
-    jitter. A request from before the last strike belongs to that incident: it adds no strike, and only
-    a Retry-After can make the rest longer. *starts_over*: the strikes so far do not count.
+    A Retry-After of 0 and less says nothing; *chance* in 0..1 draws the jitter. A request from before the
+    last strike belongs to that incident: it adds no strike, and only a Retry-After can make the rest longer.
+    *starts_over*: the strikes so far do not count.
     """
-    lengthening = 1 + JITTER * chance
-    has_asked = asked is not None and asked > 0
-    rest = min(asked, LONGEST_ASKED) if asked is not None and has_asked else 0.0
+    lengthening, sent = 1 + JITTER * chance, trouble.sent
+    rest = min(max(trouble.asked or 0.0, 0.0), LONGEST_ASKED)
+    strikes = 1
     if before is not None and not before.is_forgiven(now):
-        is_same = now < before.until if sent is None else sent <= before.since
-        if is_same:
-            until = max(before.until, now + rest * lengthening) if has_asked else before.until
-            return before._replace(until=until)
+        if now < before.until if sent is None else sent <= before.since:
+            return before._replace(until=max(before.until, now + rest * lengthening if rest else 0.0))
         strikes = 1 if starts_over else before.strikes + 1
-    else:
-        strikes = 1
-    if not has_asked:
+    if not rest:
         rest = min(rule.first * 2 ** min(strikes - 1, 60), rule.longest)
-    return Cooldown(now + rest * lengthening, strikes, now, reason)
+    return Cooldown(now + rest * lengthening, strikes, now, trouble.reason)
 
 
 def at_start(stored: bytes, opened_at: float, rule: CooldownRule) -> Cooldown:
@@ -95,9 +88,8 @@ def at_start(stored: bytes, opened_at: float, rule: CooldownRule) -> Cooldown:
     A clock that was set back must not silence the host for longer than it had to rest, and a row nobody can
     read says at least that there was trouble.
     """
-    try:
-        cooldown = decode_cooldown(stored)
-    except UnreadableRecord:
+    cooldown = lenient(decode_cooldown, stored)
+    if cooldown is None:
         return Cooldown(opened_at + rule.first, 1, opened_at, "its row could not be read")
     if cooldown.since > opened_at:
         return cooldown._replace(until=opened_at + cooldown.until - cooldown.since, since=opened_at)

@@ -11,13 +11,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from .delay_sources import UNASKED, deciding
-from .host import FOREVER
+from .host import FOREVER, Host
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .compact_hosts import Asleep
-    from .host import Host
 
 
 class Left(NamedTuple):

@@ -18,13 +18,12 @@ from ..parse.urls import origin
 from ..time_format import span
 from .cooldown import GivenUp, Trouble
 from .delay_sources import UNASKED, deciding
-from .host import FOREVER
+from .host import FOREVER, Host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..store.page_rows import Page
-    from .host import Host
 
 
 class Haste(NamedTuple):
@@ -81,25 +80,23 @@ def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
 def hasten(hosts: Iterable[Host], haste: Haste, now: float) -> list[tuple[Host, Trouble | None]]:
     """The hosts of which something can be had sooner than it seemed, and the trouble for which one is given
     up; `Hosts.put` has to follow. O(hosts)."""
-    found = ((host, _hasten(host, haste, now)) for host in hosts if host.heads and not host.is_blocked)
-    return [(host, change[0]) for host, change in found if change is not None]
-
-
-def _hasten(host: Host, haste: Haste, now: float) -> tuple[Trouble | None] | None:
-    held_for, trouble, rest = host.held_for, host.trouble, host.cooldown
-    if held_for is not None and now < host.held_until < FOREVER and held_for.attempts >= haste.attempts:
-        give_up(host, held_for, host.held_until, now)
-        return (held_for,)
-    if trouble is None or rest is None or not trouble.is_silent or rest.until <= now:
-        return None
-    if rest.strikes >= haste.attempts and trouble.origin not in host.origins:
-        give_up(host, trouble, rest.until, now)
-        return (trouble,)
-    soon = rest.since + haste.pause(rest.strikes)
-    if soon >= rest.until:
-        return None
-    _open(host, soon)
-    return (None,)
+    found: list[tuple[Host, Trouble | None]] = []
+    for host in hosts:
+        held_for, trouble, rest = host.held_for, host.trouble, host.cooldown
+        if not host.heads or host.is_blocked:
+            continue
+        if held_for is not None and now < host.held_until < FOREVER and held_for.attempts >= haste.attempts:
+            give_up(host, held_for, host.held_until, now)
+            found.append((host, held_for))
+        elif trouble is None or rest is None or not trouble.is_silent or rest.until <= now:
+            continue
+        elif rest.strikes >= haste.attempts and trouble.origin not in host.origins:
+            give_up(host, trouble, rest.until, now)
+            found.append((host, trouble))
+        elif (soon := rest.since + haste.pause(rest.strikes)) < rest.until:
+            _open(host, soon)
+            found.append((host, None))
+    return found
 
 
 def _open(host: Host, when: float) -> None:

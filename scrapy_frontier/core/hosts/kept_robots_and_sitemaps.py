@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..store import keys, site_rows
-from ..store.site_rows import Listing, Verdict
+from ..store.site_rows import Listing, RobotsCopy, Verdict
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.leveldb import Store
-    from ..store.site_rows import RobotsCopy
     from .giving_up import Haste
 
 
@@ -27,11 +26,7 @@ class SiteNotes:
     def robots_copy(self, authority: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
         that cannot be read: the file is asked for again."""
-        stored = self._store.get(keys.robots_key(authority))
-        try:
-            return site_rows.decode_copy(stored) if stored is not None else None
-        except UnreadableRecord:
-            return None
+        return lenient(site_rows.decode_copy, self._store.get(keys.robots_key(authority)))
 
     def hastened(self, copy: RobotsCopy, now: float) -> RobotsCopy:
         """*copy*, but in haste a file that could not be read is asked for again as soon as a page would be,
@@ -63,12 +58,9 @@ class SiteNotes:
         self._batch.rows[keys.changed_key(authority)] = None
 
     def listing(self, authority: str) -> Listing:
-        """What is known of the sitemaps of *authority*; one lookup."""
-        stored = self._batch.get(keys.listing_key(authority))
-        try:
-            return site_rows.decode_listing(stored) if stored is not None else Listing()
-        except UnreadableRecord:  # then it is contacted again, and finds its sitemaps known
-            return Listing()
+        """What is known of the sitemaps of *authority*; one lookup. Where its row cannot be read it is
+        contacted again, and finds its sitemaps known."""
+        return lenient(site_rows.decode_listing, self._batch.get(keys.listing_key(authority))) or Listing()
 
     def note_listing(self, authority: str, listing: Listing) -> None:
         """Remember *listing*: in one batch with what was discovered before, or a later one."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..store import host_rows, keys, queue_keys
 from ..store.host_rows import HostRow, Orders, all_orders
 from . import delay_sources
 from .domain import IDLE
-from .host import HEADS, Host
+from .host import HEADS, Host, Politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from .budgets import Budgets
     from .delay_sources import ResponseDelay
-    from .host import Politeness
     from .ready_hosts import Hosts
     from .troubled_hosts import Troubles
 
@@ -114,11 +113,11 @@ class HostTable:
         return host if stored is None else self._row(name, stored)
 
     def _row(self, name: str, stored: bytes) -> HostRow:
-        try:
-            return host_rows.decode_host(stored)
-        except UnreadableRecord:  # its queue says what matters most
+        row = lenient(host_rows.decode_host, stored)
+        if row is None:  # its queue says what matters most
             queued = sum(1 for _ in self._store.scan(queue_keys.queue_prefix(name)))
-            return HostRow(queued=queued, visited=self._opened_at)
+            row = HostRow(queued=queued, visited=self._opened_at)
+        return row
 
     def _enter(self, name: str, row: HostRow) -> Host:
         # A clock that was set back must not silence a host for longer than its delay.
@@ -132,7 +131,8 @@ class HostTable:
             host.reset_clock()
         if is_known:
             self._recall(host)
-        self._obey(host)
+        if name in self._orders:
+            self._obey(host, self._orders[name])
         self._hosts.by_name[name] = host
         if is_visit_assumed and host.delay:
             self._batch.touch(host)
@@ -141,41 +141,29 @@ class HostTable:
             self.fill(host)
         return host
 
-    def _obey(self, host: Host) -> None:
-        """What the operator ordered."""
-        orders = self._orders.get(host.name)
-        if orders is not None and orders.delay is not None:
+    def _obey(self, host: Host, orders: Orders) -> None:
+        """What the operator ordered; the queued pages of a blocked host are counted among those withheld."""
+        self._batch.withheld += host.queued * ((orders.blocked is not None) - host.is_blocked)
+        host.is_blocked = orders.blocked is not None
+        host.withdraw(delay_sources.OPERATOR)
+        if orders.delay is not None:
             host.ask(delay_sources.OPERATOR, orders.delay)
-            host.reset_clock()
-        if orders is not None and orders.blocked is not None:
-            self._withhold(host, is_blocked=True)
+        host.reset_clock()
 
     def order(self, name: str, orders: Orders, now: float) -> None:
         """Obey these orders from now on; written before this returns."""
-        key = keys.orders_key(name)
-        if orders == Orders():
-            self._batch.rows[key] = None
-        else:
-            self._batch.rows[key] = host_rows.encode_orders(orders)
+        row = None if orders == Orders() else host_rows.encode_orders(orders)
+        self._batch.rows[keys.orders_key(name)] = row
         self._batch.commit()
         self._orders[name] = orders
         host = self._hosts.find(name)
         if host is not None:
-            self._withhold(host, orders.blocked is not None)
-            host.withdraw(delay_sources.OPERATOR)
-            if orders.delay is not None:
-                host.ask(delay_sources.OPERATOR, orders.delay)
-            host.reset_clock()
+            self._obey(host, orders)
             self._hosts.put_anew(host, now)
 
     def orders(self, name: str) -> Orders:
         """What the operator ordered."""
         return self._orders.get(name, Orders())
-
-    def _withhold(self, host: Host, is_blocked: bool) -> None:
-        """Count its queued pages among those withheld, or no more."""
-        self._batch.withheld += host.queued * (is_blocked - host.is_blocked)
-        host.is_blocked = is_blocked
 
     def _recall(self, host: Host) -> None:
         """What earlier runs learnt of it."""

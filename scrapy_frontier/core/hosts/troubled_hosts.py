@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import host_rows, keys
-from .cooldown import PATIENCE, Trouble, after_trouble, at_start
+from .cooldown import PATIENCE, CooldownRule, Trouble, after_trouble, at_start
 
 if TYPE_CHECKING:
     import random
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.host_rows import Cooldown
     from ..store.leveldb import Store
-    from .cooldown import CooldownRule
     from .host import Host
 
 
@@ -65,16 +64,8 @@ class Troubles:
         if was_doubted and trouble.may_be_page and is_known:
             # Nobody else was asked in between; but it failed on its own before, or others got answers.
             was_doubted = not trouble.attempts and trouble.origin not in host.origins
-        found = after_trouble(
-            before,
-            self._rule,
-            now,
-            trouble.reason,
-            asked=trouble.asked,
-            sent=trouble.sent,
-            starts_over=trouble.may_be_page and not was_doubted,
-            chance=self._chance.random(),
-        )
+        starts_over = trouble.may_be_page and not was_doubted
+        found = after_trouble(before, self._rule, now, trouble, starts_over, self._chance.random())
         if found != before:
             self._are_any = True
             self._latest = max(self._latest, found.since)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..hosts.host import FOREVER
+from ..hosts.host import FOREVER, Host
 from ..store import keys, queue_keys
 
 if TYPE_CHECKING:
-    from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
     from ..store.leveldb import Store

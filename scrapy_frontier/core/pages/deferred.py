@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import UnreadableRecord, lenient
 from ..parse.urls import host_of
 from ..store import keys, page_rows, queue_keys
 from ..store.due_rows import RETURNS
@@ -120,11 +120,8 @@ class Deferral:
         depth, bucket = page_rows.decode_deferred(value)
         if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
             return True  # it goes on waiting there
-        try:
-            page = page_rows.decode_page(self._store.get(keys.page_key(page_id)) or b"")
-        except UnreadableRecord:  # `check` sees to it
-            return True
-        if not page.is_deferred:
+        page = lenient(page_rows.decode_page, self._store.get(keys.page_key(page_id)))
+        if page is None or not page.is_deferred:  # `check` sees to it
             return True
         host = self._table.get(page.host or host_of(page.url))
         over = budgets.over(host, is_new=False)

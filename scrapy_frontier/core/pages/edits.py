@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..parse.urls import host_of
 from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.host_rows import HostRow
 from ..store.meta_rows import IN_MEMORY
-from ..store.states import FINISHED, State
+from ..store.states import State
 from .lifecycle import TABLE, Event
 
 if TYPE_CHECKING:
@@ -133,11 +133,10 @@ class Edits:
         if payload is not None and not self.renew(page_id, payload):
             return False
         back, batch = self._returning, self._batch
-        page = back.read(page_id) if back.budget is not None else None
+        page = back.finished(page_id) if back.rule is not None else None
         visits = page.visits if page is not None else None
-        if page is None or visits is None or not visits.due or page.state not in FINISHED:
+        if page is None or visits is None or not visits.due:
             return False
-        assert back.budget is not None
         when = max(int(back.until(now)), QUEUED_AGAIN + 1)
         visits, key = visits._replace(is_signalled=True), due_rows.due_key(visits.due, page_id)
         due = due_rows.decode_due(key, batch.get(key) or b"")
@@ -203,21 +202,16 @@ class Edits:
         for places in (queue_keys.queued_places(self._store, name), waiting):
             for place in places:
                 page_id = queue_keys.sort_key_id(place.sort_key)
-                page = self._read(page_id)
+                page = self._known.page(page_id)
                 if page is not None and page_id not in leased:
                     yield _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
         self._write(now)
         for key, value in self._store.scan(keys.PAGE):
-            try:
-                page_id, page = keys.key_id(key), page_rows.decode_page(value)
-            except UnreadableRecord:
+            page_id, page = keys.key_id(key), lenient(page_rows.decode_page, value)
+            if page is None or page.state is State.QUEUED:
                 continue
-            if page.state is not State.QUEUED and (page.host or host_of(page.url)) == name:
+            if (page.host or host_of(page.url)) == name:
                 yield _Doomed(page_id, page, None, self._index_of(page_id, page, fingerprint_of))
-
-    def _read(self, page_id: PageId) -> Page | None:
-        stored = self._store.get(keys.page_key(page_id))
-        return None if stored is None else page_rows.decode_page(stored)
 
     def _index_of(self, page_id: PageId, page: Page, fingerprint_of: FingerprintOf) -> bytes | None:
         """The fingerprint by which the index knows the page; None where its record tells another."""
@@ -239,7 +233,7 @@ class Edits:
 
     def _forget(self, doomed: _Doomed, now: float) -> None:
         page_id, page, place, fingerprint = doomed
-        batch = self._batch
+        batch, is_ended = self._batch, page.state is not State.QUEUED and page_id < keys.FIRST_VISIT
         host = self._host_of(page) if place is None else self._table.get(place.host)
         batch.rows[keys.page_key(page_id)] = None
         batch.rows[keys.aside_key(page_id)] = None
@@ -251,12 +245,12 @@ class Edits:
             batch.rows[place.key] = None
             host.forget(place.sort_key)
             batch.count_queued(host, -1)
-            if page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:  # one that comes back
+            if is_ended:  # one that comes back
                 batch.count_returning(host, -1)
-                self._uncount_page(host, page_id, page)
-        elif page.state is not State.QUEUED and page_id < keys.FIRST_VISIT:
-            self._uncount_page(host, page_id, page)
+        elif is_ended:
             self._returning.remove(page_id, page)
+        if is_ended:
+            self._uncount_page(host, page_id, page)
         self._clamp(host)
         self._touched.add(host)
         self._steps += 1
@@ -276,10 +270,8 @@ class Edits:
     def _forget_links(self, page_id: PageId) -> None:
         """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
         is_packed = self._store.get(keys.segment_key(page_id)) is not None
-        if is_packed:  # an empty row counts before it, and goes when it is packed anew
-            self._batch.rows[keys.link_key(page_id)] = b""
-        else:
-            self._batch.rows[keys.link_key(page_id)] = None
+        # An empty row counts before it, and goes when it is packed anew.
+        self._batch.rows[keys.link_key(page_id)] = b"" if is_packed else None
         self._batch.rows[keys.content_key(page_id)] = None
         if self._scores is not None:
             self._scores.closed(page_id)

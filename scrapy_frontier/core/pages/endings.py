@@ -92,9 +92,9 @@ class Endings:
                 page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
             self._queue_again(lease, page, queue or host, now + outcome.delay, now)
         else:
-            if self._returning.plans is not None and lease.page_id < keys.FIRST_VISIT:
+            if self._returning.rule is not None and lease.page_id < keys.FIRST_VISIT:
                 page = self._returning.first_ended(lease, page, now)
-            elif self._returning.plans is not None:
+            elif self._returning.rule is not None:
                 beside = self._revisit_endings.release_beside(lease, outcome, host, now)
             batch.end(host, lease.sort_key, lease.page_id, page)
             if beside is None:

@@ -1,5 +1,10 @@
 """A ranking, in steps: what computes, which may be a thread, and what then moves queue rows and links, a
-little at a time, so that a crawl goes on beside it."""
+little at a time, so that a crawl goes on beside it.
+
+A page's links go into the same batch as its end (`Batch.put_links`). What is packed from a snapshot is put in
+place on the crawl's side, a few hundred rows at a time: a row and the segment that holds the same say the
+same.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +20,13 @@ if TYPE_CHECKING:
     from ..ranking.snapshot import Snapshot
     from ..store.batch import Batch
     from ..store.leveldb import Store
-    from .link_graph import LinkGraph
     from .queue import Queue
     from .rescoring import Rescoring
 
 # What computing yields: None when the ranking is there, then segments of the link graph to put in place.
 Computed: TypeAlias = "Repacked | None"
 
+AT_A_TIME = 100  # rows deleted in one batch, about 0.7 ms
 PACK_AFTER = 4096  # rows of the graph written since they were packed last, where nothing is ranked
 PATIENCE = 0.1  # seconds between two steps while the database lags; a write would wait for as long
 
@@ -96,7 +101,6 @@ class Rankings:
     _store: Store
     _batch: Batch
     _queue: Queue
-    _graph: LinkGraph
     _scores: Rescoring | None
     _rows_packed = 0
 
@@ -114,7 +118,14 @@ class Rankings:
 
     def _run(self, scorer: Scorer | None) -> RankRun:
         self._rows_packed = self._batch.link_rows
-        return RankRun(self._graph.snapshot(), scorer)
+        return RankRun(self.snapshot(), scorer)
+
+    def snapshot(self) -> Snapshot:
+        """What is committed by now."""
+        from ..ranking.snapshot import Snapshot  # loads NumPy and SciPy: for those who use it
+
+        self._batch.commit()
+        return Snapshot(self._store, self._batch.counts.next_page)
 
     def steps(
         self,
@@ -136,8 +147,22 @@ class Rankings:
             elif result is None:
                 yield from self._adopt(run, clock, rows)
             else:
-                for _ in self._graph.put_in_place(result):
+                for _ in self.put_in_place(result):
                     yield self._pause()
+
+    def put_in_place(self, packed: Repacked) -> Iterator[int]:
+        """Write a segment and delete the rows in it, a batch for each step of the iterator.
+
+        Rows that say something else by now stay: they are newer.
+        """
+        batch = self._batch
+        batch.rows[packed.key] = packed.value or None
+        for first in range(0, max(len(packed.rows), 1), AT_A_TIME):
+            for key, value in packed.rows[first : first + AT_A_TIME]:
+                if batch.get(key) == value:
+                    batch.rows[key] = None
+            batch.commit()
+            yield first
 
     def _adopt(self, run: RankRun, clock: Callable[[], float], rows: int) -> Iterator[float]:
         if run.ranking is None or self._scores is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..hosts.change_rates import (
     HostRates,
@@ -24,7 +24,7 @@ from ..hosts.sitemap_sites import signals_of, with_signals
 from ..parse.urls import origin
 from ..store import keys
 from .revisit_policy import age_value, due_value
-from .revisit_wishes import ADAPTIVE, LASTMOD_KEY
+from .revisit_wishes import ADAPTIVE, LASTMOD_KEY, RevisitRule
 
 if TYPE_CHECKING:
     from ..hosts.kept_robots_and_sitemaps import SiteNotes
@@ -32,14 +32,12 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
-    from .revisit_wishes import RevisitRule
 
 _HOST = struct.Struct(">ffff")
-_HOST_WITHOUT_DELAY = struct.Struct(">fff")
 _BLAMED_HOST = struct.Struct(">ffffB")
-SIZES = (_HOST.size, _HOST_WITHOUT_DELAY.size, _BLAMED_HOST.size)
+SIZES = (12, _HOST.size, _BLAMED_HOST.size)  # bytes; the shortest has no delay
 _ALL = struct.Struct(">dddddd")
-_ALL_BEFORE = 32  # bytes: the first four of them
+_SIZES_OF_ALL = (32, _ALL.size)
 _MOST_HOSTS = 10_000  # in memory
 _DAY = 86400.0
 _NO_SIGNALS = Signals()
@@ -54,12 +52,7 @@ class PageRates:
         self.is_adaptive = rule.policy == ADAPTIVE
         self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * _DAY)
         self._hosts: dict[str, tuple[HostRates, float, int]] = {}
-        stored = store.get(keys.RATES_OF_ALL) or b""
-        if len(stored) == _ALL_BEFORE:
-            stored += bytes(_ALL.size - _ALL_BEFORE)
-        *everywhere, multiplier, unlike, usual = (
-            _ALL.unpack(stored) if len(stored) == _ALL.size else (0.0,) * 6
-        )
+        *everywhere, multiplier, unlike, usual = _read(_ALL, store.get(keys.RATES_OF_ALL), _SIZES_OF_ALL)
         self._everywhere, self._upheaval = HostRates(*everywhere), Upheaval(unlike, usual)
         self.multiplier = multiplier  # what a visit has to be worth everywhere; 0: nobody knows
 
@@ -91,15 +84,7 @@ class PageRates:
     def _of(self, host: str) -> tuple[HostRates, float, int]:
         found = self._hosts.get(host)
         if found is None:
-            stored = self._batch.get(keys.rates_key(host)) or b""
-            *rates, delay = (0.0,) * 4
-            blame = 0
-            if len(stored) == _BLAMED_HOST.size:
-                *rates, delay, blame = _BLAMED_HOST.unpack(stored)
-            elif len(stored) == _HOST.size:
-                *rates, delay = _HOST.unpack(stored)
-            elif len(stored) == _HOST_WITHOUT_DELAY.size:
-                rates = list(_HOST_WITHOUT_DELAY.unpack(stored))
+            *rates, delay, blame = _read(_BLAMED_HOST, self._batch.get(keys.rates_key(host)), SIZES)
             if len(self._hosts) >= _MOST_HOSTS:
                 self._hosts.clear()
             found = self._hosts[host] = HostRates(*rates), delay, blame
@@ -157,3 +142,9 @@ class PageRates:
         trust = signals.weight if visits.is_signalled else 0.0
         rate_of_page = self.rate_of(host, visits)
         return due_value(weight, rate_of_page, now - visits.last, signals.share_told, trust) / _DAY
+
+
+def _read(layout: struct.Struct, stored: bytes | None, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    """The numbers of a row of one of these *sizes*; those that it lacks are 0, all of any other row."""
+    known = stored if stored is not None and len(stored) in sizes else b""
+    return layout.unpack(known.ljust(layout.size, b"\0"))

@@ -6,22 +6,20 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..parse.urls import host_of
 from ..store import due_rows, keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.states import State
 from ..store.visit_rows import NO_VISITS, Visits
 from .forbidden_pages import is_forbidden
-from .revisit_policy import due_at
-from .revisit_queue import COMES_BACK
+from .revisit_queue import COMES_BACK, Returning
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .rescoring import Rescoring
-    from .revisit_queue import Returning
 
 _UNDER_WAY = b" "  # behind the name of the rule: the id of the page looked at last
 
@@ -60,10 +58,9 @@ class DueAnew:
             page_id = keys.key_id(key)
             if page_id >= keys.FIRST_VISIT:
                 break
-            try:
-                self.look(page_id, page_rows.decode_page(value))
-            except UnreadableRecord:  # `check` sees to it
-                continue
+            page = lenient(page_rows.decode_page, value)
+            if page is not None:  # else `check` sees to it
+                self.look(page_id, page)
         self.is_done = len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT
         self._returning.is_being_made = not self.is_done
         self._after = rows[-1][0][1:] if rows else b""
@@ -99,22 +96,17 @@ class DueAnew:
     def _time_of_forbidden(self, page_id: int, page: Page, visits: Visits) -> int:
         if not self._returning.forbidden.note(page_id, page):
             return 0
-        assert self._rule is not None
         plan = self._returning.plan_of(page_id, page, page.host or host_of(page.url), visits, 0)
-        if plan.span == inf:
-            return 0
-        return self._returning.second(due_at(float(page.changed), plan.span, self._rule.waits))
+        return 0 if plan.span == inf else self._returning.due_at(float(page.changed), plan.span)
 
     def _time(self, page_id: int, page: Page, visits: Visits) -> tuple[int, bool]:
-        returning, rule = self._returning, self._rule
-        assert rule is not None
-        host = page.host or host_of(page.url)
+        returning, host = self._returning, page.host or host_of(page.url)
+        since = float(max(visits.last, page.changed))
         plan = returning.plan_of(page_id, page, host, visits, self._weight(page_id, visits.due))
-        after, visits = returning.after_end(page, visits, plan, float(max(visits.last, page.changed)))
+        after, _ = returning.after_end(page, visits, plan, since)
         if after == inf or plan.span == inf:
             return 0, False
-        since = float(max(visits.last, page.changed))
-        return returning.second(due_at(since, after, rule.waits)), plan.is_hub
+        return returning.due_at(since, after), plan.is_hub
 
     def _weight(self, page_id: int, due: int) -> int:
         key = due_rows.due_key(due, page_id)

@@ -9,27 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
-from ..store.link_rows import REDIRECT, Edge, difference
+from ..store.link_rows import REDIRECT, Edge, PlainEdge, difference
 from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Visits
+from . import revisit_policy as policy
 from .forbidden_pages import is_forbidden
-from .leases import Released
+from .leases import Lease, Outcome, Released
 from .lifecycle import UNCOUNTED, Event
-from .revisit_policy import (
-    NO_END_OF_A_HUB,
-    Losses,
-    Met,
-    after_visit,
-    bad_of,
-    blamed,
-    doubt_of,
-    ending,
-    is_alias,
-    lost,
-    rest,
-    state_lost,
-)
-from .revisit_wishes import NEVER
+from .revisit_policy import Losses, Met
+from .revisit_wishes import NEVER, Plan
 from .signal_trust import Lies
 from .visits import VisitEnd, not_modified, read
 
@@ -39,16 +27,11 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
-    from ..store.link_rows import PlainEdge
     from ..store.page_rows import Page
     from .backoffs import Waiting
-    from .leases import Lease, Outcome
-    from .link_graph import LinkGraph
     from .queue import Queue
     from .rescoring import Rescoring
-    from .revisit_policy import Doubt, Ending
     from .revisit_queue import Returning
-    from .revisit_wishes import Plan
 
 _MOST_LOSSES = 10_000  # hosts
 
@@ -61,7 +44,7 @@ class _Back(NamedTuple):
     page: Page
     is_over: bool
     met: Met | None = None
-    ending: Ending | None = None
+    ending: policy.Ending | None = None
     plan: Plan = NEVER
     blamed: str = ""
 
@@ -75,7 +58,6 @@ class RevisitEndings:
     _table: HostTable
     _queue: Queue
     _waiting: Waiting
-    _graph: LinkGraph
     _scores: Rescoring | None
     _returning: Returning
     _max_attempts: int
@@ -124,7 +106,7 @@ class RevisitEndings:
         attempts = min(page.attempts + (event not in UNCOUNTED), 255)
         visits = page.visits or Visits(page.changed, page.changed)
         page = page._replace(attempts=attempts, visits=visits)
-        if returning.plans is None or event is Event.LOST:
+        if returning.rule is None or event is Event.LOST:
             return _Back(page._replace(visits=visits._replace(due=0)), True)
         is_retried = event in (Event.RETRIED, Event.EXPIRED) and attempts < self._max_attempts
         if is_retried or event is Event.RETURNED:
@@ -133,43 +115,41 @@ class RevisitEndings:
         met = outcome.met if outcome.met is not None else _met(outcome)
         weight = returning.weight(lease)
         plan = returning.plan_of(lease.page_id, page, lease.host, visits, weight)
-        if returning.budget is not None:
-            returning.budget.note(now)
+        returning.budget.note(now)
         longest = returning.longest(plan)
-        doubt = doubt_of(visits.bad)
+        doubt = policy.doubt_of(visits.bad)
         losses = self._losses_with(lease.host, met, page.state, doubt, now)
-        if plan.is_hub and met in NO_END_OF_A_HUB:
+        if plan.is_hub and met in policy.NO_END_OF_A_HUB:
             met = Met.ERROR
         span = plan.span if plan.span < inf else longest
-        end = ending(met, page.state, span, longest, doubt, now, not losses.are_many)
-        if is_alias(met, page.reason):
-            end = end._replace(after=rest(Met.READ if plan.is_hub else Met.ALIAS, span, longest))
+        end = policy.ending(met, page.state, span, longest, doubt, now, not losses.are_many)
+        if policy.is_alias(met, page.reason):
+            end = end._replace(after=policy.rest(Met.READ if plan.is_hub else Met.ALIAS, span, longest))
         page = _after(page, visits, met, end, outcome, int(now))
         if end.state is State.DONE and page.visits is not None:
             page = page._replace(visits=self._learn(lease, visits, page.visits, met, now))
             if end.after == plan.span:  # as what was seen now has it
                 plan = returning.plan_of(lease.page_id, page, lease.host, page.visits or visits, weight)
                 end = end._replace(after=plan.span)
-        is_kept = losses.are_many and end.state is None and state_lost(met) is not None
+        is_kept = losses.are_many and end.state is None and policy.state_lost(met) is not None
         return _Back(page, True, met, end, plan, lease.host if is_kept else "")
 
     def _learn(self, lease: Lease, before: Visits, after: Visits, met: Met, now: float) -> Visits:
         """The record with what a visit taught: nothing where nobody can tell whether the page has changed."""
         rates, is_known = self._returning.rates, bool(before.digest and after.digest)
         was_visited = after.visits != before.visits
-        if rates is None or not was_visited or not (met is Met.UNCHANGED or is_known):
+        if not was_visited or not (met is Met.UNCHANGED or is_known):
             return after
         has_changed = met is not Met.UNCHANGED and before.digest != after.digest
         page = lease.page._replace(visits=before)
         return rates.observed(lease.host, lease.delay, page, after, has_changed, now)
 
-    def _losses_with(self, host: str, met: Met, state: State, doubt: Doubt, now: float) -> Losses:
+    def _losses_with(self, host: str, met: Met, state: State, doubt: policy.Doubt, now: float) -> Losses:
         """What is lost of *host* within the hour, with one more visit."""
         rates, before = self._returning.rates, self._losses.get(host)
-        assert rates is not None
         if before is None:
-            before = blamed(rates.blame_of(host), now)
-        losses = after_visit(before, met, now, state, doubt)
+            before = policy.blamed(rates.blame_of(host), now)
+        losses = policy.after_visit(before, met, now, state, doubt)
         if len(self._losses) >= _MOST_LOSSES:
             self._losses.clear()
         self._losses[host] = losses
@@ -198,7 +178,7 @@ class RevisitEndings:
         batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
         return page
 
-    def _come_back(self, lease: Lease, page: Page, plan: Plan, end: Ending, now: float) -> Page:
+    def _come_back(self, lease: Lease, page: Page, plan: Plan, end: policy.Ending, now: float) -> Page:
         if end.state is State.EXCLUDED and is_forbidden(page):
             return self._returning.forbid(lease, page, now)
         return self._returning.come_back(lease, page, plan, end.after if end.after < inf else plan.span, now)
@@ -221,8 +201,10 @@ class RevisitEndings:
             links = (Edge(outcome.target or 0, REDIRECT | outcome.flags),) if is_edge else ()
         elif not outcome.has_links:
             return (), ()
+        from ..ranking.graph import find_row  # loads NumPy and SciPy: for those who use it
+
         try:
-            before = self._graph.links_of(page_id)
+            before = find_row(page_id, self._batch.get)
         except ValueError:  # `check` sees to it
             before = []
         after = self._batch.put_links(page_id, links)
@@ -237,11 +219,11 @@ def _met(outcome: Outcome) -> Met:
     if event is Event.FETCHED:
         return Met.READ
     if event in (Event.GONE, Event.REDIRECTED):
-        return lost(event is Event.GONE, outcome.status)
+        return policy.lost(event is Event.GONE, outcome.status)
     return Met.FORBIDDEN if event is Event.EXCLUDED else Met.ERROR
 
 
-def _after(page: Page, visits: Visits, met: Met, end: Ending, outcome: Outcome, now: int) -> Page:
+def _after(page: Page, visits: Visits, met: Met, end: policy.Ending, outcome: Outcome, now: int) -> Page:
     """The record of a page whose further visit met that, and ends so."""
     is_unmodified = outcome.status == 304 and end.state is State.DONE
     if is_unmodified:
@@ -252,7 +234,7 @@ def _after(page: Page, visits: Visits, met: Met, end: Ending, outcome: Outcome, 
         else:  # from Scrapy's HTTP cache, say: nobody was visited
             visits = visits._replace(bad=NOT_BAD)
     else:
-        visits = visits._replace(bad=bad_of(end.doubt))
+        visits = visits._replace(bad=policy.bad_of(end.doubt))
         if end.state is not None and (end.state is State.EXCLUDED or not end.keeps_validators):
             visits = visits._replace(validators=NO_VALIDATORS, digest=b"")
     page = page._replace(visits=visits)

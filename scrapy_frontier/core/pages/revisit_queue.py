@@ -7,10 +7,11 @@ of time and no page without one is looked at.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..parse.urls import host_of
 from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.due_rows import QUEUED_AGAIN, Due
@@ -21,7 +22,7 @@ from .forbidden_pages import ForbiddenPages, is_forbidden
 from .rates import PageRates
 from .revisit_policy import NO_END_OF_A_HUB, Met, bad_of, doubt_of, due_at, ending, met_at_the_end, rest
 from .revisit_share import ReturnShare
-from .revisit_wishes import Plans
+from .revisit_wishes import Plan, Plans, RevisitRule
 from .visit_budget import VisitBudget
 
 if TYPE_CHECKING:
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from .leases import Lease
     from .rescoring import Rescoring
-    from .revisit_wishes import Plan, RevisitRule
 
 _AT_A_TIME = 64  # due pages that one lease queues, 30 us each
 _AHEAD = 8.0  # hubs that may come before all others at once
 _MINUTE = 60.0
 
 
+@dataclass(eq=False, repr=False)
 class Returning:
     """The due rows of *store*, by *rule*; None: nothing comes back, and what was due stays so.
 
@@ -48,46 +49,34 @@ class Returning:
     crawl waits for what falls due.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        batch: Batch,
-        hosts: Hosts,
-        table: HostTable,
-        sites: SiteNotes,
-        scores: Rescoring | None,
-        rule: RevisitRule | None,
-        opened_at: float,
-    ) -> None:
-        self._store = store
-        self._batch = batch
-        self._hosts = hosts
-        self._table = table
-        self._scores = scores
-        self.rule = rule
-        self._opened_at = opened_at
-        self._looked_at = opened_at
-        self._cursor = b""
-        self._ahead = _AHEAD
-        self.next: float | None = None
-        self.is_being_made = False  # the due rows are made anew, beside the crawl
-        self.share = None if rule is None else ReturnShare(store, batch, hosts, rule.share)
-        self.plans = None if rule is None else Plans(rule, self.read)
+    _store: Store
+    _batch: Batch
+    _hosts: Hosts
+    _table: HostTable
+    _sites: SiteNotes
+    _scores: Rescoring | None
+    rule: RevisitRule | None
+    _opened_at: float
+    next: float | None = field(default=None, init=False)
+    is_being_made = False  # the due rows are made anew, beside the crawl
+    _cursor = b""
+    _ahead = _AHEAD
+
+    def __post_init__(self) -> None:
+        store, batch, sites = self._store, self._batch, self._sites
+        self._looked_at = self._opened_at
+        self._rule = rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
+        self.share = None if self.rule is None else ReturnShare(store, batch, self._hosts, rule.share)
         self.forbidden = ForbiddenPages(store, batch, sites)
-        self.rates = self.budget = None
-        if rule is not None and self.plans is not None:
-            self.rates = PageRates(store, batch, sites, rule)
-            self.budget = VisitBudget(store, batch, scores, rule, self.plans, self.rates, opened_at)
-        if rule is not None:
-            first = next(store.scan(keys.DUE, limit=1), None)
-            self.next = float(due_rows.due_time(first[0])) if first else None
+        self.plans = plans = Plans(rule, self.read)
+        self.rates = rates = PageRates(store, batch, sites, rule)
+        self.budget = VisitBudget(store, batch, self._scores, rule, plans, rates, self._opened_at)
+        first = next(store.scan(keys.DUE, limit=1), None)
+        if self.rule is not None and first is not None:
+            self.next = float(due_rows.due_time(first[0]))
 
     def read(self, page_id: int) -> Page | None:
-        stored = self._batch.get(keys.page_key(page_id))
-        try:
-            return None if stored is None else page_rows.decode_page(stored)
-        except UnreadableRecord:
-            return None
+        return lenient(page_rows.decode_page, self._batch.get(keys.page_key(page_id)))
 
     # -- what is due -----------------------------------------------------------------------------------
 
@@ -165,22 +154,16 @@ class Returning:
         self._batch.commit()
 
     def _queue(self, due: Due, key: bytes, now: float) -> None:
-        page, batch = self.read(due.page_id), self._batch
-        is_due = page is not None and page.visits is not None and page.visits.due == due.when
-        host = None
-        if page is not None and is_due and page.state in FINISHED:
+        """Have a finished page that is due stand in the queue of its host, its attempts forgotten."""
+        batch, page_id = self._batch, due.page_id
+        page = self.finished(page_id)
+        visits, host = None if page is None else page.visits, None
+        if page is not None and visits is not None and visits.due == due.when:
             host = self._table.get(page.host or host_of(page.url))  # may commit: before rows are staged
         batch.rows[key] = None
         batch.counts.due -= 1
-        if page is None or host is None:
+        if page is None or visits is None or host is None:
             return
-        assert page.visits is not None
-        self._put(due, page, host, now)
-
-    def _put(self, due: Due, page: Page, host: Host, now: float) -> None:
-        """Have a finished page stand in the queue of its host, its attempts forgotten."""
-        batch, visits, page_id = self._batch, page.visits, due.page_id
-        assert visits is not None
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         weight = due.weight or due_rows.code(1.0)
@@ -195,10 +178,8 @@ class Returning:
 
     def _place(self, due: Due, host: str, page: Page, visits: Visits, now: float) -> int:
         """Where a page stands among those that are due: hubs first, but no more of them than their share."""
-        assert self.rule is not None
-        assert self.rates is not None
         if not due.is_hub:
-            share = self.rule.hub_share
+            share = self._rule.hub_share
             self._ahead = min(self._ahead + (share / (1.0 - share) if share < 1.0 else inf), _AHEAD)
         elif self._ahead >= 1.0:
             self._ahead -= 1.0
@@ -211,9 +192,9 @@ class Returning:
     def first_ended(self, lease: Lease, page: Page, now: float) -> Page:
         """The record of a page that came to an end for the first time, or again after it was queued anew:
         with the time when it is due, in the open batch."""
-        if self.plans is not None and is_forbidden(page):
+        if is_forbidden(page):
             return self.forbid(lease, page, now)
-        if self.plans is None or page.state not in COMES_BACK:
+        if page.state not in COMES_BACK:
             return page
         visits = page.visits or Visits(int(now), int(now))
         plan = self.plan_of(lease.page_id, page, lease.host, visits, self.weight(lease))
@@ -222,8 +203,6 @@ class Returning:
 
     def plan_of(self, page_id: int, page: Page, host: str, visits: Visits, weight: int) -> Plan:
         """When a page of *host* is to come back, by what is known of it."""
-        assert self.plans is not None
-        assert self.budget is not None
         plan = self.plans.of(page_id, page)
         return self.budget.plan(plan, host, page, visits, due_rows.number_of(weight) or 1.0)
 
@@ -247,25 +226,21 @@ class Returning:
         return self.come_back(lease, page._replace(visits=visits), plan, after, now)
 
     def longest(self, plan: Plan) -> float:
-        assert self.rule is not None
-        return max(self.rule.bounds.longest, plan.span)
+        return max(self._rule.bounds.longest, plan.span)
 
     def come_back(self, lease: Lease, page: Page, plan: Plan, after: float, now: float) -> Page:
         visits = page.visits
         assert visits is not None
-        assert self.rule is not None
         if after == inf or plan.span == inf:
             return page._replace(visits=visits._replace(due=0))
-        when = self.second(due_at(now, after, self.rule.waits))
-        assert self.rates is not None
+        when = self.due_at(now, after)
         rate = due_rows.code(self.rates.rate_of(lease.host, visits)) if self.rates.is_adaptive else 0
         self.put(Due(when, lease.page_id, plan.is_hub, self.weight(lease), rate))
         return page._replace(visits=visits._replace(due=when))
 
-    @staticmethod
-    def second(when: float) -> int:
-        """A time as a due row and a record hold it."""
-        return max(min(int(when), 0xFFFFFFFF), QUEUED_AGAIN + 1)
+    def due_at(self, visited: float, span: float) -> int:
+        """When a page is due that was *visited* last then."""
+        return _second(due_at(visited, span, self._rule.waits))
 
     def put(self, due: Due) -> None:
         """Have a page come back, in the open batch; its record has to say so too."""
@@ -323,7 +298,7 @@ class Returning:
         wants it."""
         batch, page_id = self._batch, queue_keys.sort_key_id(sort_key)
         visits = page.visits or Visits(page.changed, page.changed)
-        when = self.second(now)
+        when = _second(now)
         batch.unqueue(host, sort_key)
         host.is_unqueued(sort_key)
         batch.count_returning(host, -1)
@@ -341,6 +316,11 @@ class Returning:
             if score is not None:
                 return due_rows.code(score)
         return due_rows.weight_in(lease.sort_key)
+
+
+def _second(when: float) -> int:
+    """A time as a due row and a record hold it."""
+    return max(min(int(when), 0xFFFFFFFF), QUEUED_AGAIN + 1)
 
 
 COMES_BACK = (State.DONE, State.REDIRECTED, State.GONE, State.FAILED)

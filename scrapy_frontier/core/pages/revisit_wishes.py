@@ -82,7 +82,7 @@ class Plans:
 
     def __init__(self, rule: RevisitRule, page_of: Callable[[int], Page | None]) -> None:
         self._rule = rule
-        self._page_of = page_of
+        self.page_of = page_of
         self._shelf_lives = [(_matcher(pattern), span) for pattern, span in rule.shelf_lives]
         self._hubs = [(_matcher(pattern), span) for pattern, span in rule.hubs if pattern != SEEDS]
         self._seeds = dict(rule.hubs).get(SEEDS)
@@ -121,7 +121,7 @@ class Plans:
                     return span
             if page.parent is None:
                 return self._seeds
-            found = self._page_of(page.parent)
+            found = self.page_of(page.parent)
             if found is None or found.target != page_id:
                 break
             page_id, page = page.parent, found

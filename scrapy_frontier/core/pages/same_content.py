@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..parse.urls import clean_host
 from ..store import keys
+from ..store.page_rows import Page, decode_page
 from ..store.states import State
 from .visits import are_alike
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
-    from ..store.page_rows import Page
-    from .discovery import Known
     from .links import PageId
 
 
+@dataclass(eq=False, repr=False)
 class Contents:
     """Owns the rows that lead from a digest to the first page with it."""
 
-    def __init__(self, batch: Batch, known: Known) -> None:
-        self._batch = batch
-        self._known = known
+    _batch: Batch
 
     def same_content(self, page_id: PageId, host: str, digest: bytes, kept: bytes = b"") -> Page | None:
         """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
@@ -35,10 +34,7 @@ class Contents:
         key = keys.body_key(clean_host(host), digest)
         stored = self._batch.get(key)
         first = page_id if stored is None else int.from_bytes(stored, "big")
-        try:
-            page = self._known.page(first) if first != page_id else None
-        except UnreadableRecord:
-            page = None
+        page = lenient(decode_page, self._batch.get(keys.page_key(first))) if first != page_id else None
         if page is not None and page.state in (State.DONE, State.QUEUED):
             now_has = b"" if page.visits is None else page.visits.digest
             if not are_alike(now_has, kept) or now_has == kept:

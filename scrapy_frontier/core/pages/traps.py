@@ -68,18 +68,12 @@ def trap(url: str, limits: TrapLimits) -> str | None:
     is_deep = limits.depth and len(pieces) - 3 > limits.depth
     if not is_deep and (not limits.repeats or len(pieces) - len(set(pieces)) < limits.repeats - 1):
         return None
-    segments = path_segments(url)
+    segments = [segment for segment in path_and_query(url)[0].split("/") if segment]
     if limits.depth and len(segments) > limits.depth:
         return "depth"
     if limits.repeats and repeats(segments) >= limits.repeats:
         return "repeated-segments"
     return None
-
-
-def path_segments(url: str) -> list[str]:
-    """Return the non-empty segments of the path of an absolute *url*."""
-    path, _ = path_and_query(url)
-    return [segment for segment in path.split("/") if segment]
 
 
 def repeats(segments: Sequence[str]) -> int:

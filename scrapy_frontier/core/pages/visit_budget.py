@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import random
 import struct
+from dataclasses import dataclass, field
 from math import exp, inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UnreadableRecord
 from ..parse.urls import host_of
-from ..store import due_rows, keys, page_rows
+from ..store import due_rows, keys
 from ..store.due_rows import QUEUED_AGAIN
 from .revisit_policy import Adaptive
 
@@ -68,37 +68,32 @@ class _Drawn(NamedTuple):
     host: str
 
 
+@dataclass(eq=False, repr=False)
 class VisitBudget:
     """When pages come back by *rule*, which *plans* leave free to; *rates* say what is known of them.
 
     Owns the row of when the crawl was running. ``hosts`` are the multipliers of those at their limit.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        batch: Batch,
-        scores: Rescoring | None,
-        rule: RevisitRule,
-        plans: Plans,
-        rates: PageRates,
-        opened_at: float,
-    ) -> None:
-        self._store = store
-        self._batch = batch
-        self._scores = scores
-        self._rule = rule
-        self._plans = plans
-        self._rates = rates
+    _store: Store
+    _batch: Batch
+    _scores: Rescoring | None
+    _rule: RevisitRule
+    _plans: Plans
+    _rates: PageRates
+    _opened_at: float
+    hosts: dict[str, float] = field(default_factory=dict, init=False)
+    _sample: list[_Drawn] | None = field(default=None, init=False)  # while it is drawn
+    # Hosts whose own multiplier is not solved yet.
+    _left: list[tuple[str, Sample, float]] = field(default_factory=list, init=False)
+    _drawn = 0
+    _solved_at = -inf
+
+    def __post_init__(self) -> None:
         self._chance = random.Random(0)  # noqa: S311 - draws a sample, guards nothing
-        self._sample: list[_Drawn] | None = None  # while it is drawn
-        self._drawn = 0
-        self._left: list[tuple[str, Sample, float]] = []  # hosts whose own multiplier is not solved yet
-        self._solved_at = -inf
-        self.hosts: dict[str, float] = {}
-        stored = store.get(keys.OPENED) or b""
+        rule, opened_at, stored = self._rule, self._opened_at, self._store.get(keys.OPENED) or b""
         opened = Opened(*_OPENED.unpack(stored)) if len(stored) == _OPENED.size else Opened()
-        counts, before = batch.counts, opened.noted
+        counts, before = self._batch.counts, opened.noted
         # A pause counts where it left something undone: who had visited all that was due had time enough.
         if counts.returning > _BEHIND * (counts.returning + counts.due):
             opened = went_on(opened, opened_at, is_running=False)
@@ -164,12 +159,9 @@ class VisitBudget:
 
     def _draw(self, page_id: int) -> None:
         self._drawn += 1
-        try:
-            page = page_rows.decode_page(self._store.get(keys.page_key(page_id)) or b"")
-        except UnreadableRecord:
-            return
-        visits, rates = page.visits, self._rates
-        if visits is None or not visits.due or self._sample is None:
+        page, rates = self._plans.page_of(page_id), self._rates
+        visits = None if page is None else page.visits
+        if page is None or visits is None or not visits.due or self._sample is None:
             return
         plan = self._plans.of(page_id, page)
         if plan.is_fixed or plan.span == inf:

@@ -38,7 +38,7 @@ class Snapshot:
         return graph.read_graph(loose, packed, self.pages)
 
     def repack(self, stop: Callable[[], bool]) -> Iterator[Repacked]:
-        """Segments worth writing anew, see `graph.repack`; for `LinkGraph.put_in_place`."""
+        """Segments worth writing anew, see `graph.repack`; for `Rankings.put_in_place`."""
         return graph.repack(self._scan(keys.LINK_ROW, stop), self._snapshot.get)
 
     def _scan(self, prefix: bytes, stop: Callable[[], bool]) -> Iterator[Row]:

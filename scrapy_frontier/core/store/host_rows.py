@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UnreadableRecord
+from ..errors import UnreadableRecord, lenient
 from .keys import ORDERS, cooldown_key, orders_key
 
 if TYPE_CHECKING:
@@ -129,19 +129,12 @@ def decode_orders(data: bytes) -> Orders:
 def read_orders(store: Store, host: str) -> Orders:
     """The orders for *host*; `UNREADABLE` where the row cannot be read."""
     stored = store.get(orders_key(host))
-    return Orders() if stored is None else _lenient(stored)
+    return Orders() if stored is None else lenient(decode_orders, stored) or UNREADABLE
 
 
 def all_orders(store: Store) -> Iterator[tuple[str, Orders]]:
     for key, value in store.scan(ORDERS):
-        yield key[1:].decode(errors="replace"), _lenient(value)
-
-
-def _lenient(stored: bytes) -> Orders:
-    try:
-        return decode_orders(stored)
-    except UnreadableRecord:
-        return UNREADABLE
+        yield key[1:].decode(errors="replace"), lenient(decode_orders, value) or UNREADABLE
 
 
 FORGIVEN = 1800.0  # seconds without trouble, counted from the end of the rest
@@ -167,11 +160,7 @@ class Cooldown(NamedTuple):
 
 def read_cooldown(store: Store, host: str) -> Cooldown | None:
     """The cooldown of *host*; None where there is none, or none that can be read."""
-    stored = store.get(cooldown_key(host))
-    try:
-        return None if stored is None else decode_cooldown(stored)
-    except UnreadableRecord:
-        return None
+    return lenient(decode_cooldown, store.get(cooldown_key(host)))
 
 
 def encode_cooldown(cooldown: Cooldown) -> bytes:
