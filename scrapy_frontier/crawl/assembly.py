@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from scrapy import signals
+from scrapy import Spider, signals
 
 from ..core.frontier import Frontier
 from ..core.hosts.domain_rates import Rates
@@ -44,7 +44,6 @@ from .wake_up import Alarm
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 

@@ -11,7 +11,7 @@ from ..core.hosts.host import FOREVER
 from ..core.store.states import FINISHED
 from ..core.time_format import moment
 from ..settings import unknown_names
-from .stats import inventory
+from .stats import Notes, inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
     from ..core.hosts.end_of_crawl import Left
     from ..core.hosts.giving_up import Abandoned
-    from .stats import Notes
 
 
 @dataclass(eq=False, repr=False)

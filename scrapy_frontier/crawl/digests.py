@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, Response
 
 from ..core.parse.urls import without_session
 from .response_head import is_text
@@ -18,7 +18,6 @@ from .response_head import is_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy.http import Response
 
 DIGEST_BYTES = 5  # one change in 2**39 is missed
 LONG = 262_144  # bytes of a body, from which on its text is read in a thread: 25 ms

@@ -74,7 +74,7 @@ class BulkIntake:
 
     def weight(self, score: Any) -> float:
         """Of a link that somebody gave this *score*."""
-        return 1.0 if self._links is None else self._links.score(score, LINK_SCORE, 1.0)
+        return 1.0 if self._links is None else self._links.score(score, LINK_SCORE)
 
     def fingerprint(self, request: Request) -> bytes:
         return self._identities.of(request)

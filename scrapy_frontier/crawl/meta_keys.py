@@ -28,20 +28,8 @@ CONTENT_SCORE = "frontier_content_score"  # the same: what its content is worth 
 # What tells of one request alone, and not of another one that is made of it.
 NOT_INHERITED = frozenset(
     (
-        *(
-            CHAIN,
-            FROM_PUBLIC,
-            NOT_BEFORE,
-            REFUSED,
-            NOFOLLOW,
-            DIRECTIVES,
-            START,
-            SHELF_LIFE,
-            REFRESH,
-            LAST_VISIT,
-            CHANGED,
-            "retry_times",
-        ),
+        *(CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, NOFOLLOW, DIRECTIVES, START, SHELF_LIFE, REFRESH),
+        *(LAST_VISIT, CHANGED, "retry_times"),
         *("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"),
     )
 )

@@ -10,60 +10,51 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
 from itemadapter import ItemAdapter
-from scrapy import Request
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, Request, Response
 from scrapy.utils.response import get_base_url
 from w3lib.url import safe_url_string
 
 from ..core import reasons
-from ..core.frontier import Link
-from ..core.pages.lifecycle import Event
+from ..core.frontier import Event, Frontier, Link, Outcome
 from ..core.parse.urls import host_of
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import compat, fingerprints, meta_keys
-from .in_flight import PageLinks
+from .in_flight import Flight, Flights, PageLinks
 from .meta_keys import LINK_SCORE
 from .response_head import is_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from scrapy.http import Response
-
-    from ..core.frontier import Frontier
-    from ..core.pages.leases import Outcome
     from ..settings import FrontierSettings
     from .enqueue_requests import Intake
     from .fingerprints import Identities
-    from .in_flight import Flight, Flights
     from .stats import Notes
 
 MOST = 10_000  # links of one page
 AT_A_TIME = 300  # anchors, 3 ms
 
 
+@dataclass(eq=False, repr=False)
 class Outlinks:
     """Turns what spiders yield into edges; with ``FRONTIER_LINKS = "all"`` all anchors of a page too."""
 
-    def __init__(
-        self,
-        settings: FrontierSettings,
-        frontier: Frontier,
-        identities: Identities,
-        intake: Intake,
-        flights: Flights,
-        notes: Notes,
-    ) -> None:
-        self._frontier = frontier
-        self._recognize = frontier.recognize
-        self._identities = identities
-        self._intake = intake
-        self._flights = flights
-        self._notes = notes
+    _settings: FrontierSettings
+    _frontier: Frontier
+    _identities: Identities
+    _intake: Intake
+    _flights: Flights
+    _notes: Notes
+
+    def __post_init__(self) -> None:
+        settings = self._settings
+        self._recognize = self._frontier.recognize
         self._everything = settings.links == "all"
         self._obeys_nofollow = settings.obeys_nofollow
         self._rels = settings.nofollow_rels
@@ -104,7 +95,7 @@ class Outlinks:
         weight = 1.0
         if meta:
             if LINK_SCORE in meta:  # about this link: not for the request's children, which may inherit it
-                weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE, 1.0)
+                weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE)
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
         tells = not body and not (meta and meta.get("verbatim_url"))  # the text of the URL who it is
@@ -119,21 +110,6 @@ class Outlinks:
         self._notes.tally["dupefilter/filtered"] += 1
         return False
 
-    def _is_known(
-        self, request: Request, flight: Flight, flags: int, weight: float, only_seen: bool = False
-    ) -> bool:
-        """Whether the text of the URL alone tells the page of a plain GET: then its edge is noted."""
-        if request.body or request.meta.get("verbatim_url"):
-            return False
-        return self._frontier.recognize(request.url, flight.lease, flags, weight, only_seen=only_seen)
-
-    def _is_too_long(self, url: str) -> bool:
-        """Whether a link is a trap by its length alone: to know who a URL of a megabyte is takes 100 ms."""
-        return 0 < self._longest < len(url)
-
-    def judge(self, found: PageLinks, content_score: Any) -> None:
-        found.content_score = self.score(content_score, meta_keys.CONTENT_SCORE, 1.0)
-
     def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
         """Take down all anchors of an HTML page, if that is wanted; about 10 us an anchor, and yields after
         every `AT_A_TIME`."""
@@ -143,7 +119,7 @@ class Outlinks:
         for number, (url, flags) in enumerate(_anchors(response, base, self._rels), 1):
             if number % AT_A_TIME == 0:
                 yield
-            if self._is_too_long(url):
+            if 0 < self._longest < len(url):  # a trap: to know who a URL of a megabyte is takes 100 ms
                 continue
             known = found.anchors.get(url)
             if known is None:
@@ -157,8 +133,8 @@ class Outlinks:
         if found.is_nofollow:
             found.anchors = {url: flags | NOFOLLOW for url, flags in found.anchors.items()}
 
-    def score(self, value: Any, name: str, otherwise: float) -> float:
-        """*value* as a score; *otherwise*, told once by its *name*, where it is none."""
+    def score(self, value: Any, name: str) -> float:
+        """*value* as a score; 1, told once by its *name*, where it is none."""
         try:
             score = float(value)
         except (TypeError, ValueError):
@@ -169,7 +145,7 @@ class Outlinks:
         self._notes.say_once(
             f"score {name}", logging.WARNING, "%s = %r is no number of at least 0 (said once)", name, value
         )
-        return otherwise
+        return 1.0
 
     # -- when the page ends ----------------------------------------------------------------------------
 
@@ -190,10 +166,11 @@ class Outlinks:
     def _left(self, flight: Flight, found: PageLinks) -> Iterator[Link]:
         """Links whose requests never came to the scheduler, or were none."""
         for request, flags, weight in found.pending.values():
-            if not self._is_known(request, flight, flags, weight, only_seen=True):
+            tells = not request.body and not request.meta.get("verbatim_url")
+            if not tells or not self._recognize(request.url, flight.lease, flags, weight, only_seen=True):
                 yield from self._link(*self._identify_request(request), flags, weight)
         for url, flags in found.anchors.items():
-            if not self._frontier.recognize(url, flight.lease, flags, only_seen=True):
+            if not self._recognize(url, flight.lease, flags, only_seen=True):
                 yield from self._link(*self._identify(self._intake.without_session(url)), flags, 1.0)
 
     def _link(self, fingerprint: bytes | None, url: str, flags: int, weight: float) -> Iterator[Link]:
@@ -226,10 +203,7 @@ def item_field(item: Any, name: str) -> Any:
     """The value of a field of an item of any kind; None where it has none."""
     if isinstance(item, dict):
         return item.get(name)
-    if not ItemAdapter.is_item(item):
-        return None
-    adapter = ItemAdapter(item)
-    return adapter.get(name) if name in adapter.field_names() else None
+    return ItemAdapter(item).get(name) if ItemAdapter.is_item(item) else None
 
 
 class Recorder:
@@ -245,21 +219,22 @@ class Recorder:
         """Whether *yielded* goes on to the scheduler, or the pipelines."""
         if isinstance(yielded, Request):
             return self._links.note(self._flight, self._found, yielded, self._ending)
-        score = item_field(yielded, meta_keys.CONTENT_SCORE)
-        if score is not None:
-            self._links.judge(self._found, score)
-        if self._links.takes_hashes:
-            self._flight.takes_content(item_field(yielded, meta_keys.CONTENT_HASH))
+        self._heed(partial(item_field, yielded))
         return True
 
     def end(self, response: Response) -> Iterator[None]:
         """The callback is through; yields now and then on the way through a page with very many anchors."""
-        score = response.request.meta.get(meta_keys.CONTENT_SCORE) if response.request is not None else None
-        if score is not None:
-            self._links.judge(self._found, score)
-        if self._links.takes_hashes and response.request is not None:
-            self._flight.takes_content(response.request.meta.get(meta_keys.CONTENT_HASH))
+        if response.request is not None:
+            self._heed(response.request.meta.get)
         yield from self._links.note_anchors(self._found, response)
+
+    def _heed(self, said: Callable[[str], Any]) -> None:
+        """What the callback has *said* of the page: what it is worth, and what its content is."""
+        score = said(meta_keys.CONTENT_SCORE)
+        if score is not None:
+            self._found.content_score = self._links.score(score, meta_keys.CONTENT_SCORE)
+        if self._links.takes_hashes:
+            self._flight.takes_content(said(meta_keys.CONTENT_HASH))
 
 
 def _anchors(response: HtmlResponse, base: str, rels: frozenset[str]) -> Iterator[tuple[str, int]]:

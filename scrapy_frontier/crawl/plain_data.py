@@ -13,10 +13,14 @@ from base64 import b64decode, b64encode
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Item
 from scrapy.utils.python import global_object_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TAGGED = b'"!":'  # stands in the text of all data that has a tag
 TAG = "!"
@@ -135,7 +139,10 @@ def from_plain(value: Any) -> Any:
     tag = value[TAG]
     if tag == "item" or tag == "enum":
         return _instance(class_at(value["class"]), value["v"])
-    return _untag(tag, value.get("v"))
+    untag = _UNTAG.get(str(tag))
+    if untag is None:
+        raise ValueError(f"unknown tag {tag!r}")
+    return untag(value.get("v"))
 
 
 def _instance(cls: type, value: Any) -> Any:
@@ -155,22 +162,13 @@ def _instance(cls: type, value: Any) -> Any:
     return item
 
 
-def _untag(tag: str, value: Any) -> Any:
-    match tag:
-        case "dict":
-            return {from_plain(key): from_plain(item) for key, item in value}
-        case "tuple":
-            return tuple(from_plain(item) for item in value)
-        case "set":
-            return {from_plain(item) for item in value}
-        case "frozenset":
-            return frozenset(from_plain(item) for item in value)
-        case "bytes":
-            return b64decode(value, validate=True)
-        case "datetime":
-            return datetime.fromisoformat(value)
-        case "date":
-            return date.fromisoformat(value)
-        case "Decimal":
-            return Decimal(value)
-    raise ValueError(f"unknown tag {tag!r}")
+_UNTAG: dict[str, Callable[[Any], Any]] = {
+    "dict": lambda value: {from_plain(key): from_plain(item) for key, item in value},
+    "tuple": lambda value: tuple(map(from_plain, value)),
+    "set": lambda value: set(map(from_plain, value)),
+    "frozenset": lambda value: frozenset(map(from_plain, value)),
+    "bytes": partial(b64decode, validate=True),
+    "datetime": datetime.fromisoformat,
+    "date": date.fromisoformat,
+    "Decimal": Decimal,
+}

@@ -15,8 +15,7 @@ from . import compat
 from .meta_keys import FROM_PUBLIC, SITEMAP
 
 if TYPE_CHECKING:
-    from scrapy import Request
-    from scrapy.http import Response
+    from scrapy.http import Request, Response
 
 
 def refusal_of(address: str) -> IgnoreRequest:

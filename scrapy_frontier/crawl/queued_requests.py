@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import Request
 
-from ..core.frontier import Fate
+from ..core.frontier import Discovered, Fate, PageId
 from . import compat
 from .meta_keys import SITEMAP
 from .plain_data import FIXED, Unstorable, is_mutable
-from .request_codec import BASE_ATTRIBUTES, OURS, memory_record
+from .request_codec import BASE_ATTRIBUTES, OURS, Codec, memory_record
 
 if TYPE_CHECKING:
-    from ..core.frontier import Discovered, PageId
     from .fingerprints import Identities
-    from .request_codec import Codec
     from .stats import Notes
 
 # Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
@@ -94,16 +92,13 @@ class Records:
 def mutable_in(request: Request) -> str:
     """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty."""
     arguments, meta = compat.handed_on(request)
-    own = None if type(request) is Request else _own_attributes(request)
+    attributes = () if type(request) is Request else type(request).attributes
+    own = {name: getattr(request, name) for name in attributes if name not in BASE_ATTRIBUTES}
     for name, values in (("cb_kwargs", arguments), ("meta", meta), ("attribute", own)):
         for key, value in values.items() if values else ():
             if type(value) not in FIXED and key not in _NOBODYS and is_mutable(value):
                 return f"{name}[{key!r}]"
     return ""
-
-
-def _own_attributes(request: Request) -> dict[str, Any]:
-    return {name: getattr(request, name) for name in type(request).attributes if name not in BASE_ATTRIBUTES}
 
 
 class Shared(Unstorable):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core import reasons
-from ..core.pages.leases import Outcome
-from ..core.pages.lifecycle import Event
+from ..core.frontier import Event, Outcome, PageId
 from .meta_keys import MOVED, NOT_BEFORE, POSTPONED, POSTPONED_FOR, START
 
 if TYPE_CHECKING:
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import PageId
     from .in_flight import Flight
     from .queued_requests import Records
     from .stats import Notes
@@ -59,8 +58,16 @@ def retried(flight: Flight, child: Request, payload: bytes | None, delay: float)
     )
 
 
+def sent_back(request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
+    """*request* back to its place in the queue, without a visit; not handed out again before so many
+    *seconds*, and from the queue of *host* if that is another."""
+    back = request.replace(dont_filter=True)
+    back.meta.update({POSTPONED: reason, POSTPONED_FOR: seconds, MOVED: host})
+    return back
+
+
 def postponed(flight: Flight, child: Request) -> Outcome:
-    """The page goes back where it was: nothing was fetched, so nothing counts."""
+    """The page goes back where it was (`sent_back`): nothing was fetched, so nothing counts."""
     meta = child.meta
     reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
     delay = float(meta.pop(POSTPONED_FOR, 0.0))
@@ -75,13 +82,6 @@ def redirected(child: Request, target: int | None, status: int = 0) -> Outcome:
 def refused(status: int, reason: str) -> Outcome:
     """The page leads to where nobody may follow."""
     return Outcome(Event.EXCLUDED, status, reason)
-
-
-def redirected_to_itself(payload: bytes | None, is_changed: bool) -> Outcome:
-    """The page led to the same page once more; *is_changed*: it may answer something else now."""
-    if not is_changed:
-        return Outcome(Event.FAILED, reason=reasons.TO_ITSELF_FOR_NOTHING())
-    return Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload)
 
 
 def may_answer_otherwise(crawler: Crawler, request: Request, child: Request) -> bool:
@@ -111,20 +111,14 @@ def use_up_retries(request: Request, retry_times: int) -> None:
     request.meta["retry_times"] = max(made, retry_times if most is None else most)
 
 
+@dataclass(eq=False, repr=False)
 class FollowUps:
     """Notes what requests that follow from others make of the pages of those."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        backoff: Callable[[int], float],
-        records: Records,
-        notes: Notes,
-    ) -> None:
-        self._crawler = crawler
-        self._backoff = backoff
-        self._records = records
-        self._tally = notes.tally
+    _crawler: Crawler
+    _backoff: Callable[[int], float]
+    _records: Records
+    _notes: Notes
 
     def is_once_more(self, flight: Flight, child: Request) -> bool:
         """Whether *child* is for the page of *flight* again: a retry, or one that was sent back."""
@@ -138,7 +132,7 @@ class FollowUps:
             return False
         delay = self._backoff(lease.page.attempts + 1)
         flight.ends_as(retried(flight, child, self._records.instead(lease.page_id, child), delay))
-        self._tally["frontier/retries"] += 1
+        self._notes.tally["frontier/retries"] += 1
         return True
 
     def leads_back(self, flight: Flight, child: Request, known: PageId | None) -> bool:
@@ -147,6 +141,9 @@ class FollowUps:
         if known is None or known != page_id:
             flight.ends_as(redirected(child, known, flight.status))
             return False
-        is_changed = may_answer_otherwise(self._crawler, flight.request, child)
-        flight.ends_as(redirected_to_itself(self._records.instead(page_id, child), is_changed))
+        payload = self._records.instead(page_id, child)
+        if may_answer_otherwise(self._crawler, flight.request, child):
+            flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))
+        else:
+            flight.ends_as(Outcome(Event.FAILED, reason=reasons.TO_ITSELF_FOR_NOTHING()))
         return True

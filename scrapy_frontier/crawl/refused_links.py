@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 from scrapy import Request
 
 from .redirect_links_and_retries import is_seed
-from .stats import refusal_stat
+from .stats import Notes, refusal_stat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..core.frontier import Discovered, Link
-    from .stats import Notes
 
 _MOST_SAID = 100  # hosts whose traps are told one by one
 _WORDS = {

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import Response
+from scrapy.http import Request, Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core import reasons
@@ -13,32 +11,18 @@ from ..core.hosts.cooldown import Trouble
 from ..core.parse.headers import TOO_BUSY, retry_after
 from ..core.store.host_rows import LONGEST_ASKED
 
-if TYPE_CHECKING:
-    from scrapy import Request
-
 # With Retry-After others say the same (RFC 9110 15.5.14, 15.6; GitHub's 403), not with a page that is gone.
 MAY_ASK = frozenset((403, 413, *range(500, 600)))
 # By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
-_ERRORS = {
-    "refused": ("connection refused", False),
-    "dns": ("its name does not resolve", False),
-    "timeout": ("timed out", True),
-    "lost": ("connection lost", True),
-}
 _NAMES = {
-    "ConnectionRefusedError": "refused",
-    "DownloadConnectionRefusedError": "refused",
-    "DNSLookupError": "dns",
-    "CannotResolveHostError": "dns",
-    "TimeoutError": "timeout",
-    "TCPTimedOutError": "timeout",
-    "DownloadTimeoutError": "timeout",
-    "ConnectionClosed": "lost",
-    "ConnectError": "lost",
-    "ConnectionError": "lost",
-    "ResponseFailed": "lost",
-    "DownloadFailedError": "lost",
+    Trouble("connection refused"): "ConnectionRefusedError DownloadConnectionRefusedError",
+    Trouble("its name does not resolve"): "DNSLookupError CannotResolveHostError",
+    Trouble("timed out", may_be_page=True): "TimeoutError TCPTimedOutError DownloadTimeoutError",
+    Trouble("connection lost", may_be_page=True): (
+        "ConnectionClosed ConnectError ConnectionError ResponseFailed DownloadFailedError"
+    ),
 }
+_TROUBLES = {name: trouble for trouble, names in _NAMES.items() for name in names.split()}
 
 
 def asked_pause(response: Response, now: float) -> float | None:
@@ -77,7 +61,7 @@ def _is_answer(error: BaseException | None) -> bool:
         return error is not None
     for reason in getattr(error, "reasons", ()):
         kind = type(getattr(reason, "value", reason))
-        if _NAMES.keys().isdisjoint(each.__name__ for each in kind.__mro__):
+        if _TROUBLES.keys().isdisjoint(each.__name__ for each in kind.__mro__):
             return True
         if kind.__name__ == "ConnectionDone" and type(error).__name__ == "ResponseFailed":
             return True  # it began to answer, and closed the connection as if that were all
@@ -99,9 +83,5 @@ def trouble_of(error: BaseException) -> Trouble | None:
     """
     if _is_answer(error if hasattr(error, "reasons") else error.__cause__):
         return None
-    for kind in type(error).__mro__:
-        name = _NAMES.get(kind.__name__)
-        if name is not None:
-            reason, may_be_page = _ERRORS[name]
-            return Trouble(reason, may_be_page=may_be_page)
-    return None
+    found = (_TROUBLES.get(kind.__name__) for kind in type(error).__mro__)
+    return next((trouble for trouble in found if trouble is not None), None)

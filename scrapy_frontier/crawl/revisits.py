@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from .. import signals
 from ..core import reasons
-from ..core.pages.leases import Outcome
-from ..core.pages.lifecycle import Event
+from ..core.frontier import Event, Frontier, Outcome, PageId
 from ..core.pages.revisit_policy import Met
-from ..core.pages.visits import Fetched, are_alike, as_given
+from ..core.pages.visits import Fetched, VisitEnd, are_alike, as_given
 from ..core.parse.validators import kept
 from ..core.store.states import State
 from .callback_requests import listeners
-from .in_flight import NOTHING, REASON, Consumed
+from .in_flight import NOTHING, REASON, Consumed, Flight
 from .meta_keys import SITEMAP
 
 if TYPE_CHECKING:
@@ -23,10 +22,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..core.frontier import Frontier, PageId
-    from ..core.pages.visits import VisitEnd
     from ..core.store.page_rows import Page
-    from .in_flight import Flight
     from .stats import Notes
 
 _MOVED = (301, 308)

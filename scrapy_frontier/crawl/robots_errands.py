@@ -12,11 +12,11 @@ from ..core.hosts.cooldown import Trouble
 from ..core.hosts.robots_expiry import is_current, learnt
 from ..core.parse.headers import TOO_BUSY
 from ..core.parse.urls import host_of
-from ..core.store.site_rows import Verdict
+from ..core.store.site_rows import RobotsCopy, Verdict
 from ..core.time_format import span
 from . import compat
 from .private_network import is_led_to, leads_inside
-from .robots_sites import LARGE, Shelf
+from .robots_sites import LARGE, KnownSites, Shelf
 from .stats import count
 
 if TYPE_CHECKING:
@@ -27,12 +27,10 @@ if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
 
     from ..core.frontier import Frontier
-    from ..core.store.site_rows import RobotsCopy
     from ..settings import FrontierSettings
     from .politeness_key import Units
     from .robots_fetch import Answer, RobotsFetcher
     from .robots_parser import Parsers
-    from .robots_sites import KnownSites
 
 logger = logging.getLogger(__name__)
 

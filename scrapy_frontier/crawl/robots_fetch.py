@@ -18,10 +18,11 @@ from ..core.hosts.robots_expiry import MAX_REDIRECTS
 from ..core.parse.headers import location, retry_after
 from ..core.parse.robots_txt import BODY_LIMIT
 from ..core.parse.urls import host_of
-from ..core.store.site_rows import Verdict
+from ..core.store.site_rows import RobotsCopy, Verdict
 from . import compat
 from .meta_keys import ERRAND, FROM_PUBLIC
 from .private_network import comes_from_inside
+from .stats import count
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.frontier import Frontier
-    from ..core.store.site_rows import RobotsCopy
     from .politeness_key import Units
 
 PRIORITY = 1000  # as Scrapy's middleware has it
@@ -38,6 +38,12 @@ READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the
 INFLATED = 4 << 20  # bytes that a compressed file may grow to
 LONGEST_WAIT = 60.0  # seconds for the host of a redirect: nobody else's rest of a day keeps a site waiting
 _REDIRECTS = (301, 302, 303, 307, 308)
+
+
+_META = {
+    **dict.fromkeys((ERRAND, "allow_offsite", "dont_obey_robotstxt", "dont_redirect", "dont_retry"), True),
+    **dict.fromkeys(("download_maxsize", "download_warnsize"), 0),
+}
 
 
 class Answer(NamedTuple):
@@ -117,8 +123,8 @@ class RobotsFetcher:
                     break
         except Exception as met:
             error = f"{type(met).__name__}: {met}".rstrip(": ")
-            if self._crawler.stats is not None and not isinstance(met, IgnoreRequest):
-                self._crawler.stats.inc_value(f"robotstxt/exception_count/{type(met)}")
+            if not isinstance(met, IgnoreRequest):
+                count(self._crawler, f"robotstxt/exception_count/{type(met)}")
             failure = None if isinstance(met, IgnoreRequest) or hop else met
         return Answer(None, error=error, failure=failure)
 
@@ -126,42 +132,25 @@ class RobotsFetcher:
         return self._frontier is not None and self._frontier.rests(host, self._clock())
 
     async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
+        meta = {**_META, "download_slot": host, "download_timeout": self._timeout}
         request = Request(
-            url,
-            priority=PRIORITY,
-            callback=NO_CALLBACK,
-            dont_filter=True,
-            headers=headers,
-            meta={
-                ERRAND: True,
-                "allow_offsite": True,
-                "dont_obey_robotstxt": True,
-                "dont_redirect": True,
-                "dont_retry": True,
-                "download_maxsize": 0,
-                "download_warnsize": 0,
-                "download_slot": host,
-                "download_timeout": self._timeout,
-            },
+            url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
         )
         if from_public:
             request.meta[FROM_PUBLIC] = host_of(url)
         if not self._read:  # else nobody need hear of every piece of every page
             self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
         self._read[id(request)] = 0
-        engine, stats = compat.engine_of(self._crawler), self._crawler.stats
         try:
-            response: Response = await engine.download_async(request)
-            if stats is not None:
-                stats.inc_value("robotstxt/response_count")
-                stats.inc_value(f"robotstxt/response_status_count/{response.status}")
+            response: Response = await compat.engine_of(self._crawler).download_async(request)
+            count(self._crawler, "robotstxt/response_count")
+            count(self._crawler, f"robotstxt/response_status_count/{response.status}")
             return response
         finally:
             del self._read[id(request)]
             if not self._read:
                 self._crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
-            if stats is not None:
-                stats.inc_value("robotstxt/request_count")
+            count(self._crawler, "robotstxt/request_count")
             if self._frontier is not None:
                 self._frontier.end_visit(host, self._clock())
 

@@ -21,7 +21,7 @@ from .private_network import refusal_of
 from .robots_errands import Errands
 from .robots_fetch import RobotsFetcher
 from .robots_parser import Parsers
-from .robots_sites import Decision, KnownSites
+from .robots_sites import Decision, KnownSites, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +29,12 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from ..core.frontier import Frontier
-    from ..core.pages.leases import Lease
+    from ..core.frontier import Frontier, Lease
     from ..settings import FrontierSettings
-    from .robots_sites import Site
 
 
 # Of what no robots.txt speaks, or nobody is asked.
-UNDECIDED = Decision("", "", None, None, None, 0.0, 0.0, None)
+UNDECIDED = Decision("", None, None, None, 0.0, 0.0, None)
 
 
 @dataclass(eq=False, repr=False)

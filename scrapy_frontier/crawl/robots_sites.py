@@ -15,7 +15,7 @@ from ..core import reasons
 from ..core.hosts.cooldown import Trouble
 from ..core.hosts.robots_expiry import Standing, is_current, standing
 from ..core.parse.urls import origin
-from ..core.store.site_rows import Verdict
+from ..core.store.site_rows import RobotsCopy, Verdict
 from . import compat
 from .stats import count
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from scrapy.robotstxt import RobotParser
 
     from ..core.frontier import Frontier
-    from ..core.store.site_rows import RobotsCopy
     from .robots_parser import Parsers
 
 KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
@@ -83,10 +82,9 @@ def agent_header(request: Request) -> list[bytes] | None:
 
 
 class Decision(NamedTuple):
-    """What the robots.txt of a site says of the request for a ``url`` by an ``agent``."""
+    """What the robots.txt of a site says of the request for a ``url``."""
 
     url: str
-    agent: str
     header: list[bytes] | None  # of the request, by which its agent is known
     authority: str | None  # None: no robots.txt speaks of it
     site: Site | None  # None: not known
@@ -187,7 +185,7 @@ class KnownSites:
         agent, authority = self._agent_in(header), authority_of(request)
         site = self.known(authority, agent) if authority is not None else None
         if site is None:
-            return Decision(url, agent, header, authority, None, 0.0, 0.0, None)
+            return Decision(url, header, authority, None, 0.0, 0.0, None)
         standing = site.standing
         if site.is_timed:
             until, delay = standing.held_until(now), standing.delay(now, self._longest_delay)
@@ -196,7 +194,7 @@ class KnownSites:
         is_allowed = True if site.is_open else None
         if is_allowed is None and until <= now and not site.is_slow(url):
             is_allowed = site.allows(url)
-        return Decision(url, agent, header, authority, site, until, delay, is_allowed)
+        return Decision(url, header, authority, site, until, delay, is_allowed)
 
     def agent_of(self, request: Request) -> str:
         """The name by which *request* is judged."""

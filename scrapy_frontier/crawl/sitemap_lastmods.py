@@ -14,7 +14,7 @@ from .meta_keys import LASTMOD
 from .request_codec import with_meta
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from ..core.frontier import Frontier, PageId
     from ..core.store.page_rows import Page
@@ -34,28 +34,23 @@ class Lastmods:
         """Keep what is told of pages now, in one batch; how many are due for that. 10 us a page, 50 where it
         is new."""
         frontier, now, count = self._frontier, self._clock(), 0
-        for page_id, payload, is_signal in list(self._news(known)):
-            if is_signal:
-                count += frontier.hasten(page_id, now, payload)
-            else:
-                frontier.renew(page_id, payload)
-        frontier.commit()
-        return count
-
-    def _news(self, known: Iterable[tuple[PageId, Listed]]) -> Iterator[tuple[PageId, bytes, bool]]:
-        """Pages of which something else is told than before, their requests from now on, and whether that
-        is a signal: all but the first word on a page, where that is older than its last visit."""
         for page_id, listed in known:
             lastmod = listed.meta.get(LASTMOD)
             page = self._page(page_id) if lastmod is not None else None
             if page is None or lastmod is None:
                 continue
-            found = _KEPT(page.payload)
+            found, visits = _KEPT(page.payload), page.visits
             kept = None if found is None else int(found[1])
             payload = with_meta(page.payload, {LASTMOD: lastmod}) if kept != lastmod else None
-            if payload is not None:
-                last = page.visits.last if page.visits is not None else None
-                yield page_id, payload, last is not None and (kept is not None or lastmod > last)
+            if payload is None:
+                continue
+            # The first word on a page is a signal only where it is younger than its last visit.
+            if visits is not None and (kept is not None or lastmod > visits.last):
+                count += frontier.hasten(page_id, now, payload)
+            else:
+                frontier.renew(page_id, payload)
+        frontier.commit()
+        return count
 
     def _page(self, page_id: PageId) -> Page | None:
         try:

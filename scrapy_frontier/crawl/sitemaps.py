@@ -14,18 +14,18 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import DeferredLock
 
 from ..core import reasons
+from ..core.frontier import Event, Frontier, Outcome, PageId
 from ..core.hosts import sitemap_sites
-from ..core.hosts.sitemap_sites import SitemapScope, SitemapTask
-from ..core.pages.leases import Outcome
-from ..core.pages.lifecycle import Event
+from ..core.hosts.sitemap_sites import Contact, SitemapScope, SitemapTask
 from ..core.parse.sitemaps import Kind, Slice, read
 from ..core.parse.urls import absolute, host_of, origin
 from . import compat, revisits
 from .digests import digest_of
-from .enqueue_requests import Listed
-from .in_flight import Consumed, ended_with, fetched_of
+from .enqueue_requests import Intake, Listed
+from .in_flight import Consumed, Flight, ended_with, fetched_of
 from .meta_keys import LASTMOD, SITEMAP
 from .pattern_and_force import entry_of
+from .stats import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -33,12 +33,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..core.frontier import Frontier, PageId
-    from ..core.hosts.sitemap_sites import Contact
     from ..core.parse.sitemap_entries import Entry
-    from .enqueue_requests import Intake
     from .fingerprints import Identities
-    from .in_flight import Flight
     from .sitemap_lastmods import Lastmods
 
 MET = 20_000  # sites remembered as contacted; any other costs one lookup
@@ -143,9 +139,7 @@ class SitemapReading:
     """One sitemap, from its first slice to its `outcome`."""
 
     def __init__(self, sitemaps: Sitemaps, request: Request, response: Response, task: SitemapTask) -> None:
-        assert sitemaps.crawler.stats is not None
         self._crawler = sitemaps.crawler
-        self._stats = sitemaps.crawler.stats
         self._frontier = frontier = sitemaps.frontier
         self._intake = sitemaps.intake
         self._response = response
@@ -197,9 +191,9 @@ class SitemapReading:
         new = self._intake.enqueue_listed(wanted, self._parent, known)
         due = 0 if self._lastmods is None else self._lastmods.compare(known)
         if due:
-            self._stats.inc_value("frontier/sitemaps/due", due)
+            count(self._crawler, "frontier/sitemaps/due", due)
         if new:
-            self._stats.inc_value("frontier/sitemaps/new", new)
+            count(self._crawler, "frontier/sitemaps/new", new)
         if new or due:
             compat.wake(self._crawler)
 
@@ -217,11 +211,11 @@ class SitemapReading:
                 yield Listed(entry.url, meta | _lastmod(entry), sitemap_sites.FILE_BUCKET)
 
     def _report(self) -> None:
-        self._stats.inc_value("frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
-        self._stats.inc_value("frontier/sitemaps/entries", self._entries)
-        self._stats.inc_value("frontier/sitemaps/foreign", self._judge.foreign)
+        count(self._crawler, "frontier/sitemaps/files", int(self.kind is not Kind.UNKNOWN))
+        count(self._crawler, "frontier/sitemaps/entries", self._entries)
+        count(self._crawler, "frontier/sitemaps/foreign", self._judge.foreign)
         if self._problem and (self.kind is not Kind.UNKNOWN or self._task.guess is None):
-            self._stats.inc_value("frontier/sitemaps/broken")
+            count(self._crawler, "frontier/sitemaps/broken")
         self._scope.report()
         frontier = self._frontier
         for authority in self._judge.refused:
@@ -232,8 +226,8 @@ class SitemapReading:
 
     def outcome(self) -> Outcome:
         """What becomes of the sitemap's own page."""
-        status, count = self._response.status, self._entries
-        entries = f"{count} entr{'y' if count == 1 else 'ies'}"
+        status, number = self._response.status, self._entries
+        entries = f"{number} entr{'y' if number == 1 else 'ies'}"
         reason = reasons.SITEMAP(entries=entries)
         if self._problem:
             reason = reasons.BROKEN_SITEMAP(entries=entries, problem=self._problem)
@@ -270,5 +264,5 @@ class Scope:
         return verdict
 
     def report(self) -> None:
-        if self._dropped and self._crawler.stats is not None:
-            self._crawler.stats.inc_value("offsite/filtered", self._dropped)
+        if self._dropped:
+            count(self._crawler, "offsite/filtered", self._dropped)

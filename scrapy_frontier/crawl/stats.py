@@ -31,10 +31,10 @@ def inventory(states: Mapping[str, int]) -> str:
     return f"{sum(states.values())} pages known, {states['queued']} queued{rest}"
 
 
-def count(crawler: Crawler, name: str) -> None:
-    """Count one more of what happens a few times a page at most."""
+def count(crawler: Crawler, name: str, number: int = 1) -> None:
+    """Count so many more of what happens a few times a page at most."""
     if crawler.stats is not None:
-        crawler.stats.inc_value(name)
+        crawler.stats.inc_value(name, number)
 
 
 class Notes:

@@ -15,13 +15,13 @@ from ..core import reasons
 from ..core.parse.urls import host_of
 from ..crawl import compat
 from ..crawl.assembly import Component
-from ..crawl.meta_keys import AUTO_SLOT, MOVED, POSTPONED, SLOT
+from ..crawl.meta_keys import AUTO_SLOT, SLOT
+from ..crawl.redirect_links_and_retries import sent_back
 from ..settings import ADDRESS, FrontierSettings
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+    from scrapy.http import Request, Response
 
 
 class AddressMiddleware(Component):
@@ -34,9 +34,9 @@ class AddressMiddleware(Component):
 
     async def process_request(self, request: Request) -> Request | None:
         crawl, flight = self.crawl, self.flights.get(id(request))
-        lease = flight.lease if flight is not None else None
-        if crawl is None or lease is None or request.meta.get("proxy"):
+        if crawl is None or flight is None or request.meta.get("proxy"):
             return None
+        lease = flight.lease
         if request.meta.get(SLOT, lease.host) != request.meta.get(AUTO_SLOT):  # a slot of the user's own
             return None
         host = host_of(request.url)
@@ -48,10 +48,7 @@ class AddressMiddleware(Component):
             crawl.units.addresses.learn(host, address)
         if address == lease.host:
             return None
-        sent_back = request.replace(dont_filter=True)
-        sent_back.meta[POSTPONED] = reasons.ADDRESS(host=host, address=address)
-        sent_back.meta[MOVED] = address
-        return sent_back
+        return sent_back(request, reasons.ADDRESS(host=host, address=address), host=address)
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Where the connection went elsewhere than the name resolved to, the pages that come follow it."""

@@ -14,18 +14,17 @@ from ..core import reasons
 from ..core.parse.validators import answers, if_none_match
 from ..crawl import revisits
 from ..crawl.assembly import Component
-from ..crawl.in_flight import CACHED, NOTHING
-from ..crawl.meta_keys import POSTPONED, UNCHANGED
+from ..crawl.in_flight import CACHED, NOTHING, Flight
+from ..crawl.meta_keys import UNCHANGED
+from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+    from scrapy.http import Request, Response
 
-    from ..crawl.in_flight import Flight
 
 logger = logging.getLogger(__name__)
 
@@ -103,9 +102,7 @@ class ConditionalMiddleware(Component):
             revisits.twice_not_asked(flight)
             return response
         self._contradicted.add(page_id)
-        once_more = request.replace(dont_filter=True)
-        once_more.meta[POSTPONED] = reasons.NOT_ASKED()
-        return once_more
+        return sent_back(request, reasons.NOT_ASKED())
 
     def _news(self, request: Request, response: Response, flight: Flight) -> tuple[str, ...]:
         """What a 304 says to crawlers that is not known of the page."""

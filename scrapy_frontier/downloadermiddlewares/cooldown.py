@@ -17,19 +17,19 @@ from ..core.errors import FrontierError
 from ..core.parse.urls import origin
 from ..core.store.host_rows import LONGEST_ASKED
 from ..core.time_format import span
-from ..crawl.assembly import Component
+from ..crawl.assembly import Component, Crawl
 from ..crawl.in_flight import CACHED
-from ..crawl.meta_keys import ERRAND, NOT_BEFORE, POSTPONED, POSTPONED_FOR
+from ..crawl.meta_keys import ERRAND, NOT_BEFORE
+from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.response_troubles import error_of, forget_frames, trouble_in, trouble_of
+from ..crawl.stats import count
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+    from scrapy.http import Request, Response
 
     from ..core.hosts.cooldown import Trouble
-    from ..crawl.assembly import Crawl
 
 logger = logging.getLogger(__name__)
 
@@ -64,14 +64,10 @@ class CooldownMiddleware(Component):
             return None
         now = crawl.clock()
         if isinstance(when, (int, float)) and when > now:
-            sent_back = self._sent_back(request, reasons.TO_WAIT())
-            sent_back.meta[POSTPONED_FOR] = min(when - now, LONGEST_ASKED)
-            return sent_back
-        return (
-            self._sent_back(request, reasons.RESTS(host=lease.host))
-            if crawl.frontier.rests(lease.host, now)
-            else None
-        )
+            return self._sent_back(request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
+        if not crawl.frontier.rests(lease.host, now):
+            return None
+        return self._sent_back(request, reasons.RESTS(host=lease.host))
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         crawl = self.crawl
@@ -80,10 +76,10 @@ class CooldownMiddleware(Component):
         trouble = trouble_in(response, crawl.clock())
         if trouble is None:
             return response
-        sent_back = self._cool(crawl, request, trouble)
-        if sent_back is None or request.meta.get("dont_retry") or self._wants(request, response.status):
+        back = self._cool(crawl, request, trouble)
+        if back is None or request.meta.get("dont_retry") or self._wants(request, response.status):
             return response
-        return sent_back
+        return back
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
         crawl, flight = self.crawl, self.flights.get(id(request))
@@ -95,11 +91,11 @@ class CooldownMiddleware(Component):
         if crawl is None or trouble is None:
             return None
         trouble = trouble._replace(is_silent=True, failure=exception)
-        sent_back = self._cool(crawl, request, trouble)
-        if sent_back is None or request.meta.get("dont_retry"):
+        back = self._cool(crawl, request, trouble)
+        if back is None or request.meta.get("dont_retry"):
             return None
         forget_frames(exception)
-        return sent_back
+        return back
 
     def _wants(self, request: Request, status: int) -> bool:
         """Whether the spider asked to see such responses, in any of the ways Scrapy has for it."""
@@ -125,10 +121,8 @@ class CooldownMiddleware(Component):
             rest = crawl.frontier.cool(host, trouble, now)
         except FrontierError:  # the scheduler meets the same one, and closes the spider for it
             return None
-        stats = self.crawler.stats
-        assert stats is not None
         if rest.is_new:
-            stats.inc_value("frontier/cooldown/strikes")
+            count(self.crawler, "frontier/cooldown/strikes")
             logger.info(
                 "%s rests for %s after strike %d: %s",
                 host,
@@ -141,9 +135,6 @@ class CooldownMiddleware(Component):
             return None
         return self._sent_back(request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
 
-    def _sent_back(self, request: Request, reason: str) -> Request:
-        assert self.crawler.stats is not None
-        self.crawler.stats.inc_value("frontier/cooldown/postponed")
-        sent_back = request.replace(dont_filter=True)
-        sent_back.meta[POSTPONED] = reason
-        return sent_back
+    def _sent_back(self, request: Request, reason: str, seconds: float = 0.0) -> Request:
+        count(self.crawler, "frontier/cooldown/postponed")
+        return sent_back(request, reason, seconds)

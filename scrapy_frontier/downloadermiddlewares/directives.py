@@ -9,9 +9,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, Request, Response
 
 from ..core import reasons
 from ..core.parse.directives import canonical, robots_directives
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
 
     from ..crawl.in_flight import Flight
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from ..core.parse.hostnames import is_private
 from ..core.parse.redirect_chains import PRIVATE
@@ -16,10 +16,8 @@ from ..settings import FrontierSettings
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.exceptions import IgnoreRequest
-    from scrapy.http import Response
+    from scrapy.http import Request, Response
     from typing_extensions import Self
 
 

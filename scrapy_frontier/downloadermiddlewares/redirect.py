@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy import Request
 from scrapy.downloadermiddlewares import redirect
 from scrapy.exceptions import IgnoreRequest
-from scrapy.http import HtmlResponse
+from scrapy.http import HtmlResponse, Request, Response
 from scrapy.utils.response import get_meta_refresh
 
 from ..core import reasons
@@ -21,7 +20,7 @@ from ..core.parse.redirect_chains import NO_HTTP, TOO_LONG, ChainRefusal, refusa
 from ..core.parse.urls import absolute, host_of
 from ..core.reasons import LONGEST_URL
 from ..crawl import compat
-from ..crawl.assembly import Component
+from ..crawl.assembly import Component, Crawl
 from ..crawl.fingerprints import is_same_page
 from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
 from ..crawl.private_network import is_from_private
@@ -35,11 +34,9 @@ from .directives import DirectivesMiddleware
 if TYPE_CHECKING:
     from scrapy import Spider
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
-    from ..crawl.assembly import Crawl
     from ..crawl.in_flight import Flight
 
 AT_ONCE = 1  # seconds; a page that is left as soon as that is shown to nobody

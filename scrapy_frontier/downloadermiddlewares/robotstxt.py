@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy import signals
+from scrapy import Request, Spider, signals
 from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
 from scrapy.exceptions import IgnoreRequest
 
@@ -14,19 +14,18 @@ from ..core.hosts.cooldown import Trouble
 from ..core.parse.urls import origin
 from ..crawl.assembly import Component
 from ..crawl.in_flight import REASON
-from ..crawl.meta_keys import POSTPONED, POSTPONED_FOR
+from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.response_troubles import error_of
-from ..crawl.robots_gate import make_gate
+from ..crawl.robots_gate import Gate, make_gate
 from ..crawl.robots_parser import RulesParser
 from ..crawl.robots_sites import authority_of
+from ..crawl.stats import count
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
-    from scrapy import Request, Spider
     from scrapy.crawler import Crawler
     from scrapy.robotstxt import RobotParser
 
-    from ..crawl.robots_gate import Gate
 
 logger = logging.getLogger(__name__)
 
@@ -96,16 +95,12 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
             raise IgnoreRequest(trouble.reason)
         if flight.lease.is_last:
             raise error_of(trouble, request)
-        assert self.crawler.stats is not None
-        self.crawler.stats.inc_value("frontier/robots/postponed")
-        again = request.replace(dont_filter=True)
-        again.meta[POSTPONED], again.meta[POSTPONED_FOR] = trouble.reason, seconds
-        return again
+        count(self.crawler, "frontier/robots/postponed")
+        return sent_back(request, trouble.reason, seconds)
 
     def _forbid(self, request: Request, reason: str) -> None:
         logger.debug("Forbidden by robots.txt: %s", request, extra={"spider": self.crawler.spider})
-        assert self.crawler.stats is not None
-        self.crawler.stats.inc_value("robotstxt/forbidden")
+        count(self.crawler, "robotstxt/forbidden")
         error = IgnoreRequest("Forbidden by robots.txt")
         setattr(error, REASON, reason)
         raise error

@@ -18,26 +18,21 @@ from ..crawl import compat
 from ..crawl.assembly import Component
 from ..crawl.in_flight import Consumed, failed_with
 from ..crawl.meta_keys import SITEMAP
-from ..settings import FrontierSetting, FrontierSettings
+from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
+    from scrapy.http import Request, Response
 
 
 class SitemapsMiddleware(Component):
     """Enabled by ``FRONTIER_SITEMAPS``; does nothing with another scheduler."""
 
     def __init__(self, crawler: Crawler) -> None:
-        try:
-            is_wanted = FrontierSettings.from_settings(crawler.settings).sitemaps
-        except FrontierSetting:  # the scheduler says so, and closes the spider
-            is_wanted = False
-        if not is_wanted:
-            raise NotConfigured
+        if not FrontierSettings.of_component(crawler.settings).sitemaps:
+            raise NotConfigured  # in silence: somebody wants it so
         super().__init__(crawler)
 
     def process_request(self, request: Request) -> None:

@@ -11,16 +11,13 @@ from ..core import reasons
 from ..crawl import compat, revisits
 from ..crawl.assembly import Component
 from ..crawl.digests import LONG, digest_by
-from ..crawl.in_flight import NOTHING, fetched_of
+from ..crawl.in_flight import NOTHING, Flight, fetched_of
 from ..crawl.meta_keys import CHANGED, UNCHANGED
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
-    from scrapy import Request
     from scrapy.crawler import Crawler
-    from scrapy.http import Response
-
-    from ..crawl.in_flight import Flight
+    from scrapy.http import Request, Response
 
 
 logger = logging.getLogger(__name__)
