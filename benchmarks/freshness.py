@@ -223,8 +223,8 @@ class Learning(Policy):
         host, unknown = int(self.world.hosts[page]), 1 / (7 * DAY)
         span, is_listed = (now - self.visited[page]) * DAY, self.world.kind == "signals"
         seen = change_rates.Shown(span, changed, is_listed, told_at < inf)
-        known = self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host]
-        found = change_rates.taught(seen, *known, self.upheaval, unknown)
+        known = self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host], self.upheaval
+        found = change_rates.taught(seen, change_rates.Knowledge(*known), unknown)
         self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host], self.upheaval = found
         expected = change_rates.expected_rate(found.host, found.everywhere, unknown)
         self.rates[page] = change_rates.rate(found.history, expected) * DAY

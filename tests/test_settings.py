@@ -12,7 +12,7 @@ from scrapy.settings import Settings
 from scrapy_frontier import settings as frontier_settings
 from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
 from scrapy_frontier.crawl import politeness_key
-from scrapy_frontier.crawl.politeness_key import Addresses, registered_domain, unit_function
+from scrapy_frontier.crawl.politeness_key import Units, registered_domain
 from scrapy_frontier.settings import FrontierSetting, FrontierSettings, unknown_names
 
 
@@ -87,13 +87,12 @@ def test_registered_domains(host: str, domain: str) -> None:
 
 def test_the_unit_of_a_url() -> None:
     url = "https://www.example.com:8080/a"
-    addresses = Addresses()
-    assert unit_function("host", addresses)(url) == "www.example.com"
-    assert unit_function("domain", addresses)(url) == "example.com"
-    by_address = unit_function("ip", addresses)
-    assert by_address(url) == "www.example.com"
-    addresses.learn("www.example.com", "192.0.2.1")
-    assert by_address(url) == "192.0.2.1"
+    assert Units("host").of(url) == "www.example.com"
+    assert Units("domain").of(url) == "example.com"
+    by_address = Units("ip")
+    assert by_address.of(url) == "www.example.com"
+    by_address.learn("www.example.com", "192.0.2.1")
+    assert by_address.of(url) == "192.0.2.1"
 
 
 @pytest.mark.parametrize("answer", [None, "", 5, ValueError("no")])
@@ -103,17 +102,17 @@ def test_a_function_without_an_answer_loses_no_url(answer: Any) -> None:
             raise answer
         return answer
 
-    assert unit_function(function, Addresses())("http://a.example/") == "a.example"
-    assert unit_function(lambda url: "a\0b", Addresses())("http://a.example/") == "ab"
+    assert Units(function).of("http://a.example/") == "a.example"
+    assert Units(lambda url: "a\0b").of("http://a.example/") == "ab"
 
 
 def test_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(politeness_key, "_MOST_ADDRESSES", 10)
-    addresses = Addresses()
+    units, urls = Units("ip"), [f"http://h{number}.example/" for number in range(25)]
     for number in range(25):
-        addresses.learn(f"h{number}.example", "192.0.2.1")
-    assert addresses.get("h24.example")
-    assert sum(addresses.get(f"h{number}.example") is not None for number in range(25)) <= 10
+        units.learn(f"h{number}.example", "192.0.2.1")
+    assert units.of(urls[-1]) == "192.0.2.1"
+    assert sum(units.of(url) == "192.0.2.1" for url in urls) <= 10
 
 
 def test_pages_are_visited_once_unless_one_says_more() -> None:

@@ -26,7 +26,7 @@ from ..core.store.meta_rows import IN_MEMORY
 from ..crawl import jobdirs, request_codec
 from ..crawl.choose_scorer import load_scorer
 from ..crawl.fingerprints import Identities, plain_fingerprint
-from ..crawl.politeness_key import Addresses, unit_function
+from ..crawl.politeness_key import Units
 from ..crawl.store_upkeep import has_database, open_store
 from ..settings import SCORERS, FrontierSettings, default_politeness, slot_politeness
 
@@ -180,7 +180,7 @@ class Project:
     @cached_property
     def unit_of(self) -> Callable[[str], str]:
         """The unit of politeness of a URL; with ``ip`` its host, until a crawl has resolved it."""
-        return unit_function(self.frontier_settings.politeness_key, Addresses())
+        return Units(self.frontier_settings.politeness_key).of
 
     def delay_of(self, host: str) -> tuple[float, str]:
         """The delay of a host by the settings, in seconds, and the setting it comes from."""

@@ -76,55 +76,44 @@ def registered_domain(host: str) -> str:
     return domain if f".{host}".endswith(f".{domain}") else host
 
 
-class Addresses:
-    """The addresses of hosts, as far as they are known; a host is its own unit until then."""
-
-    def __init__(self) -> None:
-        self._by_host: dict[str, str] = {}
-
-    def unit_of(self, url: str) -> str:
-        host = host_of(url)
-        return self._by_host.get(host, host)
-
-    def get(self, host: str) -> str | None:
-        return self._by_host.get(host)
-
-    def learn(self, host: str, address: str) -> None:
-        if len(self._by_host) >= _MOST_ADDRESSES:  # those met first go; they are asked for again
-            for known in list(self._by_host)[: _MOST_ADDRESSES // 10]:
-                del self._by_host[known]
-        self._by_host[host] = address
-
-
 class Units:
     """The units of politeness by `FRONTIER_POLITENESS_KEY`: ``of`` is a function from a URL to the name of
-    its unit."""
+    its unit. Where addresses are the units, a host is its own until its address is known."""
 
     def __init__(self, key: str | Callable[[str], str] = HOST) -> None:
-        self.addresses = Addresses()
+        self._addresses: dict[str, str] = {}  # by host
         self.are_addresses = key == ADDRESS
-        self.of = unit_function(key, self.addresses)
+        named = {HOST: host_of, DOMAIN: _domain_of, ADDRESS: self._of_address}
+        self.of: Callable[[str], str] = _careful(key) if callable(key) else named[key]
+
+    def _of_address(self, url: str) -> str:
+        host = host_of(url)
+        return self._addresses.get(host, host)
+
+    def learn(self, host: str, address: str) -> None:
+        """The address of *host*, from now on."""
+        if len(self._addresses) >= _MOST_ADDRESSES:  # those met first go; they are asked for again
+            for known in list(self._addresses)[: _MOST_ADDRESSES // 10]:
+                del self._addresses[known]
+        self._addresses[host] = address
+
+    async def address_of(self, host: str) -> str | None:
+        """The address of *host*, looked up where it is not known; None where it does not resolve."""
+        if host not in self._addresses:
+            address = await compat.first_address(host)
+            if address is not None:
+                self.learn(host, address)
+        return self._addresses.get(host)
 
     async def looked_up(self, url: str) -> str:
         """``of``; where addresses are the units, that of *url* is looked up first."""
-        host = host_of(url)
-        if self.are_addresses and self.addresses.get(host) is None:
-            address = await compat.first_address(host)
-            if address is not None:
-                self.addresses.learn(host, address)
+        if self.are_addresses:
+            await self.address_of(host_of(url))
         return self.of(url)
 
 
-def unit_function(key: str | Callable[[str], str], addresses: Addresses) -> Callable[[str], str]:
-    """What `FRONTIER_POLITENESS_KEY` means: a function from a URL to the name of its unit."""
-    if key == HOST:
-        return host_of
-    if key == DOMAIN:
-        return lambda url: registered_domain(host_of(url))
-    if key == ADDRESS:
-        return addresses.unit_of
-    assert callable(key)
-    return _careful(key)
+def _domain_of(url: str) -> str:
+    return registered_domain(host_of(url))
 
 
 def _careful(function: Callable[[str], str]) -> Callable[[str], str]:

@@ -1,6 +1,6 @@
 """``lastmod`` in sitemaps, as a signal: a page of which another one is told than before is due at once.
 
-That holds as long as the site is believed (`sitemap_sites.signals_of`): many generators stamp now on
+That holds as long as the site is believed (`change_rates.Signals`): many generators stamp now on
 everything. That a page is listed no more is no sign.
 """
 

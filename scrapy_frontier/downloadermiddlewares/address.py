@@ -13,7 +13,6 @@ from scrapy.exceptions import NotConfigured
 
 from ..core import reasons
 from ..core.parse.urls import host_of
-from ..crawl import compat
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import AUTO_SLOT, SLOT
 from ..crawl.redirect_links_and_retries import sent_back
@@ -40,13 +39,8 @@ class AddressMiddleware(Component):
         if request.meta.get(SLOT, lease.host) != request.meta.get(AUTO_SLOT):  # a slot of the user's own
             return None
         host = host_of(request.url)
-        address = crawl.units.addresses.get(host)
-        if address is None:
-            address = await compat.first_address(host)
-            if address is None:  # connecting fails as well, and says why
-                return None
-            crawl.units.addresses.learn(host, address)
-        if address == lease.host:
+        address = await crawl.units.address_of(host)
+        if address is None or address == lease.host:  # without one connecting fails as well, and says why
             return None
         return sent_back(request, reasons.ADDRESS(host=host, address=address), host=address)
 
@@ -54,5 +48,5 @@ class AddressMiddleware(Component):
         """Where the connection went elsewhere than the name resolved to, the pages that come follow it."""
         crawl = self.crawl
         if crawl is not None and response.ip_address is not None and not request.meta.get("proxy"):
-            crawl.units.addresses.learn(host_of(request.url), str(response.ip_address))
+            crawl.units.learn(host_of(request.url), str(response.ip_address))
         return response

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scrapy_frontier.core.hosts.change_rates import (
     History,
     HostRates,
+    Knowledge,
     Shown,
     Signals,
     Upheaval,
@@ -20,7 +21,6 @@ from scrapy_frontier.core.hosts.change_rates import (
     rate,
     taught,
     unpack_history,
-    visited,
 )
 
 DAY = 86400.0
@@ -29,6 +29,10 @@ WEEKLY = 1 / (7 * DAY)
 spans = st.floats(1.0, 3e8)
 rates = st.floats(1e-9, 1e-2)
 visits = st.lists(st.tuples(spans, st.booleans()), max_size=30)
+
+
+def visited(history: History, span: float, has_changed: bool, expected: float) -> History:
+    return taught(Shown(span, has_changed), Knowledge(history), expected).history
 
 
 def seen(*visits: tuple[float, bool], expected: float = WEEKLY) -> History:
@@ -157,10 +161,8 @@ def upset(days: list[bool], upheaval: Upheaval = Upheaval()) -> Upheaval:  # noq
     history = seen(*[(DAY, False)] * 60)
     for has_changed in days:
         for _ in range(300):
-            found = taught(
-                Shown(DAY, has_changed), history, HostRates(), HostRates(), Signals(), upheaval, WEEKLY
-            )
-            upheaval = found.upheaval
+            known = Knowledge(history, upheaval=upheaval)
+            upheaval = taught(Shown(DAY, has_changed), known, WEEKLY).upheaval
     return upheaval
 
 
@@ -226,7 +228,7 @@ def test_signals_that_come_whatever_happens_are_not(changes: float) -> None:
 
 def after(seen: Shown, signals: Signals, times: int = 1) -> Signals:
     for _ in range(times):
-        signals = taught(seen, History(), HostRates(), HostRates(), signals, Upheaval(), WEEKLY).signals
+        signals = taught(seen, Knowledge(signals=signals), WEEKLY).signals
     return signals
 
 
@@ -247,7 +249,7 @@ def test_a_page_that_is_not_listed_says_nothing_of_signals() -> None:
 def test_what_a_trusted_site_tells_has_changed_since_its_sitemap_was_read_before() -> None:
     def quiet(signals: Signals, **told: bool) -> float:
         seen = Shown(9 * DAY, True, True, **told)
-        return taught(seen, History(), HostRates(), HostRates(), signals, Upheaval(), WEEKLY).history.quiet
+        return taught(seen, Knowledge(signals=signals), WEEKLY).history.quiet
 
     assert quiet(Signals(), is_signalled=True) == 8 * DAY
     assert quiet(Signals(), is_signalled=False) == 0.0

@@ -47,17 +47,12 @@ class History(NamedTuple):
     busy: float = 0.0
 
 
-def visited(history: History, span: float, has_changed: bool, expected: float, quiet: float = 0.0) -> History:
-    """The history after one more visit that answered, *span* seconds after the one before.
-
-    A failed fetch is no observation: do not call this. *expected*: the rate to expect of the host's pages.
-    *quiet*: for so many of these seconds it is known that nothing changed although something did later, as an
-    honest signal tells that came when it did.
-    """
-    return _with(history, span, has_changed, quiet, _anew(history, span, has_changed, expected))
-
-
 def _with(history: History, span: float, has_changed: bool, quiet: float, anew: float) -> History:
+    """The history after one more visit, *span* seconds after the one before.
+
+    *quiet*: for so many of these seconds it is known that nothing changed although something did later, as an
+    honest signal tells that came when it did. *anew*: the chance that the page has become another.
+    """
     span = max(span, 0.0)
     quiet = min(max(quiet, 0.0), span) if has_changed else span
     kept = 1.0 - max(anew, _LEAST_FADING)
@@ -69,7 +64,7 @@ def _with(history: History, span: float, has_changed: bool, quiet: float, anew: 
     )
 
 
-def _anew(history: History, span: float, has_changed: bool, expected: float, likelier: float = 1.0) -> float:
+def _anew(history: History, span: float, has_changed: bool, expected: float, likelier: float) -> float:
     """The chance that the page has become another, by how much better that explains what is seen; pages do so
     *likelier* than usual."""
     as_before = _unchanged(history.changes + 1.0, rate(history, expected), span)
@@ -252,43 +247,39 @@ _UPSET = 30.0
 _UPHEAVAL_MEMORY = 1 - 1 / 1024
 
 
-class Taught(NamedTuple):
-    """What is known after a visit: of the page, of its host, of all pages, of the site's signals, and how
-    many pages have become others."""
+class Knowledge(NamedTuple):
+    """What is known of a page, of its host, of all pages, of the site's signals, and how many pages have
+    become others."""
 
-    history: History
-    host: HostRates
-    everywhere: HostRates
-    signals: Signals
-    upheaval: Upheaval
+    history: History = History()
+    host: HostRates = HostRates()
+    everywhere: HostRates = HostRates()
+    signals: Signals = Signals()
+    upheaval: Upheaval = Upheaval()
 
 
 _READ_EVERY = DAY  # a sitemap: what it tells has changed since it was read before
 
 
-def taught(
-    shown: Shown,
-    history: History,
-    host: HostRates,
-    everywhere: HostRates,
-    signals: Signals,
-    upheaval: Upheaval,
-    unknown: float,
-) -> Taught:
-    """What *shown* teaches those who knew that much before; *unknown* is a rate for who knows nothing."""
+def taught(shown: Shown, known: Knowledge, unknown: float) -> Knowledge:
+    """What is *known* after what was *shown*; *unknown* is a rate for who knows nothing.
+
+    A failed fetch is no observation: do not call this.
+    """
     span, has_changed, is_listed, is_signalled = shown
+    history, host, everywhere, signals, upheaval = known
     expected = expected_rate(host, everywhere, unknown)
     anew = _anew(history, span, has_changed, expected, upheaval.likelier)
     quiet = span - _READ_EVERY if is_listed and is_signalled and signals.is_trusted else 0.0
-    now_known = _with(history, span, has_changed, quiet, anew)
+    after = _with(history, span, has_changed, quiet, anew)
     if is_listed:
         anyway = -expm1(-rate(history, expected) * max(span, 0.0))
         signals = judged(signals, is_signalled, has_changed, anyway)
-    found = rate(now_known, expected)
+    found = rate(after, expected)
     upheaval = Upheaval(
         _UPHEAVAL_MEMORY * upheaval.found + anew, _UPHEAVAL_MEMORY * upheaval.usual + _usually_anew(span)
     )
-    return Taught(now_known, learned(host, found, span), learned(everywhere, found, span), signals, upheaval)
+    return Knowledge(after, learned(host, found, span), learned(everywhere, found, span), signals, upheaval)
 
 
 # -- eight bytes -----------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..parse.urls import origin
-from .change_rates import DAY, History, Signals, rate
+from .change_rates import DAY, History, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,18 +84,6 @@ def span_of(visits: Visits | None, longest: float) -> float:
     busy = whole * min(visits.changes / seen, 1.0)
     changes = rate(History(seen, visits.changes, whole - busy, busy), 1 / DAY)
     return min(max(1 / changes, _SHORTEST), longest)
-
-
-# -- whether to believe it -----------------------------------------------------------------------------
-
-
-def signals_of(listing: Listing) -> Signals:
-    """How far ``lastmod`` in the sitemaps of a site is to be trusted."""
-    return Signals(*listing.signals)
-
-
-def with_signals(listing: Listing, signals: Signals) -> Listing:
-    return listing._replace(signals=tuple(signals))
 
 
 # -- a sitemap on its way ------------------------------------------------------------------------------

@@ -9,18 +9,8 @@ import struct
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from ..hosts.change_rates import (
-    HostRates,
-    Shown,
-    Signals,
-    Upheaval,
-    expected_rate,
-    pack_history,
-    rate,
-    taught,
-    unpack_history,
-)
-from ..hosts.sitemap_sites import signals_of, with_signals
+from ..hosts import change_rates
+from ..hosts.change_rates import HostRates, Knowledge, Shown, Signals, Upheaval
 from ..parse.urls import origin
 from ..store import keys
 from .revisit_policy import age_value, due_value
@@ -60,7 +50,7 @@ class PageRates:
 
     def expected(self, host: str) -> float:
         """Changes a second to expect of a page of *host* of which nothing is known."""
-        return expected_rate(self._of(host)[0], self._everywhere, self._unknown)
+        return change_rates.expected_rate(self._of(host)[0], self._everywhere, self._unknown)
 
     def delay_of(self, host: str) -> float:
         """Seconds that *host* wanted between two visits when it was visited last."""
@@ -100,22 +90,17 @@ class PageRates:
         is_listed = LASTMOD_KEY in page.payload
         seen = Shown(max(now - before.last, 1.0), has_changed, is_listed, before.is_signalled)
         signals = self.signals_of(page)
-        found = taught(
-            seen,
-            unpack_history(before.history),
-            self._of(host)[0],
-            self._everywhere,
-            signals,
-            self._upheaval,
-            self._unknown,
-        )
+        history = change_rates.unpack_history(before.history)
+        known = Knowledge(history, self._of(host)[0], self._everywhere, signals, self._upheaval)
+        found = change_rates.taught(seen, known, self._unknown)
         self._put(host, found.host, delay, self.blame_of(host))
         self._everywhere, self._upheaval = found.everywhere, found.upheaval
         if found.signals != signals:
             authority = origin(page.url) or ""
-            self._sites.note_listing(authority, with_signals(self._sites.listing(authority), found.signals))
+            listing = self._sites.listing(authority)
+            self._sites.note_listing(authority, listing._replace(signals=tuple(found.signals)))
         self.keep()
-        return visits._replace(history=pack_history(found.history))
+        return visits._replace(history=change_rates.pack_history(found.history))
 
     def keep(self) -> None:
         """Put what is known of all pages into the open batch."""
@@ -125,14 +110,14 @@ class PageRates:
 
     def rate_of(self, host: str, visits: Visits) -> float:
         """Changes a second of a page."""
-        return rate(unpack_history(visits.history), self.expected(host))
+        return change_rates.rate(change_rates.unpack_history(visits.history), self.expected(host))
 
     def signals_of(self, page: Page) -> Signals:
         """How far the sitemaps of its site are to be trusted that tell of changes of *page*; where none
         does, nothing follows from silence. A lookup for a page that is listed."""
         if LASTMOD_KEY not in page.payload:
             return _NO_SIGNALS
-        return signals_of(self._sites.listing(origin(page.url) or ""))
+        return Signals(*self._sites.listing(origin(page.url) or "").signals)
 
     def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
         """What puts due pages in order, in days of an average page."""
