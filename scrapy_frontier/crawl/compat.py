@@ -185,25 +185,27 @@ async def first_address(host: str) -> str | None:
 
 def has_spider_middleware(crawler: Crawler, name: str) -> bool:
     """Whether a spider middleware whose class, or a base of it, is called *name* is at work."""
-    return _has(getattr(getattr(engine_of(crawler), "scraper", None), "spidermw", None), name)
+    return _has(spider_middlewares(crawler), name)
 
 
 def has_downloader_middleware(crawler: Crawler, name: str) -> bool:
     """`has_spider_middleware` for those of the downloader."""
-    return _has(getattr(getattr(engine_of(crawler), "downloader", None), "middleware", None), name)
+    return _has(_middlewares(crawler, "downloader", "middleware"), name)
 
 
-def _has(manager: Any, name: str) -> bool:
-    found = getattr(manager, "middlewares", None)
-    if not isinstance(found, list | tuple):  # an engine made up for a test, as Scrapy's own suite has them
-        return False
-    return any(cls.__name__ == name for middleware in found for cls in type(middleware).__mro__)
+def _has(middlewares: list[Any], name: str) -> bool:
+    return any(cls.__name__ == name for middleware in middlewares for cls in type(middleware).__mro__)
 
 
 def spider_middlewares(crawler: Crawler) -> list[Any]:
     """Those at work, the one next to the engine first."""
-    manager = getattr(getattr(engine_of(crawler), "scraper", None), "spidermw", None)
-    return list(getattr(manager, "middlewares", ()))
+    return _middlewares(crawler, "scraper", "spidermw")
+
+
+def _middlewares(crawler: Crawler, part: str, name: str) -> list[Any]:
+    found = getattr(getattr(getattr(engine_of(crawler), part, None), name, None), "middlewares", None)
+    # None of an engine made up for a test, as Scrapy's own suite has them.
+    return list(found) if isinstance(found, list | tuple) else []
 
 
 def names_of_extractor(extractor: Any) -> tuple[frozenset[str], frozenset[str]] | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import signals
 from ..core import reasons
-from ..core.frontier import Event, Frontier, Outcome, PageId
+from ..core.frontier import Event, Frontier, Outcome
 from ..core.pages.revisit_policy import Met
 from ..core.pages.visits import Fetched, VisitEnd, are_alike, as_given
 from ..core.parse.validators import kept
@@ -17,8 +17,6 @@ from .in_flight import NOTHING, REASON, Consumed, Flight
 from .meta_keys import SITEMAP
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
@@ -170,12 +168,9 @@ class Revisits:
             return
         for name in ("links_added", "links_removed"):
             if name in told:
-                told[name] = self._urls(told[name])
+                pages = map(self._frontier.page, told[name])
+                told[name] = [page.url for page in pages if page is not None]
         crawler.signals.send_catch_log(signal, spider=crawler.spider, **told)
-
-    def _urls(self, page_ids: Iterable[PageId]) -> list[str]:
-        pages = (self._frontier.page(page_id) for page_id in page_ids)
-        return [page.url for page in pages if page is not None]
 
     def say_what_came_back(self) -> None:
         """One line at the end of a crawl that came back to pages."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..core.errors import FrontierUnwritable
 from ..core.hosts.cooldown import Trouble
-from ..core.hosts.robots_expiry import is_current, learnt
+from ..core.hosts.robots_expiry import Answer, is_current, learnt
 from ..core.parse.headers import TOO_BUSY
 from ..core.parse.urls import host_of
 from ..core.store.site_rows import RobotsCopy, Verdict
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
     from ..settings import FrontierSettings
     from .politeness_key import Units
-    from .robots_fetch import Answer, RobotsFetcher
+    from .robots_fetch import RobotsFetcher
     from .robots_parser import Parsers
 
 logger = logging.getLogger(__name__)
@@ -162,17 +162,15 @@ class Errands:
                 copy = await self._fetch(authority, asking, copy)
             if self.is_closed:
                 return
-            if len(copy.body) > LARGE:
-                found = await compat.in_thread(sites.read, copy, authority, agent)
-            else:
-                found = sites.read(copy, authority, agent)
+            about, is_large = (copy, authority, agent), len(copy.body) > LARGE
+            found = await compat.in_thread(sites.read, *about) if is_large else sites.read(*about)
             sites.learn(authority, agent, found, copy, asking.failure)
         except Exception as error:
             if not isinstance(error, FrontierUnwritable):  # which the scheduler meets too, and says
                 count(self._crawler, "frontier/errors")
                 extra = {"spider": self._crawler.spider}
                 logger.error("robots.txt of %s", authority, exc_info=True, extra=extra)
-            copy = learnt(copy, None, self._clock())
+            copy = learnt(copy, Answer(None), self._clock())
             sites.learn(authority, agent, sites.read(copy, authority, agent), copy)
         finally:
             self._under_way -= 1
@@ -181,7 +179,7 @@ class Errands:
 
     async def _fetch(self, authority: str, asking: Asking, before: RobotsCopy | None) -> RobotsCopy:
         answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host, self._sleep, before)
-        copy = learnt(before, answer.status, self._clock(), *answer[1:7])
+        copy = learnt(before, answer, self._clock())
         if self.is_closed:
             return copy
         if self._frontier is not None and not answer.retry_after:

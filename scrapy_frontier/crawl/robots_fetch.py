@@ -7,14 +7,14 @@ Scrapy's middleware. A request that carries the meta key `ERRAND` takes no place
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
 from ..core.hosts.host import FOREVER
-from ..core.hosts.robots_expiry import MAX_REDIRECTS
+from ..core.hosts.robots_expiry import MAX_REDIRECTS, Answer
 from ..core.parse.headers import location, retry_after
 from ..core.parse.robots_txt import BODY_LIMIT
 from ..core.parse.urls import host_of
@@ -25,7 +25,7 @@ from .private_network import comes_from_inside
 from .stats import count
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -44,22 +44,6 @@ _META = {
     **dict.fromkeys((ERRAND, "allow_offsite", "dont_obey_robotstxt", "dont_redirect", "dont_retry"), True),
     **dict.fromkeys(("download_maxsize", "download_warnsize"), 0),
 }
-
-
-class Answer(NamedTuple):
-    """The last answer: *status* None where there was none, then *error* says why, and *failure* is what was
-    raised if that is the fault of the site itself. *host* is the unit of politeness that it came from."""
-
-    status: int | None
-    body: bytes = b""
-    cache_control: Sequence[str] = ()
-    age: float = 0.0
-    retry_after: float = 0.0
-    etag: str = ""
-    modified: str = ""
-    error: str = ""
-    host: str = ""
-    failure: Exception | None = None
 
 
 @dataclass(eq=False, repr=False)

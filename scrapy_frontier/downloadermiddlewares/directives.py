@@ -86,7 +86,8 @@ class DirectivesMiddleware(Component):
         head = head_of(response) if isinstance(response, HtmlResponse) else _NO_HEAD
         if not (tags or links or head.metas or head.canonicals):
             return None
-        robots = robots_directives(tags, head.metas, self._agent(request), self._now())
+        now = self.crawl.clock() if self.crawl is not None else time.time()
+        robots = robots_directives(tags, head.metas, self._agent(request), now)
         named = canonical(head, links, response.url) if links or head.canonicals else None
         if named is not None and is_same_page(named, response.url):
             named = None
@@ -105,9 +106,6 @@ class DirectivesMiddleware(Component):
             return self._own_agent
         agent = request.headers.get("User-Agent")
         return agent.decode("latin-1") if agent else self._default_agent
-
-    def _now(self) -> float:
-        return self.crawl.clock() if self.crawl is not None else time.time()
 
     def _note(self, flight: Flight, said: dict[str, Any], response: Response) -> None:
         """Have the record of the page tell what became of its items and links, and whose alias it is."""

@@ -8,6 +8,7 @@ from scrapy.exceptions import IgnoreRequest, NotConfigured
 
 from ..core.parse.hostnames import is_private
 from ..core.parse.redirect_chains import PRIVATE
+from ..crawl.assembly import Component
 from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
 from ..crawl.private_network import is_led_to, leads_inside, refusal_of
 from ..crawl.stats import count
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
-    from typing_extensions import Self
 
 
-class PrivateNetworkMiddleware:
+class PrivateNetworkMiddleware(Component):
     """Looks up the host of a redirect's target before the page is asked for.
 
     Only where a public page led to another host by its name; addresses and local names are refused at the
@@ -33,11 +33,7 @@ class PrivateNetworkMiddleware:
     def __init__(self, crawler: Crawler) -> None:
         if FrontierSettings.of_component(crawler.settings).redirects.allows_private:
             raise NotConfigured("FRONTIER_ALLOW_PRIVATE is set")
-        self._crawler = crawler
-
-    @classmethod
-    def from_crawler(cls, crawler: Crawler) -> Self:
-        return cls(crawler)
+        super().__init__(crawler)
 
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
         meta = request.meta
@@ -53,13 +49,11 @@ class PrivateNetworkMiddleware:
     def process_response(self, request: Request, response: Response) -> Response:
         meta = request.meta
         led_to = FROM_PUBLIC in meta and is_led_to(request) and not meta.get("proxy")
-        if led_to and response.ip_address is not None:
-            address = str(response.ip_address)
-            if is_private(address):
-                raise self._refused(address)
+        if led_to and response.ip_address is not None and is_private(str(response.ip_address)):
+            raise self._refused(str(response.ip_address))
         return response
 
     def _refused(self, address: str) -> IgnoreRequest:
-        count(self._crawler, "frontier/redirects/refused")
-        count(self._crawler, f"frontier/redirects/refused/{PRIVATE.name}")
+        count(self.crawler, "frontier/redirects/refused")
+        count(self.crawler, f"frontier/redirects/refused/{PRIVATE.name}")
         return refusal_of(address)

@@ -24,7 +24,7 @@ from ..crawl.assembly import Component, Crawl
 from ..crawl.fingerprints import is_same_page
 from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
 from ..crawl.private_network import is_from_private
-from ..crawl.redirect_links_and_retries import redirected, refused
+from ..crawl.redirect_links_and_retries import redirected, refused, times
 from ..crawl.response_head import head_of, is_text
 from ..crawl.response_troubles import asked_pause
 from ..crawl.stats import count
@@ -65,7 +65,7 @@ class _Limited(redirect.BaseRedirectMiddleware, Component):
         url = without_foreign_userinfo(child.url, request.url)
         if url != child.url:
             child = child.replace(url=url)
-        child.meta[CHAIN] = _depth(request)
+        child.meta[CHAIN] = times(request, "depth")
         child.meta.pop(FROM_PUBLIC, None)
         child.meta.pop(NOT_BEFORE, None)
         if not from_private and host_of(url) != host_of(request.url):
@@ -232,14 +232,9 @@ def forget_copied_chain(request: Request) -> None:
     A redirect keeps the depth of its source, a link is one deeper.
     """
     meta = request.meta
-    if meta.get(CHAIN, _depth(request)) != _depth(request):
+    if meta.get(CHAIN, times(request, "depth")) != times(request, "depth"):
         for key in ("redirect_times", "redirect_ttl", "redirect_urls", "redirect_reasons"):
             meta.pop(key, None)
-
-
-def _depth(request: Request) -> int:
-    depth = request.meta.get("depth", 0)
-    return depth if isinstance(depth, int) else 0
 
 
 def _location(response: Response) -> str:

@@ -18,7 +18,7 @@ from test_frontier import (
 
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
-from scrapy_frontier.core.hosts.robots_expiry import learnt
+from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.keys import robots_key
@@ -281,7 +281,7 @@ def test_the_delay_counts_from_an_errand_that_told_of_it(frontier: Frontier) -> 
 
 
 def test_a_copy_outlives_a_kill_at_once(frontier: Frontier, tmp_path: Path) -> None:
-    copy = learnt(None, 200, NOW, b"User-agent: *\nDisallow: /x\n")
+    copy = learnt(None, Answer(200, b"User-agent: *\nDisallow: /x\n"), NOW)
     assert frontier.robots_copy("http://a.example") is None
     frontier.keep_robots_copy("http://a.example", copy)
     kill(frontier)

@@ -13,7 +13,7 @@ from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.hosts.robots_expiry import learnt
+from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import Listing
@@ -109,7 +109,9 @@ class Busy:
 
     def say(self) -> None:
         authority = f"http://h{self.chance.randrange(HOSTS)}.example:80"
-        self.frontier.keep_robots_copy(authority, learnt(None, 200, self.now, b"User-agent: *\nDisallow: /x"))
+        self.frontier.keep_robots_copy(
+            authority, learnt(None, Answer(200, b"User-agent: *\nDisallow: /x"), self.now)
+        )
         self.frontier.note_listing(authority, Listing())
 
     def trouble(self) -> None:

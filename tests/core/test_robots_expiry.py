@@ -13,6 +13,7 @@ from scrapy_frontier.core.hosts.robots_expiry import (
     FRESH_FLOOR,
     FRESH_LIMIT,
     LONGEST_PAUSE,
+    Answer,
     is_current,
     learnt,
     standing,
@@ -44,7 +45,7 @@ def failing(
 ) -> RobotsCopy:
     copy = before
     for turn in range(times):
-        copy = learnt(copy, status, NOW + turn * every)
+        copy = learnt(copy, Answer(status), NOW + turn * every)
     assert copy is not None
     return copy
 
@@ -53,7 +54,7 @@ def failing(
 
 
 def test_a_file_is_obeyed_for_a_day_and_then_asked_for_again() -> None:
-    copy = learnt(None, 200, NOW, FILE)
+    copy = learnt(None, Answer(200, FILE), NOW)
     assert is_current(copy, NOW + FRESH_LIMIT - 1)
     assert not is_current(copy, NOW + FRESH_LIMIT)
     found = standing(copy, NOW, "mybot")
@@ -63,31 +64,31 @@ def test_a_file_is_obeyed_for_a_day_and_then_asked_for_again() -> None:
 
 
 def test_a_304_renews_the_copy_and_its_age() -> None:
-    copy = learnt(None, 200, NOW, FILE, etag='"one"', modified="then")
+    copy = learnt(None, Answer(200, FILE, etag='"one"', modified="then"), NOW)
     later = NOW + 2 * DAY
-    renewed = learnt(failing(3, copy), 304, later)
+    renewed = learnt(failing(3, copy), Answer(304), later)
     assert renewed == copy._replace(status=304, fetched=later, ask_at=later + FRESH_LIMIT)
-    assert learnt(copy, 304, later, etag='"two"').etag == '"two"'
-    assert learnt(copy, 200, later, b"").etag == ""
+    assert learnt(copy, Answer(304, etag='"two"'), later).etag == '"two"'
+    assert learnt(copy, Answer(200, b""), later).etag == ""
 
 
-@pytest.mark.parametrize("before", [None, learnt(None, 404, NOW), failing(2)])
+@pytest.mark.parametrize("before", [None, learnt(None, Answer(404), NOW), failing(2)])
 def test_a_304_that_nobody_asked_for_is_no_file(before: RobotsCopy | None) -> None:
-    assert learnt(before, 304, NOW).verdict is Verdict.ALLOW_ALL
+    assert learnt(before, Answer(304), NOW).verdict is Verdict.ALLOW_ALL
 
 
 def test_a_validator_without_end_is_not_kept() -> None:
-    assert learnt(None, 200, NOW, FILE, etag="x" * 100_000) == learnt(None, 200, NOW, FILE)
+    assert learnt(None, Answer(200, FILE, etag="x" * 100_000), NOW) == learnt(None, Answer(200, FILE), NOW)
 
 
 def test_cache_control_shortens_the_day_to_an_hour_at_least() -> None:
-    assert learnt(None, 200, NOW, FILE, ["max-age=7200"], age=200.0).ask_at == NOW + 7000.0
-    assert learnt(None, 200, NOW, FILE, ["no-store"]).ask_at == NOW + FRESH_FLOOR
+    assert learnt(None, Answer(200, FILE, ["max-age=7200"], age=200.0), NOW).ask_at == NOW + 7000.0
+    assert learnt(None, Answer(200, FILE, ["no-store"]), NOW).ask_at == NOW + FRESH_FLOOR
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 451, 304, 301])
 def test_no_file_allows_everything(status: int) -> None:
-    copy = learnt(None, status, NOW, b"User-agent: *\nDisallow: /")
+    copy = learnt(None, Answer(status, b"User-agent: *\nDisallow: /"), NOW)
     assert copy.body == b""
     found = standing(copy, NOW, "mybot")
     assert found.held_until(NOW) == 0.0
@@ -96,7 +97,7 @@ def test_no_file_allows_everything(status: int) -> None:
 
 @pytest.mark.parametrize("status", [None, 429, 500, 503, 599])
 def test_a_file_that_cannot_be_reached_keeps_the_host_waiting(status: int | None) -> None:
-    copy = learnt(None, status, NOW)
+    copy = learnt(None, Answer(status), NOW)
     assert standing(copy, NOW, "mybot").held_until(NOW) == copy.ask_at == NOW + FIRST_PAUSE
 
 
@@ -104,18 +105,18 @@ def test_the_pause_doubles_up_to_a_day_and_ends_with_the_first_answer() -> None:
     pauses = [failing(times).ask_at - NOW for times in range(1, 14)]
     assert pauses[:4] == [60.0, 120.0, 240.0, 480.0]
     assert pauses[-1] == LONGEST_PAUSE
-    assert failing(1, learnt(failing(9), 404, NOW)).ask_at == NOW + FIRST_PAUSE
+    assert failing(1, learnt(failing(9), Answer(404), NOW)).ask_at == NOW + FIRST_PAUSE
 
 
 def test_retry_after_wins_over_a_shorter_pause_up_to_a_day() -> None:
-    assert learnt(None, 503, NOW, retry_after=600.0).ask_at == NOW + 600.0
-    assert learnt(None, 503, NOW, retry_after=5.0).ask_at == NOW + FIRST_PAUSE
-    assert learnt(None, 503, NOW, retry_after=1e9).ask_at == NOW + DAY
+    assert learnt(None, Answer(503, retry_after=600.0), NOW).ask_at == NOW + 600.0
+    assert learnt(None, Answer(503, retry_after=5.0), NOW).ask_at == NOW + FIRST_PAUSE
+    assert learnt(None, Answer(503, retry_after=1e9), NOW).ask_at == NOW + DAY
 
 
 def test_an_old_copy_holds_while_the_file_cannot_be_reached() -> None:
     """RFC 9309 2.3.1.4; it is asked for again and again all the same."""
-    copy = failing(3, learnt(None, 200, NOW - DAY, FILE))
+    copy = failing(3, learnt(None, Answer(200, FILE), NOW - DAY))
     found = standing(copy, NOW + 90 * DAY, "mybot")
     assert found.held_until(NOW) == 0.0
     assert not found.rules.allowed("http://a.example/private")
@@ -123,7 +124,7 @@ def test_an_old_copy_holds_while_the_file_cannot_be_reached() -> None:
 
 
 def test_that_there_was_no_file_is_no_copy() -> None:
-    copy = failing(1, learnt(None, 404, NOW - DAY))
+    copy = failing(1, learnt(None, Answer(404), NOW - DAY))
     assert standing(copy, NOW, "mybot").held_until(NOW) == copy.ask_at
 
 
@@ -134,12 +135,12 @@ def test_after_thirty_days_of_failures_the_host_counts_as_one_without() -> None:
 
 
 def test_a_clock_that_was_set_back_does_not_make_a_copy_last() -> None:
-    assert not is_current(learnt(None, 200, NOW + 400 * DAY, FILE), NOW)
+    assert not is_current(learnt(None, Answer(200, FILE), NOW + 400 * DAY), NOW)
 
 
 def test_visit_time_holds_until_it_begins() -> None:
     midnight = NOW - NOW % DAY
-    copy = learnt(None, 200, midnight, b"User-agent: *\nVisit-time: 0200-0400\n")
+    copy = learnt(None, Answer(200, b"User-agent: *\nVisit-time: 0200-0400\n"), midnight)
     found = standing(copy, midnight, "mybot")
     assert found.held_until(midnight) == midnight + 7200.0
     assert found.held_until(midnight + 3 * 3600.0) == 0.0
@@ -148,7 +149,9 @@ def test_visit_time_holds_until_it_begins() -> None:
 
 def test_a_rate_with_hours_holds_during_them() -> None:
     midnight = NOW - NOW % DAY
-    copy = learnt(None, 200, midnight, b"User-agent: *\nCrawl-delay: 1\nRequest-rate: 1/10s 0800-1200\n")
+    copy = learnt(
+        None, Answer(200, b"User-agent: *\nCrawl-delay: 1\nRequest-rate: 1/10s 0800-1200\n"), midnight
+    )
     found = standing(copy, midnight, "mybot")
     assert [found.delay(midnight + hour * 3600.0, DAY) for hour in (7, 9, 13)] == [1.0, 10.0, 1.0]
     assert found.delay(midnight + 9 * 3600.0, 5.0) == 5.0

@@ -79,14 +79,12 @@ class Budgets:
         """Have *host*, just loaded, count for its domain from now on."""
         if not self._counts_domains:
             return
-        if self.is_counting and host.name not in self._counted_early and not self._was_read(host.name):
+        is_counted = host.name in self._counted_early or host.name.encode() <= self._counted_to
+        if self.is_counting and not is_counted:
             self._counted_early.add(host.name)
             self._add(host.name, host)
         host.tally = self._tally(host.name)
         host.tallied = host.pending, host.fetched, host.deferred, 0
-
-    def _was_read(self, name: str) -> bool:
-        return name.encode() <= self._counted_to
 
     def _add(self, name: str, row: HostRow) -> None:
         tally = self._tally(name)

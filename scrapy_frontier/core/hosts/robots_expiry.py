@@ -72,46 +72,54 @@ LONGEST_PAUSE = 86_400.0  # seconds
 # -- answers -----------------------------------------------------------------------------------------------
 
 
-def learnt(
-    before: RobotsCopy | None,
-    status: int | None,
-    now: float,
-    body: bytes = b"",
-    cache_control: Sequence[str] = (),
-    age: float = 0.0,
-    retry_after: float = 0.0,
-    etag: str = "",
-    modified: str = "",
-) -> RobotsCopy:
-    """What is known after an answer (*status* None: there was none), given what was known *before*.
+class Answer(NamedTuple):
+    """The last answer: *status* None where there was none, then *error* says why, and *failure* is what was
+    raised if that is the fault of the site itself. *host* is the unit of politeness that it came from."""
+
+    status: int | None
+    body: bytes = b""
+    cache_control: Sequence[str] = ()
+    age: float = 0.0
+    retry_after: float = 0.0
+    etag: str = ""
+    modified: str = ""
+    error: str = ""
+    host: str = ""
+    failure: Exception | None = None
+
+
+def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
+    """What is known after an *answer*, given what was known *before*.
 
     A 304 says that the file is the one we have (RFC 9110 15.4.5), and its age starts anew.
 
     An answer that says nothing leaves the old copy as it is, and the pause until the next request doubles;
-    a *retry_after* that is longer wins, up to a day.
+    a ``retry_after`` that is longer wins, up to a day.
     """
-    meaning = verdict(status)
-    etag, modified = (text if len(text) <= LONGEST_VALIDATOR else "" for text in (etag, modified))
+    status, meaning = answer.status, verdict(answer.status)
+    given = answer.etag, answer.modified
+    etag, modified = (text if len(text) <= LONGEST_VALIDATOR else "" for text in given)
+    fresh_until = now + fresh_for(answer.cache_control, answer.age)
     if status == 304 and before is not None and before.verdict is Verdict.PARSE:
         return before._replace(
             status=304,
             fetched=now,
-            ask_at=now + fresh_for(cache_control, age),
+            ask_at=fresh_until,
             failing_since=0.0,
             failures=0,
             etag=etag or before.etag,
             modified=modified or before.modified,
         )
     if meaning is Verdict.PARSE:
-        ask_at = now + fresh_for(cache_control, age)
-        return RobotsCopy(meaning, status or 0, now, ask_at, 0.0, 0, whole_lines(body), etag, modified)
+        body = whole_lines(answer.body)
+        return RobotsCopy(meaning, status or 0, now, fresh_until, 0.0, 0, body, etag, modified)
     if meaning is not Verdict.POSTPONE:
-        return RobotsCopy(meaning, status or 0, now, now + fresh_for(cache_control, age))
+        return RobotsCopy(meaning, status or 0, now, fresh_until)
     before = before or RobotsCopy()
     pause = min(FIRST_PAUSE * 2 ** min(before.failures, 30), LONGEST_PAUSE)
     return before._replace(
         status=status or 0,
-        ask_at=now + max(pause, min(retry_after, LONGEST_PAUSE)),
+        ask_at=now + max(pause, min(answer.retry_after, LONGEST_PAUSE)),
         failing_since=before.failing_since or now,
         failures=before.failures + 1,
     )

@@ -134,7 +134,7 @@ class SitemapScope:
         self, names: tuple[str, ...], speaks_for: str, listed_by: Callable[[str], tuple[str, ...]]
     ) -> None:
         self._names = names
-        self._site = _site(speaks_for)
+        self._site = speaks_for.partition("://")[2]  # which speaks for itself over http and https alike
         self._listed_by = listed_by
         self._verdicts: dict[str, bool] = {}
         self.foreign = 0
@@ -142,7 +142,8 @@ class SitemapScope:
 
     def accepts(self, url: str) -> bool:
         """May the sitemap list *url*, as `urls.absolute` writes it? 1 us for the site it speaks for."""
-        scheme, site = _parts(url)
+        found = _AUTHORITY(url)
+        scheme, site = found.groups() if found is not None else ("", "")
         if site == self._site or is_under(url, self._names[0]) or self._is_listed(f"{scheme}://{site}"):
             return True
         self.foreign += 1
@@ -161,16 +162,6 @@ class SitemapScope:
 
 
 _AUTHORITY = re.compile(r"(https?)://([^/?#]*)").match
-
-
-def _parts(url: str) -> tuple[str, str]:
-    found = _AUTHORITY(url)
-    return (found[1], found[2]) if found is not None else ("", "")
-
-
-def _site(authority: str) -> str:
-    """A site speaks for itself over http and https alike."""
-    return authority.partition("://")[2]
 
 
 # -- order ---------------------------------------------------------------------------------------------

@@ -38,12 +38,9 @@ def share(changes: float, told: float = 0.0) -> float:
         return (1.0 - told) * changes * changes / 2.0
     if changes * (1.0 - told) > 700.0:
         return 1.0
-    silent = changes * exp(-changes) if told < SMALL else _silent(changes, told)
+    gone = exp(-changes)
+    silent = changes * gone if told < SMALL else (exp(-(1.0 - told) * changes) - gone) / told
     return -expm1(-changes) - silent
-
-
-def _silent(changes: float, told: float) -> float:
-    return (exp(-(1.0 - told) * changes) - exp(-changes)) / told
 
 
 def crawl_value(weight: float, rate: float, elapsed: float, told: float = 0.0) -> float:
