@@ -144,14 +144,13 @@ class Frontier:
         self._scores = scores = _rescoring(scorer, store, batch, hosts)
         self._queue = queue = Queue(store, batch, hosts, table, budgets, scores)
         self._waiting = waiting = Waiting(store, batch, table, queue)
-        self._deferred = deferred = Deferral(store, batch, hosts, table, budgets, queue, scores)
+        self._deferred = deferred = Deferral(store, batch, table, budgets, queue, scores)
         self._returning = back = Returning(store, batch, hosts, table, self._sites, scores, revisits, now)
         self._discovery = Discovery(batch, known, hosts, table, budgets, queue, deferred, scores, back, traps)
         due_anew = DueAnew(store, batch, back, scores)
         self._earlier_runs = EarlierRuns(store, batch, seen, table, deferred, queue, scores, due_anew)
-        self._edits = Edits(
-            *(store, batch, known, hosts, table, self._leases, queue, deferred, scores, back, due_anew)
-        )
+        leases = self._leases
+        self._edits = Edits(store, batch, known, table, leases, queue, deferred, scores, back, due_anew)
         revisit_endings = RevisitEndings(batch, table, queue, waiting, scores, back, max_attempts)
         self._lies = revisit_endings.lies
         self._endings = Endings(

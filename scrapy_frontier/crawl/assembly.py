@@ -209,11 +209,11 @@ class Crawl:
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
         self.sitemaps: Sitemaps | None = None
         if compat.has_downloader_middleware(crawler, SITEMAPS):
-            from .sitemap_lastmods import Lastmods
             from .sitemaps import Sitemaps
 
-            lastmods = Lastmods(frontier, clock) if settings.comes_back else None
-            self.sitemaps = Sitemaps(crawler, frontier, clock, self.identities, self.intake, lastmods)
+            self.sitemaps = Sitemaps(
+                crawler, frontier, clock, self.identities, self.intake, settings.comes_back
+            )
         self.gate: Gate | None = None
         if compat.has_downloader_middleware(crawler, ROBOTS):
             from .robots_gate import make_gate

@@ -105,8 +105,7 @@ class Clocks:
         if not wait:
             self._hosts.visit(host, now)
             self._batch.touch(host)
-        self._hosts.put(host, now)
-        self._table.forget_if_idle(host, now)
+        self._table.settle(host, now)
         return wait
 
     def end_visit(self, name: str, now: float) -> None:
@@ -118,8 +117,7 @@ class Clocks:
         host.visited = now
         host.reset_clock()
         self._batch.touch(host)
-        self._hosts.put(host, now)
-        self._table.forget_if_idle(host, now)
+        self._table.settle(host, now)
 
     # -- who makes it wait -----------------------------------------------------------------------------
 

@@ -179,6 +179,12 @@ class HostTable:
             while host.needs_sort_keys():
                 host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
+    def settle(self, host: Host, now: float) -> None:
+        """Have *host* stand where it belongs, after whatever changed of its queue or its clock."""
+        self.fill(host)
+        self._hosts.put(host, now)
+        self.forget_if_idle(host, now)
+
     def forget_if_idle(self, host: Host, now: float) -> None:
         """Let go of a host with nothing queued and nothing under way; its row says what there is to know."""
         if host.place is IDLE and not host.in_flight and not host.queued:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
-    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
@@ -40,7 +39,6 @@ class Deferral:
 
     _store: Store
     _batch: Batch
-    _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
     _queue: Queue
@@ -164,7 +162,5 @@ class Deferral:
             if self._scores is not None:
                 self._scores.closed(page_id)
             self.put(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
-        self._table.fill(host)
-        self._hosts.put(host, now)
-        self._table.forget_if_idle(host, now)
+        self._table.settle(host, now)
         return True

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
-    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.leveldb import Store
     from ..store.page_rows import Page
@@ -60,7 +59,6 @@ class Edits:
     _store: Store
     _batch: Batch
     _known: Known
-    _hosts: Hosts
     _table: HostTable
     _leases: Leases
     _queue: Queue
@@ -260,9 +258,7 @@ class Edits:
     def _write(self, now: float) -> None:
         self._batch.commit()
         for host in self._touched:
-            self._table.fill(host)
-            self._hosts.put(host, now)
-            self._table.forget_if_idle(host, now)
+            self._table.settle(host, now)
         self._touched.clear()
         self._known.texts.clear()
         self._steps = 0

@@ -75,14 +75,6 @@ class RankRun:
             self.prepared = scorer.prepare(ranking)
             self.ranking = ranking
 
-    def about(self, now: float) -> dict[str, Any]:
-        """What is kept of the ranking."""
-        from ..ranking.scorer import about_ranking
-
-        assert self.ranking is not None
-        assert self._scorer is not None
-        return about_ranking(self.ranking, self._scorer, self.pages, self.links, now)
-
     @property
     def scores(self) -> Floats:
         """Of all pages, 1 on average."""
@@ -167,8 +159,11 @@ class Rankings:
     def _adopt(self, run: RankRun, clock: Callable[[], float], rows: int) -> Iterator[float]:
         if run.ranking is None or self._scores is None:
             return
-        self._scores.scorer.adopt(run.prepared)
-        self._scores.begin_walk(run.about(clock()))
+        from ..ranking.scorer import about_ranking
+
+        scorer = self._scores.scorer
+        scorer.adopt(run.prepared)
+        self._scores.begin_walk(about_ranking(run.ranking, scorer, run.pages, run.links, clock()))
         yield 0.0
         while not self.rescore(clock(), rows):
             run.moved = self._scores.rows_moved
