@@ -10,102 +10,69 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .addon import Addon
-    from .core.errors import (
-        FrontierDamaged,
-        FrontierError,
-        FrontierLocked,
-        FrontierUnreadable,
-        FrontierUnwritable,
-        FrontierVersion,
-    )
-    from .core.ranking.default_scorer import Mixed
-    from .core.ranking.other_scorers import Cash, Fifo, Hits, Lifo, LinkScore, PageRank
-    from .core.ranking.scorer import Scorer
-    from .crawl.scheduler import FrontierScheduler
-    from .downloadermiddlewares.address import AddressMiddleware
-    from .downloadermiddlewares.conditional import ConditionalMiddleware
-    from .downloadermiddlewares.cooldown import CooldownMiddleware
-    from .downloadermiddlewares.directives import DirectivesMiddleware
-    from .downloadermiddlewares.private_network import PrivateNetworkMiddleware
-    from .downloadermiddlewares.redirect import MetaRefreshMiddleware, RedirectMiddleware
-    from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware
-    from .downloadermiddlewares.sitemaps import SitemapsMiddleware
-    from .downloadermiddlewares.unchanged import UnchangedMiddleware
-    from .extensions.ranking import RankingExtension
-    from .settings import FrontierSetting
-    from .spidermiddlewares.directives_and_links import FrontierSpiderMiddleware
-    from .spidermiddlewares.duplicates import DuplicatesMiddleware
-    from .spiders import FrontierSpider
+    from .addon import Addon as Addon
+    from .core.errors import FrontierDamaged as FrontierDamaged
+    from .core.errors import FrontierError as FrontierError
+    from .core.errors import FrontierLocked as FrontierLocked
+    from .core.errors import FrontierUnreadable as FrontierUnreadable
+    from .core.errors import FrontierUnwritable as FrontierUnwritable
+    from .core.errors import FrontierVersion as FrontierVersion
+    from .core.ranking.default_scorer import Mixed as Mixed
+    from .core.ranking.other_scorers import Cash as Cash
+    from .core.ranking.other_scorers import Fifo as Fifo
+    from .core.ranking.other_scorers import Hits as Hits
+    from .core.ranking.other_scorers import Lifo as Lifo
+    from .core.ranking.other_scorers import LinkScore as LinkScore
+    from .core.ranking.other_scorers import PageRank as PageRank
+    from .core.ranking.scorer import Scorer as Scorer
+    from .crawl.scheduler import FrontierScheduler as FrontierScheduler
+    from .downloadermiddlewares.address import AddressMiddleware as AddressMiddleware
+    from .downloadermiddlewares.conditional import ConditionalMiddleware as ConditionalMiddleware
+    from .downloadermiddlewares.cooldown import CooldownMiddleware as CooldownMiddleware
+    from .downloadermiddlewares.directives import DirectivesMiddleware as DirectivesMiddleware
+    from .downloadermiddlewares.private_network import PrivateNetworkMiddleware as PrivateNetworkMiddleware
+    from .downloadermiddlewares.redirect import MetaRefreshMiddleware as MetaRefreshMiddleware
+    from .downloadermiddlewares.redirect import RedirectMiddleware as RedirectMiddleware
+    from .downloadermiddlewares.robotstxt import FrontierRobotsTxtMiddleware as FrontierRobotsTxtMiddleware
+    from .downloadermiddlewares.sitemaps import SitemapsMiddleware as SitemapsMiddleware
+    from .downloadermiddlewares.unchanged import UnchangedMiddleware as UnchangedMiddleware
+    from .extensions.ranking import RankingExtension as RankingExtension
+    from .settings import FrontierSetting as FrontierSetting
+    from .spidermiddlewares.directives_and_links import FrontierSpiderMiddleware as FrontierSpiderMiddleware
+    from .spidermiddlewares.duplicates import DuplicatesMiddleware as DuplicatesMiddleware
+    from .spiders import FrontierSpider as FrontierSpider
 
 __version__ = "0.1.0"
-__all__ = [
-    "Addon",
-    "FrontierScheduler",
-    "FrontierSpider",
-    "FrontierSpiderMiddleware",
-    "DuplicatesMiddleware",
-    "FrontierRobotsTxtMiddleware",
-    "RedirectMiddleware",
-    "MetaRefreshMiddleware",
-    "DirectivesMiddleware",
-    "SitemapsMiddleware",
-    "CooldownMiddleware",
-    "ConditionalMiddleware",
-    "UnchangedMiddleware",
-    "PrivateNetworkMiddleware",
-    "AddressMiddleware",
-    "RankingExtension",
-    "Scorer",
-    "PageRank",
-    "Hits",
-    "Cash",
-    "LinkScore",
-    "Fifo",
-    "Lifo",
-    "Mixed",
-    "FrontierError",
-    "FrontierLocked",
-    "FrontierVersion",
-    "FrontierUnreadable",
-    "FrontierDamaged",
-    "FrontierUnwritable",
-    "FrontierSetting",
-]
 
+# Where each public name lies.
 _MODULES = {
-    "Addon": "addon",
-    "FrontierScheduler": "crawl.scheduler",
-    "FrontierSpider": "spiders",
-    "FrontierSpiderMiddleware": "spidermiddlewares.directives_and_links",
-    "DuplicatesMiddleware": "spidermiddlewares.duplicates",
-    "FrontierRobotsTxtMiddleware": "downloadermiddlewares.robotstxt",
-    "RedirectMiddleware": "downloadermiddlewares.redirect",
-    "MetaRefreshMiddleware": "downloadermiddlewares.redirect",
-    "DirectivesMiddleware": "downloadermiddlewares.directives",
-    "SitemapsMiddleware": "downloadermiddlewares.sitemaps",
-    "CooldownMiddleware": "downloadermiddlewares.cooldown",
-    "ConditionalMiddleware": "downloadermiddlewares.conditional",
-    "UnchangedMiddleware": "downloadermiddlewares.unchanged",
-    "PrivateNetworkMiddleware": "downloadermiddlewares.private_network",
-    "AddressMiddleware": "downloadermiddlewares.address",
-    "RankingExtension": "extensions.ranking",
-    "Scorer": "core.ranking.scorer",
-    "PageRank": "core.ranking.other_scorers",
-    "Hits": "core.ranking.other_scorers",
-    "Cash": "core.ranking.other_scorers",
-    "LinkScore": "core.ranking.other_scorers",
-    "Fifo": "core.ranking.other_scorers",
-    "Lifo": "core.ranking.other_scorers",
-    "Mixed": "core.ranking.default_scorer",
-    "FrontierError": "core.errors",
-    "FrontierLocked": "core.errors",
-    "FrontierVersion": "core.errors",
-    "FrontierUnreadable": "core.errors",
-    "FrontierDamaged": "core.errors",
-    "FrontierUnwritable": "core.errors",
-    "FrontierSetting": "settings",
+    name: module
+    for module, names in {
+        "addon": "Addon",
+        "crawl.scheduler": "FrontierScheduler",
+        "spiders": "FrontierSpider",
+        "spidermiddlewares.directives_and_links": "FrontierSpiderMiddleware",
+        "spidermiddlewares.duplicates": "DuplicatesMiddleware",
+        "downloadermiddlewares.robotstxt": "FrontierRobotsTxtMiddleware",
+        "downloadermiddlewares.redirect": "RedirectMiddleware MetaRefreshMiddleware",
+        "downloadermiddlewares.directives": "DirectivesMiddleware",
+        "downloadermiddlewares.sitemaps": "SitemapsMiddleware",
+        "downloadermiddlewares.cooldown": "CooldownMiddleware",
+        "downloadermiddlewares.conditional": "ConditionalMiddleware",
+        "downloadermiddlewares.unchanged": "UnchangedMiddleware",
+        "downloadermiddlewares.private_network": "PrivateNetworkMiddleware",
+        "downloadermiddlewares.address": "AddressMiddleware",
+        "extensions.ranking": "RankingExtension",
+        "core.ranking.scorer": "Scorer",
+        "core.ranking.other_scorers": "PageRank Hits Cash LinkScore Fifo Lifo",
+        "core.ranking.default_scorer": "Mixed",
+        "core.errors": "FrontierError FrontierLocked FrontierVersion FrontierUnreadable FrontierDamaged "
+        "FrontierUnwritable",
+        "settings": "FrontierSetting",
+    }.items()
+    for name in names.split()
 }
+__all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> Any:

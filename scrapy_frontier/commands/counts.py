@@ -14,7 +14,6 @@ from .show import LINES, limit_of, size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ..core.admin.facts import HostView
     from .call import Call
 
 _WIDE = 110  # columns of a terminal that has room for the delays, too
@@ -89,7 +88,7 @@ def hosts(call: Call) -> int:
     limit, out, now = limit_of(call, LINES), call.output, call.project.now
     totals: Counter[str] = Counter()
     with call.project.open() as store:
-        found: Iterable[HostView] = _summed(facts.hosts(store, call.project.delays(store)), totals)
+        found: Iterable[facts.HostView] = _summed(facts.hosts(store, call.project.delays(store)), totals)
         if limit is not None:
             found = heapq.nlargest(limit, found, key=lambda view: (view.queued, view.ok))
         if out.as_json:
@@ -102,7 +101,7 @@ def hosts(call: Call) -> int:
     return 0
 
 
-def _summed(views: Iterable[HostView], totals: Counter[str]) -> Iterator[HostView]:
+def _summed(views: Iterable[facts.HostView], totals: Counter[str]) -> Iterator[facts.HostView]:
     """*views*, which are added up in *totals* as they pass."""
     for view in progress(views, "hosts read"):
         totals["hosts"] += 1
@@ -112,7 +111,7 @@ def _summed(views: Iterable[HostView], totals: Counter[str]) -> Iterator[HostVie
 
 
 def _host_rows(
-    views: Iterable[HostView], totals: Counter[str], now: float, is_wide: bool
+    views: Iterable[facts.HostView], totals: Counter[str], now: float, is_wide: bool
 ) -> Iterator[tuple[object, ...]]:
     """A line a host, and one for all there are, also those that are not shown."""
     for view in views:
@@ -137,7 +136,7 @@ def _short(count: int) -> str:
     return f"{count / 1e6:.4g}M"
 
 
-def _visit(view: HostView, now: float) -> str:
+def _visit(view: facts.HostView, now: float) -> str:
     if view.blocked is not None:
         return "blocked"
     if view.ready_at > now:

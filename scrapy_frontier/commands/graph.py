@@ -21,7 +21,6 @@ from .show import LINES, limit_of, size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..core.admin.scores import Leader
     from ..core.frontier import Frontier, RankRun
     from ..core.store.leveldb import Store
     from ..core.store.link_rows import Edge
@@ -109,11 +108,11 @@ def top(call: Call) -> int:
     return 0
 
 
-def _about_leader(leader: Leader) -> dict[str, object]:
+def _about_leader(leader: tops.Leader) -> dict[str, object]:
     return {"score": leader.score, **facts.describe(leader.page_id, leader.page)}
 
 
-def _top_row(leader: Leader) -> tuple[object, ...]:
+def _top_row(leader: tops.Leader) -> tuple[object, ...]:
     return f"{leader.score:.4g}", leader.page.state.name.lower(), leader.page.url
 
 

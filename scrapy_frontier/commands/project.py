@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
-    from ..core.admin.facts import DelayOf
     from ..core.ranking.scorer import Scorer
     from ..core.store.leveldb import Store
     from ..core.store.page_rows import Page
@@ -212,7 +211,7 @@ class Project:
         has_addon = _ADDONS & set(self.settings.getdict("ADDONS"))
         return addon.SETTINGS["FRONTIER_SCORER"] if has_addon else None
 
-    def delays(self, store: Store) -> DelayOf:
+    def delays(self, store: Store) -> facts.DelayOf:
         """The delay of a host by the settings or by its robots.txt in *store*, and who asks for it."""
         if not self.agent:
             return self.delay_of

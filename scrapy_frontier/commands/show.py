@@ -17,7 +17,6 @@ from .output import Column, progress
 from .page import MISSING
 
 if TYPE_CHECKING:
-    from ..core.admin.upcoming import Turn
     from ..core.store.due_rows import Due
     from ..core.store.page_rows import Page
     from .call import Call
@@ -74,11 +73,11 @@ def queue(call: Call) -> int:
     if call.options.due:
         return _due(call, host, limit)
 
-    def document(turn: Turn) -> dict[str, object]:
+    def document(turn: upcoming.Turn) -> dict[str, object]:
         place = {"at": turn.when, "in": turn.when - now}
         return {**place, **facts.describe(turn.page_id, turn.page), "host": turn.host}
 
-    def row(turn: Turn) -> tuple[object, ...]:
+    def row(turn: upcoming.Turn) -> tuple[object, ...]:
         return _until(turn.when, now), turn.page.priority, turn.page.url
 
     with project.open() as store:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..store import keys, meta_rows
-from ..store.queue_keys import find_place
+from ..store import keys, meta_rows, queue_keys
 from ..store.states import State
 from . import facts
 from .check_notes import INDEXED, KNOWN, UNREADABLE
@@ -79,7 +78,7 @@ def _fingerprint(work: Work, page: Page) -> bytes | None:
 
 def _remove_twin(work: Work, page_id: int, page: Page) -> None:
     host = facts.host_of_page(page)
-    place = find_place(work.store, page_id, host) if page.state is State.QUEUED else None
+    place = queue_keys.find_place(work.store, page_id, host) if page.state is State.QUEUED else None
     if place is not None:
         work.delete(place.key)
     work.delete(keys.page_key(page_id))

@@ -13,10 +13,7 @@ from zlib import crc32
 
 from ..errors import UnreadableRecord
 from ..reasons import DAMAGED
-from ..store import page_rows
-from ..store.due_rows import QUEUED_AGAIN
-from ..store.host_rows import HostRow
-from ..store.page_rows import Page
+from ..store import due_rows, host_rows, page_rows
 from ..store.states import FINISHED, State
 from . import facts
 
@@ -66,7 +63,7 @@ class Finding(NamedTuple):
     is_mended: bool
 
 
-def salvage(stored: bytes, host: str, now: float) -> Page:
+def salvage(stored: bytes, host: str, now: float) -> page_rows.Page:
     """What is legible of a damaged page row, as a page that failed (or is finished, if that is legible).
 
     *host* is where its queue row was found, if it had one.
@@ -74,7 +71,7 @@ def salvage(stored: bytes, host: str, now: float) -> Page:
     try:  # without the flags that announce more than the URL
         legible = page_rows.decode_page(bytes((stored[0] & 0x07,)) + stored[1:])
     except (UnreadableRecord, IndexError):
-        legible = Page("")
+        legible = page_rows.Page("")
     state = legible.state if legible.state in FINISHED else State.FAILED
     own = facts.host_of_page(legible._replace(host=""))
     return legible._replace(
@@ -138,17 +135,17 @@ class HostTally:
     def __init__(self) -> None:
         self.states = [0] * len(State)
         self.due = self.returning = 0
-        self.hosts: dict[str, HostRow] = {}
+        self.hosts: dict[str, host_rows.HostRow] = {}
 
-    def enter(self, host: str, page: Page) -> int:
+    def enter(self, host: str, page: page_rows.Page) -> int:
         """Count a page; when it comes back (`Visits.due`), 0 where it does not."""
         self.count(host, page.state, status=page.status)
         if page.is_deferred:
             self.count_deferred(host)
         due = page.visits.due if page.visits is not None and page.state in FINISHED else 0
-        if due == QUEUED_AGAIN:
+        if due == due_rows.QUEUED_AGAIN:
             self.count_returning(host)
-        self.due += due > QUEUED_AGAIN
+        self.due += due > due_rows.QUEUED_AGAIN
         return due
 
     def count(self, host: str, state: State, change: int = 1, status: int = 0) -> None:
@@ -177,5 +174,5 @@ class HostTally:
         self.of(host).returning += 1
         self.returning += 1
 
-    def of(self, host: str) -> HostRow:
-        return self.hosts.setdefault(host, HostRow())
+    def of(self, host: str) -> host_rows.HostRow:
+        return self.hosts.setdefault(host, host_rows.HostRow())

@@ -16,7 +16,6 @@ from .check_work import subject
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..store.queue_keys import QueuePlace
     from .check_notes import Finding
     from .check_work import Work
 
@@ -53,7 +52,7 @@ def queue(work: Work) -> Iterator[Finding]:
                 yield from _place(work, place)
 
 
-def _place(work: Work, place: QueuePlace) -> Iterator[Finding]:
+def _place(work: Work, place: queue_keys.QueuePlace) -> Iterator[Finding]:
     """Note that a page has its place; or what is wrong with it."""
     key, host, page_id = place.key, place.host, queue_keys.sort_key_id(place.sort_key)
     flags = work.ledger[page_id]

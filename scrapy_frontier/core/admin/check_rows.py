@@ -12,12 +12,7 @@ from ..hosts.cooldown import CooldownRule, at_start
 from ..pages.rates import SIZES
 from ..pages.score_columns import CONTENT
 from ..ranking import graph
-from ..store import host_rows, keys, meta_rows
-from ..store.host_rows import UNREADABLE as LEFT_ALONE
-from ..store.host_rows import HostRow, decode_cooldown, decode_orders, encode_cooldown, encode_orders
-from ..store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS
-from ..store.meta_rows import Counts
-from ..store.site_rows import decode_copy, decode_listing
+from ..store import host_rows, keys, meta_rows, site_rows
 from ..store.states import State
 
 if TYPE_CHECKING:
@@ -30,12 +25,13 @@ if TYPE_CHECKING:
 def small_rows(work: Work) -> Iterator[Finding]:
     """Rows of hosts and sites that stand for themselves: one that cannot be read goes, or the careful
     value takes its place."""
-    rests = encode_cooldown(at_start(b"", work.now, CooldownRule()))
+    left_alone = host_rows.encode_orders(host_rows.UNREADABLE)
+    rests = host_rows.encode_cooldown(at_start(b"", work.now, CooldownRule()))
     for prefix, decode, kind, instead in (
-        (ORDERS, decode_orders, "unreadable orders", encode_orders(LEFT_ALONE)),
-        (ROBOTS, decode_copy, "unreadable robots row", None),
-        (LISTING, decode_listing, "unreadable listing", None),
-        (COOLDOWN, decode_cooldown, "unreadable cooldown", rests),
+        (keys.ORDERS, host_rows.decode_orders, "unreadable orders", left_alone),
+        (keys.ROBOTS, site_rows.decode_copy, "unreadable robots row", None),
+        (keys.LISTING, site_rows.decode_listing, "unreadable listing", None),
+        (keys.COOLDOWN, host_rows.decode_cooldown, "unreadable cooldown", rests),
         (keys.BODY, _decode_body, "unreadable body row", None),
         (keys.RATES, _decode_rates, "unreadable rates", None),
     ):
@@ -82,7 +78,7 @@ def hosts(work: Work) -> Iterator[Finding]:
     for key, value in work.scan(keys.HOST):
         work.host_rows += 1
         name = key[1:].decode(errors="replace")
-        expected = work.tally.hosts.pop(name, HostRow())
+        expected = work.tally.hosts.pop(name, host_rows.HostRow())
         try:
             row = host_rows.decode_host(value)
         except UnreadableRecord:
@@ -96,14 +92,14 @@ def hosts(work: Work) -> Iterator[Finding]:
                 yield work.found("wrong host row", name, wrong)
             work.put(key, host_rows.encode_host(expected))
     for name, expected in work.tally.hosts.items():
-        if wrong := _differences(HostRow(), expected):
+        if wrong := _differences(host_rows.HostRow(), expected):
             work.host_rows += 1
             yield work.found("missing host row", name, wrong)
             expected.visited = work.now if expected.done or expected.failed else 0.0
             work.put(keys.host_key(name), host_rows.encode_host(expected))
 
 
-def _differences(row: HostRow, expected: HostRow) -> str:
+def _differences(row: host_rows.HostRow, expected: host_rows.HostRow) -> str:
     """What a host row says of its pages where that is not so."""
     names = ("queued", "done", "failed", "deferred", "excluded", "answered", "returning")
     return "; ".join(_wrong((name, getattr(row, name), getattr(expected, name)) for name in names))
@@ -114,7 +110,7 @@ def _wrong(numbers: Iterable[tuple[str, int, int]]) -> list[str]:
     return [f"{name} {was}, in truth {is_now}" for name, was, is_now in numbers if was != is_now]
 
 
-def _is_explained(work: Work, row: HostRow, expected: HostRow) -> bool:
+def _is_explained(work: Work, row: host_rows.HostRow, expected: host_rows.HostRow) -> bool:
     """Whether a host has more failed pages because the crawl has set some aside: theirs is not known."""
     more = row.failed - expected.failed
     if replace(expected, failed=row.failed) == row and 0 < more <= work.set_aside:
@@ -127,7 +123,7 @@ def counts(work: Work) -> Iterator[Finding]:
     try:
         counts = meta_rows.read_counts(work.store)
     except UnreadableRecord:
-        counts = Counts.none()
+        counts = meta_rows.Counts.none()
     tally = work.tally
     wrong = _wrong((state.name.lower(), counts.states[state], tally.states[state]) for state in State)
     next_page, next_visit = work.highest[0] + 1, work.highest[1] + 1 - keys.FIRST_VISIT

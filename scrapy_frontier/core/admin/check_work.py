@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..store import keys
-from ..store.due_rows import QUEUED_AGAIN
+from ..store import due_rows, keys
 from ..store.states import State
 from . import facts
 from .check_notes import DEFERRED, DUE, KNOWN, QUEUED, Finding, HostTally, Ledger
@@ -88,7 +87,7 @@ class Work:
         self.attempts += page.attempts
         flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
         if due := self.tally.enter(host, page):
-            flags |= QUEUED if due == QUEUED_AGAIN else DUE
+            flags |= QUEUED if due == due_rows.QUEUED_AGAIN else DUE
         self.ledger.enter(page_id, flags, host)
 
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..store import keys, queue_keys
-from ..store.due_rows import is_return_key
-from ..store.page_rows import Page
-from ..store.queue_keys import queued_places, read_sort_key, waiting_places
+from ..store import due_rows, keys, page_rows, queue_keys
 from . import facts
 
 if TYPE_CHECKING:
@@ -41,21 +38,21 @@ def _links(store: Store) -> Iterator[dict[str, object]]:
 def _queue(store: Store) -> Iterator[dict[str, object]]:
     """The rows of all queues, host by host, best first; then the pages that wait, soonest first."""
     hosts = (key[1:].decode(errors="replace") for key, _ in store.scan(keys.HOST))
-    queued = (place for host in hosts for place in queued_places(store, host))
-    for places in (queued, waiting_places(store)):
+    queued = (place for host in hosts for place in queue_keys.queued_places(store, host))
+    for places in (queued, queue_keys.waiting_places(store)):
         for place in places:
             page_id = queue_keys.sort_key_id(place.sort_key)
             page = facts.legible_page(store, page_id)
             url = page.url if page is not None else None
-            is_return = is_return_key(place.sort_key)
-            where = dict.fromkeys(_PLACE) if is_return else read_sort_key(place.sort_key)._asdict()
+            is_return = due_rows.is_return_key(place.sort_key)
+            where = dict.fromkeys(_PLACE) if is_return else queue_keys.read_sort_key(place.sort_key)._asdict()
             about = {"host": place.host, **where, "due": place.due, "is_return": is_return}
             yield {"id": page_id, "url": url, **about}
 
 
 _PLACE = ("priority", "bucket", "turn")
 DUMPS = {
-    "pages": Dump("pages", tuple(facts.describe(0, Page(""))), _pages),
+    "pages": Dump("pages", tuple(facts.describe(0, page_rows.Page(""))), _pages),
     "queue": Dump("queued pages", ("id", "url", "host", *_PLACE, "due", "is_return"), _queue),
     "links": Dump("links", ("source", "target", "flags", "weight"), _links),
 }

@@ -12,11 +12,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
-from ..store import due_rows, keys, meta_rows, page_rows, queue_keys
-from ..store.host_rows import all_orders, read_cooldown
-from ..store.keys import COOLDOWN
-from ..store.page_rows import Page
-from ..store.queue_keys import read_sort_key, split_queue_row, waiting_places
+from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys
 from . import facts
 from .check_notes import salvage
 from .export_graph import graph_records
@@ -74,9 +70,9 @@ def _pages(store: Store, now: float) -> Iterator[Record]:
         yield _page_record(page_id, page)
 
 
-def _page_record(page_id: int, page: Page) -> Record:
+def _page_record(page_id: int, page: page_rows.Page) -> Record:
     record: Record = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
-    defaults = Page("")
+    defaults = page_rows.Page("")
     for name in (
         "attempts",
         "priority",
@@ -112,11 +108,11 @@ def _request(payload: bytes) -> Record:
 
 def _queues(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.QUEUE):
-        place = split_queue_row(key, value)
+        place = queue_keys.split_queue_row(key, value)
         if place is not None:
             head = {"queued": queue_keys.sort_key_id(place.sort_key), "host": place.host}
             yield {**head, **_place(place.sort_key)}
-    for place in waiting_places(store):
+    for place in queue_keys.waiting_places(store):
         head = {"waiting": queue_keys.sort_key_id(place.sort_key), "due": place.due, "host": place.host}
         yield {**head, **_place(place.sort_key)}
     for key, value in store.scan(keys.DUE):
@@ -136,7 +132,7 @@ def _queues(store: Store) -> Iterator[Record]:
 def _place(sort_key: bytes) -> Record:
     """Where a page stands in its queue; as bytes for one that comes back."""
     is_return = due_rows.is_return_key(sort_key)
-    return {"sort_key": sort_key.hex()} if is_return else read_sort_key(sort_key)._asdict()
+    return {"sort_key": sort_key.hex()} if is_return else queue_keys.read_sort_key(sort_key)._asdict()
 
 
 def _hosts(store: Store) -> Iterator[Record]:
@@ -144,11 +140,11 @@ def _hosts(store: Store) -> Iterator[Record]:
         row = facts.host_row(value)
         name = key[1:].decode(errors="replace")
         yield {"host": name, "visited": row.visited, "response_time": row.response_time}
-    for host, orders in all_orders(store):
+    for host, orders in host_rows.all_orders(store):
         yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
-    for key, _ in store.scan(COOLDOWN):
+    for key, _ in store.scan(keys.COOLDOWN):
         host = key[1:].decode(errors="replace")
-        cooldown = read_cooldown(store, host)
+        cooldown = host_rows.read_cooldown(store, host)
         if cooldown is not None:
             yield {"cooldown": host, **cooldown._asdict()}
 

@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..pages.score_columns import CONTENT
 from ..ranking import graph
-from ..store import keys, link_segments, meta_rows
-from ..store.keys import SEGMENT
-from ..store.link_rows import Edge, encode_row
+from ..store import keys, link_rows, link_segments, meta_rows
 from .links_in_chunks import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..ranking.graph import Links, Stretch
     from ..store.leveldb import Store
 
     Record = dict[str, object]
@@ -62,7 +59,7 @@ def graph_records(store: Store) -> Iterator[Record]:
             yield _aside(key[1:], value)
 
 
-def _link_records(links: Links) -> Iterator[Record]:
+def _link_records(links: graph.Links) -> Iterator[Record]:
     rows = zip(*(part.tolist() for part in links), strict=True)
     for source, group in groupby(rows, lambda row: row[0]):
         _, targets, flags, weights = zip(*group, strict=True)
@@ -74,7 +71,7 @@ def _link_records(links: Links) -> Iterator[Record]:
         yield record
 
 
-def _salvage(stretch: Stretch, pages: int) -> tuple[Stretch, list[tuple[bytes, bytes]]]:
+def _salvage(stretch: graph.Stretch, pages: int) -> tuple[graph.Stretch, list[tuple[bytes, bytes]]]:
     """What can be read of a stretch, and the keys and bytes of what cannot."""
     keyed = [(keys.link_key(page_id), row) for page_id, row in stretch.rows]
     damaged = [(key, row) for key, row in keyed if not _is_sound(key, row, pages)]
@@ -139,17 +136,17 @@ class GraphImporter:
             return
         edges = list(
             map(
-                Edge,
+                link_rows.Edge,
                 (self._merged.get(target, target) for target in targets),
                 record.get("flags") or [0] * len(targets),
                 record.get("weights") or [1.0] * len(targets),
             )
         )
-        first = source // SEGMENT * SEGMENT
+        first = source // keys.SEGMENT * keys.SEGMENT
         if first != self._first:
             self.finish()
             self._first = first
-        self._rows.append((source, encode_row(source, edges)))
+        self._rows.append((source, link_rows.encode_row(source, edges)))
 
     def finish(self) -> None:
         """Pack what is open."""

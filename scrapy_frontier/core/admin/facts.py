@@ -16,11 +16,7 @@ from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
 from ..hosts.robots_expiry import standing
 from ..pages.lifecycle import TABLE, Event
 from ..parse.urls import host_of, origin
-from ..store import due_rows, host_rows, keys, page_rows
-from ..store.host_rows import FORGIVEN, Cooldown, HostRow, read_cooldown, read_orders
-from ..store.keys import ORDERS, robots_key
-from ..store.meta_rows import last_ranking, read_counts
-from ..store.site_rows import decode_copy
+from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
 from ..store.states import State
 from . import visit_record
 
@@ -28,11 +24,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Callable, Iterable, Iterator
 
-    from ..store.due_rows import Due
-    from ..store.host_rows import Orders
     from ..store.leveldb import Store
-    from ..store.page_rows import Page
-    from ..store.site_rows import RobotsCopy
 
     # The delay of a host by the settings, in seconds, and the name of the setting it comes from.
     DelayOf = Callable[[str], tuple[float, str]]
@@ -99,27 +91,27 @@ class HostView(NamedTuple):
 
     def is_in_trouble(self, now: float) -> bool:
         """Whether its last trouble is not forgiven yet."""
-        return now < self.rests_until + FORGIVEN
+        return now < self.rests_until + host_rows.FORGIVEN
 
 
 class Step(NamedTuple):
     """A page on the way to another, with its id; ``page`` is None where its row is not there."""
 
     page_id: int
-    page: Page | None
+    page: page_rows.Page | None
 
 
 def known(store: Store) -> int:
     """How many pages were ever given an id."""
-    return read_counts(store).next_page
+    return meta_rows.read_counts(store).next_page
 
 
 def summary(store: Store) -> Summary:
     """All from kept counters; ``links`` are those of the last ranking, None where there was none."""
-    counts = read_counts(store)
+    counts = meta_rows.read_counts(store)
     totals = counts.totals()
     is_clean = store.get(keys.CLEAN) is not None
-    ranking = last_ranking(store)
+    ranking = meta_rows.last_ranking(store)
     links = ranking.get("links") if ranking is not None else None
     ok, errors = (sum(counts.states[state] for state in group) for group in (OK, ERRORS))
     first_due = next((due_rows.due_time(key) for key, _ in store.scan(keys.DUE, limit=1)), None)
@@ -127,16 +119,16 @@ def summary(store: Store) -> Summary:
     return Summary(totals.states, ok, errors, known, *about, totals.due, totals.returning, first_due)
 
 
-def host_view(
-    name: str, row: HostRow, orders: Orders, cooldown: Cooldown | None, delay_of: DelayOf
-) -> HostView:
+def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
+    row = host_row(store.get(keys.host_key(name)))
+    orders = host_rows.read_orders(store, name)
+    rest = host_rows.read_cooldown(store, name) or host_rows.Cooldown(0.0, 0, 0.0, "")
     seconds, source = delay_of(name)
     asked = {source: seconds}
     if orders.delay is not None:
         asked[OPERATOR] = orders.delay
     delay = deciding(asked)
     ready_at = row.visited + delay.seconds if row.visited else 0.0
-    rest = cooldown or Cooldown(0.0, 0, 0.0, "")
     return HostView(
         name,
         row.pending,
@@ -156,17 +148,12 @@ def host_view(
     )
 
 
-def host_row(stored: bytes | None) -> HostRow:
+def host_row(stored: bytes | None) -> host_rows.HostRow:
     """A host row; zeros where there is none, or none that can be read."""
     try:
-        return host_rows.decode_host(stored) if stored is not None else HostRow()
+        return host_rows.decode_host(stored or b"")
     except UnreadableRecord:
-        return HostRow()
-
-
-def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
-    row = host_row(store.get(keys.host_key(name)))
-    return host_view(name, row, read_orders(store, name), read_cooldown(store, name), delay_of)
+        return host_rows.HostRow()
 
 
 def is_host_known(store: Store, name: str) -> bool:
@@ -185,7 +172,7 @@ def similar_hosts(store: Store, name: str) -> list[str]:
 
 def hosts(store: Store, delay_of: DelayOf) -> Iterator[HostView]:
     """Every host in order of its name, also one that is known by the operator's orders alone."""
-    names = merge(*((key[1:] for key, _ in store.scan(prefix)) for prefix in (keys.HOST, ORDERS)))
+    names = merge(*((key[1:] for key, _ in store.scan(prefix)) for prefix in (keys.HOST, keys.ORDERS)))
     for name, _ in groupby(names):
         yield find_host(store, name.decode(errors="replace"), delay_of)
 
@@ -207,38 +194,38 @@ def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: f
     return larger
 
 
-def _copies_of(store: Store, host: str) -> Iterator[tuple[RobotsCopy, str]]:
+def _copies_of(store: Store, host: str) -> Iterator[tuple[site_rows.RobotsCopy, str]]:
     for scheme in ("http", "https"):
-        for key, value in store.scan(robots_key(f"{scheme}://{host}")):
+        for key, value in store.scan(keys.robots_key(f"{scheme}://{host}")):
             authority = key[1:].decode(errors="replace")
             if host_of(authority) == host:
                 with contextlib.suppress(UnreadableRecord):
-                    yield decode_copy(value), authority
+                    yield site_rows.decode_copy(value), authority
 
 
-def robots_copy(store: Store, url: str) -> RobotsCopy | None:
+def robots_copy(store: Store, url: str) -> site_rows.RobotsCopy | None:
     """What is kept of the robots.txt for *url*; None where nothing is, or nothing that can be read."""
-    stored = store.get(robots_key(origin(url) or ""))
+    stored = store.get(keys.robots_key(origin(url) or ""))
     with contextlib.suppress(UnreadableRecord):
-        return decode_copy(stored) if stored is not None else None
+        return site_rows.decode_copy(stored) if stored is not None else None
     return None
 
 
 # -- pages -------------------------------------------------------------------------------------------------
 
 
-def host_of_page(page: Page) -> str:
+def host_of_page(page: page_rows.Page) -> str:
     """The host whose queue a page belongs to."""
     return page.host or host_of(page.url)
 
 
-def read_page(store: Store, page_id: int) -> Page | None:
+def read_page(store: Store, page_id: int) -> page_rows.Page | None:
     """None where there is no row. Raises `UnreadableRecord`."""
     stored = store.get(keys.page_key(page_id))
     return None if stored is None else page_rows.decode_page(stored)
 
 
-def legible_page(store: Store, page_id: int) -> Page | None:
+def legible_page(store: Store, page_id: int) -> page_rows.Page | None:
     """None where there is no row, or none that can be read."""
     try:
         return read_page(store, page_id)
@@ -252,7 +239,7 @@ def find_page(store: Store, fingerprint: bytes) -> int | None:
     return None if stored is None else keys.index_id(stored)
 
 
-def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[int, Page]]:
+def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[int, page_rows.Page]]:
     """Every page that can be read, oldest first; further visits of known pages come last, or not at all."""
     for key, value in store.scan(keys.PAGE):
         page_id = int.from_bytes(key[1:], "big")
@@ -265,12 +252,12 @@ def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[int, Page]]:
 
 
 def matching(
-    pages: Iterable[tuple[int, Page]],
+    pages: Iterable[tuple[int, page_rows.Page]],
     pattern: re.Pattern[str] | None = None,
     host: str | None = None,
     states: frozenset[State] | None = None,
     changed_since: float | None = None,
-) -> Iterator[tuple[int, Page]]:
+) -> Iterator[tuple[int, page_rows.Page]]:
     """Those *pages* whose URL *pattern* is found in, of *host*, in one of *states*, new or changed
     *changed_since* then; None stands for all."""
     for page_id, page in pages:
@@ -284,7 +271,7 @@ def matching(
             yield page_id, page
 
 
-def coming_back(store: Store) -> Iterator[tuple[Due, Page]]:
+def coming_back(store: Store) -> Iterator[tuple[due_rows.Due, page_rows.Page]]:
     """Pages that come back and when, soonest first; those that were due and are queued are in the queue."""
     for key, value in store.scan(keys.DUE):
         due = due_rows.decode_due(key, value)
@@ -292,17 +279,17 @@ def coming_back(store: Store) -> Iterator[tuple[Due, Page]]:
             yield due, page
 
 
-def path_to(store: Store, page: Page) -> list[Step]:
+def path_to(store: Store, page: page_rows.Page) -> list[Step]:
     """The pages that lead from a seed to *page*, seed first: each was linked first by the one before."""
     return _follow(store, page, lambda step: step.parent)[::-1]
 
 
-def redirects_of(store: Store, page: Page) -> list[Step]:
+def redirects_of(store: Store, page: page_rows.Page) -> list[Step]:
     """Where *page* led, in order; ends at a page that led nowhere, is not there, or was met before."""
     return _follow(store, page, lambda step: step.target)
 
 
-def _follow(store: Store, page: Page, onward: Callable[[Page], int | None]) -> list[Step]:
+def _follow(store: Store, page: page_rows.Page, onward: Callable[[page_rows.Page], int | None]) -> list[Step]:
     steps: list[Step] = []
     met: set[int] = set()
     page_id = onward(page)
@@ -314,7 +301,7 @@ def _follow(store: Store, page: Page, onward: Callable[[Page], int | None]) -> l
     return steps
 
 
-def describe(page_id: int, page: Page) -> dict[str, object]:
+def describe(page_id: int, page: page_rows.Page) -> dict[str, object]:
     """A page as named values, times in POSIX seconds; the same names in `dump`, `find` and `page`."""
     return {
         "id": page_id,

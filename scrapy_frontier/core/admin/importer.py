@@ -18,10 +18,6 @@ from ..pages.forbidden_pages import is_forbidden
 from ..parse.urls import clean_host, origin
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys
 from ..store.directory import DATABASE
-from ..store.due_rows import Due
-from ..store.host_rows import Cooldown, Orders, encode_cooldown, encode_orders
-from ..store.keys import cooldown_key, orders_key
-from ..store.meta_rows import Counts
 from ..store.page_rows import Page
 from ..store.states import State
 from . import facts
@@ -76,7 +72,7 @@ class Importer:
         self._open = 0
         self._fresh: dict[bytes, int] = {}
         self._tally = HostTally()
-        self._counts = Counts.none()
+        self._counts = meta_rows.Counts.none()
         self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
         self._graph = GraphImporter(self._put, self._merged)
         self._not_rebuilt = 0
@@ -197,7 +193,7 @@ class Importer:
         if page_id not in self._merged:
             self._to_place -= 1
             weight, rate = (_number(record, name) if name in record else 0 for name in ("weight", "rate"))
-            due = Due(_number(record, "when"), page_id, record.get("is_hub") is True, weight, rate)
+            due = due_rows.Due(_number(record, "when"), page_id, record.get("is_hub") is True, weight, rate)
             self._put(due_rows.due_key(due.when, page_id), due_rows.encode_due(due))
 
     def _deferred(self, record: Record) -> None:
@@ -220,16 +216,16 @@ class Importer:
 
     def _orders(self, record: Record) -> None:
         delay, blocked = record["delay"], record["blocked"]
-        orders = Orders(
+        orders = host_rows.Orders(
             None if delay is None else float(str(delay)), None if blocked is None else int(str(blocked))
         )
-        self._put(orders_key(_text(record, "orders")), encode_orders(orders))
+        self._put(keys.orders_key(_text(record, "orders")), host_rows.encode_orders(orders))
 
     def _cooldown(self, record: Record) -> None:
         until, since = float(str(record["until"])), float(str(record["since"]))
         strikes, is_answering = _number(record, "strikes"), record.get("is_answering") is True
-        cooldown = Cooldown(until, strikes, since, _text(record, "reason"), is_answering)
-        self._put(cooldown_key(_text(record, "cooldown")), encode_cooldown(cooldown))
+        cooldown = host_rows.Cooldown(until, strikes, since, _text(record, "reason"), is_answering)
+        self._put(keys.cooldown_key(_text(record, "cooldown")), host_rows.encode_cooldown(cooldown))
 
     def _site(self, record: Record) -> None:
         self._put(*site_row(record))

@@ -19,7 +19,6 @@ from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..ranking.graph import Graph, Links, Stretch
     from ..store.leveldb import Store
 
 _NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANONICAL: "canonical"}
@@ -39,12 +38,12 @@ def flag_names(flags: int) -> list[str]:
     return [name for flag, name in _NAMES.items() if flags & flag]
 
 
-def stretches(store: Store) -> Iterator[Stretch]:
+def stretches(store: Store) -> Iterator[graph.Stretch]:
     """All that is stored of links, in order of the pages they are on."""
     return graph.stretches(store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW))
 
 
-def every_link(store: Store) -> Iterator[Links]:
+def every_link(store: Store) -> Iterator[graph.Links]:
     """All links, those of up to 4096 pages at a time. Raises `UnreadableRecord`."""
     pages = meta_rows.read_counts(store).next_page
     for stretch in stretches(store):
@@ -78,7 +77,7 @@ def count_links_to(store: Store, page_id: int, most: int) -> int | None:
     return count
 
 
-def whole_graph(store: Store) -> Graph:
+def whole_graph(store: Store) -> graph.Graph:
     """All links as arrays, 13 bytes a link and 8 a page. Raises `UnreadableRecord`."""
     snapshot = Snapshot(store, meta_rows.read_counts(store).next_page)
     try:

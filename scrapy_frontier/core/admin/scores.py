@@ -17,7 +17,6 @@ from ..ranking.other_scorers import Cash
 from ..ranking.pagerank import pagerank
 from ..ranking.scorer import buckets, scores_of
 from ..store import keys, meta_rows, queue_keys
-from ..store.queue_keys import read_sort_key, waiting_places
 from ..store.states import State
 from . import facts
 from .links_in_chunks import whole_graph
@@ -109,14 +108,14 @@ def kept_scores(store: Store, pages: int) -> Floats:
         for sort_key in _sort_keys(store):
             page_id = queue_keys.sort_key_id(sort_key)
             if page_id < pages:
-                codes[page_id] = read_sort_key(sort_key).bucket
+                codes[page_id] = queue_keys.read_sort_key(sort_key).bucket
     return scores_of(codes)
 
 
 def _sort_keys(store: Store) -> Iterator[bytes]:
     for key, _ in store.scan(keys.QUEUE):
         yield key.partition(b"\0")[2]
-    for place in waiting_places(store):
+    for place in queue_keys.waiting_places(store):
         yield place.sort_key
 
 

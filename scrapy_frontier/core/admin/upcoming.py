@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..hosts.host import HEADS, Host, Politeness
 from ..hosts.ready_hosts import Hosts, itself
-from ..store import keys, queue_keys
-from ..store.host_rows import all_orders
-from ..store.queue_keys import waiting_places
+from ..store import host_rows, keys, queue_keys
 from . import facts
 
 if TYPE_CHECKING:
@@ -38,11 +36,11 @@ class _Preview:
     ) -> None:
         self._store, self._delay_of, self._only = store, delay_of, only
         self.now = now
-        self._blocked = {host for host, orders in all_orders(store) if orders.blocked is not None}
+        self._blocked = {host for host, orders in host_rows.all_orders(store) if orders.blocked is not None}
         self._hosts = Hosts(domain_of)
         self._waiting = (
             (place.due or 0.0, place.sort_key, place.host)
-            for place in waiting_places(store)
+            for place in queue_keys.waiting_places(store)
             if self._is_wanted(place.host)
         )
         self._next_waiting = next(self._waiting, None)
