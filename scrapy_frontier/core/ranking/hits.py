@@ -9,24 +9,22 @@ import numpy as np
 from .matrix import Ranking, checked, distance, distribution, link_matrix, scaled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike
 
-    from .matrix import Floats, Ints
+    from .matrix import Clock, Floats, Ints, Stop, Weights
 
 
 def hits(
     indptr: Ints,
     indices: Ints,
     *,
-    weights: Floats | None = None,
+    weights: Weights = None,
     tolerance: float = 1e-6,
     max_iterations: int = 200,
     content: ArrayLike | None = None,
     exact: bool = True,
-    stop: Callable[[], bool] | None = None,
-    clock: Callable[[], float] | None = None,
+    stop: Stop = None,
+    clock: Clock = None,
 ) -> Ranking:
     """HITS (Kleinberg 1999): ``a = A'(c h)``, ``h = A(c a)``, both scaled to sum 1, from uniform h.
 

@@ -17,10 +17,15 @@ import numpy as np
 from scipy import sparse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike, NDArray
 
     Floats = NDArray[np.floating]
     Ints = NDArray[np.signedinteger]
+    Weights = Floats | None  # of links; None: 1 each
+    Stop = Callable[[], bool] | None  # asked before each sweep: whether to end with the best so far
+    Clock = Callable[[], float] | None  # tells seconds
 
 _BLOCK = 10_000  # pages at a time: OpenBLAS then multiplies in its caller's thread, and the cache holds them
 
@@ -43,7 +48,7 @@ class Ranking:
     hubs: NDArray[np.float64] | None = None
 
 
-def checked(indptr: Ints, indices: Ints, weights: Floats | None) -> int:
+def checked(indptr: Ints, indices: Ints, weights: Weights) -> int:
     pages = len(indptr) - 1
     if pages < 0 or indptr[-1] != len(indices) or (weights is not None and len(weights) != len(indices)):
         raise ValueError(f"no CSR arrays: indptr of {len(indptr)}, {len(indices)} indices")
@@ -54,7 +59,7 @@ def checked(indptr: Ints, indices: Ints, weights: Floats | None) -> int:
     return pages
 
 
-def link_matrix(indptr: Ints, indices: Ints, weights: Floats | None, pages: int) -> Any:
+def link_matrix(indptr: Ints, indices: Ints, weights: Weights, pages: int) -> Any:
     data = np.ones(len(indices), np.float32) if weights is None else np.asarray(weights, np.float32)
     return sparse.csr_array((data, indices, indptr), shape=(pages, pages))
 

@@ -11,11 +11,11 @@ from .pagerank import DAMPING, pagerank
 from .scorer import Scorer, bucket, buckets, noticed, room, scores_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from .matrix import Ranking
+    from .matrix import Clock, Ranking, Stop, Weights
     from .scorer import Bools, Change, Codes, Floats, Ints
 
 
@@ -187,13 +187,7 @@ class PageRank(Cash):
         return self._score[: min(pages, self.known)] if self.known else None
 
     def rank(
-        self,
-        indptr: Ints,
-        indices: Ints,
-        weights: Floats | None = None,
-        *,
-        stop: Callable[[], bool] | None = None,
-        clock: Callable[[], float] | None = None,
+        self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None, clock: Clock = None
     ) -> Ranking | None:
         pages = len(indptr) - 1
         return pagerank(
@@ -221,13 +215,7 @@ class Hits(PageRank):
     """Authorities of HITS, and cash for what came since. Content scores weigh what a page passes on."""
 
     def rank(
-        self,
-        indptr: Ints,
-        indices: Ints,
-        weights: Floats | None = None,
-        *,
-        stop: Callable[[], bool] | None = None,
-        clock: Callable[[], float] | None = None,
+        self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None, clock: Clock = None
     ) -> Ranking | None:
         content = self._preference(len(indptr) - 1) if self._content is not None else None
         return hits(

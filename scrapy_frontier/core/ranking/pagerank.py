@@ -17,11 +17,11 @@ from scipy import sparse
 from .matrix import _BLOCK, Ranking, checked, distribution, filled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from numpy.typing import ArrayLike, NDArray
 
-    from .matrix import Floats, Ints
+    from .matrix import Clock, Floats, Ints, Stop, Weights
 
 DAMPING = 0.85
 _FEW_LINKING = 0.6  # above this share of linking pages, picking them out costs more than it saves
@@ -34,14 +34,14 @@ def pagerank(
     indptr: Ints,
     indices: Ints,
     *,
-    weights: Floats | None = None,
+    weights: Weights = None,
     damping: float = DAMPING,
     tolerance: float = 1e-6,
     max_iterations: int = 200,
     preference: ArrayLike | None = None,
     start: ArrayLike | None = None,
-    stop: Callable[[], bool] | None = None,
-    clock: Callable[[], float] | None = None,
+    stop: Stop = None,
+    clock: Clock = None,
 ) -> Ranking:
     """PageRank with an L1 error of at most *tolerance*, or the best vector within *max_iterations* sweeps.
 
@@ -76,7 +76,7 @@ def pagerank(
 class _Budget:
     """Sweeps that may still be made."""
 
-    def __init__(self, limit: int, stop: Callable[[], bool] | None) -> None:
+    def __init__(self, limit: int, stop: Stop) -> None:
         self._limit = limit
         self._stop = stop
         self.used = 0
@@ -105,7 +105,7 @@ class _System:
     """
 
     def __init__(
-        self, indptr: Ints, indices: Ints, weights: Floats | None, damping: float, v: NDArray[np.float64]
+        self, indptr: Ints, indices: Ints, weights: Weights, damping: float, v: NDArray[np.float64]
     ) -> None:
         pages, degrees = len(v), np.diff(indptr)
         out = _out_weights(indptr, weights)
@@ -261,7 +261,7 @@ def _size(rest: Floats) -> float:
     return float(np.abs(rest).sum()) + abs(float(rest.sum()))
 
 
-def _out_weights(indptr: Ints, weights: Floats | None) -> NDArray[np.float64]:
+def _out_weights(indptr: Ints, weights: Weights) -> NDArray[np.float64]:
     if weights is None:
         return np.diff(indptr).astype(np.float64)
     out = np.zeros(len(indptr) - 1)

@@ -9,11 +9,9 @@ import numpy as np
 from .matrix import Ranking, distribution, filled, link_matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike, NDArray
 
-    from .matrix import Floats, Ints
+    from .matrix import Clock, Floats, Ints, Stop, Weights
 
 LIKE = 0.9  # of the rank of an unread page, what it is thought to pass on
 OWN = 2.0  # read pages that the page which links to it counts for, among those linked beside it
@@ -25,13 +23,13 @@ def foreseen_pagerank(
     indices: Ints,
     read: NDArray[np.bool_],
     *,
-    weights: Floats | None = None,
+    weights: Weights = None,
     damping: float,
     tolerance: float = 0.02,
     preference: ArrayLike | None = None,
     start: ArrayLike | None = None,
-    stop: Callable[[], bool] | None = None,
-    clock: Callable[[], float] | None = None,
+    stop: Stop = None,
+    clock: Clock = None,
 ) -> Ranking:
     """PageRank where a page that is not *read* links like pages near it that are.
 

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
-    from .matrix import Ranking
+    from .matrix import Clock, Ranking, Stop, Weights
 
     Change = tuple[int, float]
     Floats = NDArray[np.floating]
@@ -135,13 +135,7 @@ class Scorer:
     # -- rankings
 
     def rank(
-        self,
-        indptr: Ints,
-        indices: Ints,
-        weights: Floats | None = None,
-        *,
-        stop: Callable[[], bool] | None = None,
-        clock: Callable[[], float] | None = None,
+        self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None, clock: Clock = None
     ) -> Ranking | None:
         """Rank the graph of a snapshot; None for scorers that need none. Changes nothing."""
         return None
