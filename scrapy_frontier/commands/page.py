@@ -114,7 +114,7 @@ def _weight(store: Store, page_id: int) -> dict[str, object]:
 def _why(gathered: explain.Facts, parent: Page | None) -> str:
     sentence = explain.why(gathered)
     if parent is not None and SITEMAP.encode() in parent.payload:
-        return f"{sentence} {explain.why_listed(parent.url)}"
+        return f"{sentence} It was first listed in the sitemap {parent.url}."
     return sentence
 
 

@@ -68,30 +68,18 @@ def why(facts: Facts) -> str:
     return f"{sentence} {due}" if due and facts.page.state in FINISHED else sentence
 
 
-def why_listed(sitemap: str) -> str:
-    """One more sentence on a page that no link led to."""
-    return f"It was first listed in the sitemap {sitemap}."
-
-
 def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str:
     """One sentence on a *url* that is not known: a trap, or never seen. *similar* finds a known one."""
-    kind = trap(url, limits)
-    return _why_trap(kind, limits) if kind is not None else _why_unseen(similar())
-
-
-def _why_unseen(similar: str) -> str:
-    sentence = "It was never seen: no link to it was accepted, and it was no seed"
-    return f"{sentence}, but {similar} is known." if similar else f"{sentence}."
-
-
-def _why_trap(kind: str, limits: TrapLimits) -> str:
-    said = {
+    traps = {
         "length": f"it is longer than URLLENGTH_LIMIT = {limits.length}",
         "depth": f"its path has more segments than FRONTIER_PATH_DEPTH = {limits.depth}",
         "repeated-segments": "its path repeats itself as often as FRONTIER_REPEATED_SEGMENTS = "
         f"{limits.repeats}",
     }
-    return f"It is not known, and links to it are refused, because it looks like a trap: {said[kind]}."
+    if (kind := trap(url, limits)) is not None:
+        return f"It is not known, and links to it are refused, because it looks like a trap: {traps[kind]}."
+    known = f", but {other} is known" if (other := similar()) else ""
+    return f"It was never seen: no link to it was accepted, and it was no seed{known}."
 
 
 def why_unreadable(store: Store, page_id: int) -> str:
@@ -131,7 +119,7 @@ def _queued(facts: Facts) -> str:
             f"It waits until {moment(place.due)} (in {span(place.due - facts.now)}) for attempt "
             f"{facts.page.attempts + 1} of {facts.max_attempts}{_after_last(facts.page)}."
         )
-    return f"It is queued: {_turn(facts)}, {_clock(facts)}{_attempt(facts)}."
+    return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{_attempt(facts)}."
 
 
 def _asked(facts: Facts, copy: RobotsCopy) -> str:
@@ -155,14 +143,13 @@ def _asked(facts: Facts, copy: RobotsCopy) -> str:
     return ""
 
 
-def _turn(facts: Facts) -> str:
-    ahead = facts.place.ahead if facts.place is not None else 0
-    name = facts.host.host or "its host"
-    if facts.place is not None and facts.place.due is not None:
+def _turn(facts: Facts, place: QueuePlace) -> str:
+    ahead, name = place.ahead, facts.host.host or "its host"
+    if place.due is not None:
         return f"its backoff has passed and it joins the queue of {name} when a crawl runs"
     if not ahead:
         return f"it is the next page of {name}"
-    if facts.place is not None and facts.place.is_far:
+    if place.is_far:
         return f"more than {ahead:,} pages of {name} come before it"
     return f"{ahead:,} page{'s' if ahead > 1 else ''} of {name} come{'s' if ahead == 1 else ''} before it"
 
@@ -187,11 +174,9 @@ def _source(host: HostView) -> str:
 
 
 def _attempt(facts: Facts) -> str:
-    if not facts.page.attempts:
-        return ""
-    return (
-        f"; this will be attempt {facts.page.attempts + 1} of {facts.max_attempts}{_after_last(facts.page)}"
-    )
+    page = facts.page
+    again = f"; this will be attempt {page.attempts + 1} of {facts.max_attempts}{_after_last(page)}"
+    return again if page.attempts else ""
 
 
 def _after_last(page: Page) -> str:

@@ -72,21 +72,11 @@ def _pages(store: Store, now: float) -> Iterator[Record]:
 
 def _page_record(page_id: int, page: page_rows.Page) -> Record:
     record: Record = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
-    defaults = page_rows.Page("")
-    for name in (
-        "attempts",
-        "priority",
-        "discovered",
-        "parent",
-        "host",
-        "status",
-        "changed",
-        "target",
-        "reason",
-        "is_deferred",
-    ):
-        value = getattr(page, name)
-        if value != getattr(defaults, name):
+    for name, value in page._asdict().items():
+        if (
+            name not in ("url", "state", "payload", "visits")
+            and value != page_rows.Page._field_defaults[name]
+        ):
             record[name] = value
     if page.visits is not None:
         record["visits"] = exported(page.visits)
@@ -108,8 +98,7 @@ def _request(payload: bytes) -> Record:
 
 def _queues(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.QUEUE):
-        place = queue_keys.split_queue_row(key, value)
-        if place is not None:
+        if place := queue_keys.split_queue_row(key, value):
             head = {"queued": queue_keys.sort_key_id(place.sort_key), "host": place.host}
             yield {**head, **_place(place.sort_key)}
     for place in queue_keys.waiting_places(store):
@@ -124,9 +113,8 @@ def _queues(store: Store) -> Iterator[Record]:
         deferred = keys.split_deferred_key(key)
         if deferred is not None:
             depth, bucket = page_rows.decode_deferred(value)
-            record: Record = {"deferred": deferred[1], "unit": deferred[0]}
-            record |= {"depth": depth} if depth else {}
-            yield record | ({"bucket": bucket} if bucket else {})
+            given = {name: value for name, value in (("depth", depth), ("bucket", bucket)) if value}
+            yield {"deferred": deferred[1], "unit": deferred[0], **given}
 
 
 def _place(sort_key: bytes) -> Record:
@@ -144,8 +132,7 @@ def _hosts(store: Store) -> Iterator[Record]:
         yield {"orders": host, "delay": orders.delay, "blocked": orders.blocked}
     for key, _ in store.scan(keys.COOLDOWN):
         host = key[1:].decode(errors="replace")
-        cooldown = host_rows.read_cooldown(store, host)
-        if cooldown is not None:
+        if cooldown := host_rows.read_cooldown(store, host):
             yield {"cooldown": host, **cooldown._asdict()}
 
 

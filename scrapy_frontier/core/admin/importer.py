@@ -164,11 +164,16 @@ class Importer:
         self._put(keys.INDEX + fingerprint, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
         return True
 
+    def _has_place(self, page_id: int) -> bool:
+        """Note that a row leads to a page; false for one that was merged into another."""
+        is_there = page_id not in self._merged
+        self._to_place -= is_there
+        return is_there
+
     def _sort_key(self, record: Record, page_id: int) -> bytes | None:
         """The sort key in a record of a queue; None for a page that was merged into another."""
-        if page_id in self._merged:
+        if not self._has_place(page_id):
             return None
-        self._to_place -= 1
         if "sort_key" in record:
             return bytes.fromhex(_text(record, "sort_key"))
         return queue_keys.sort_key(
@@ -190,16 +195,14 @@ class Importer:
 
     def _due(self, record: Record) -> None:
         page_id = _number(record, "returns")
-        if page_id not in self._merged:
-            self._to_place -= 1
+        if self._has_place(page_id):
             weight, rate = (_number(record, name) if name in record else 0 for name in ("weight", "rate"))
             due = due_rows.Due(_number(record, "when"), page_id, record.get("is_hub") is True, weight, rate)
             self._put(due_rows.due_key(due.when, page_id), due_rows.encode_due(due))
 
     def _deferred(self, record: Record) -> None:
         page_id = _number(record, "deferred")
-        if page_id not in self._merged:
-            self._to_place -= 1
+        if self._has_place(page_id):
             depth, bucket = (_number(record, name) if name in record else 0 for name in ("depth", "bucket"))
             value = page_rows.encode_deferred(depth, bucket)
             self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
@@ -227,12 +230,6 @@ class Importer:
         cooldown = host_rows.Cooldown(until, strikes, since, _text(record, "reason"), is_answering)
         self._put(keys.cooldown_key(_text(record, "cooldown")), host_rows.encode_cooldown(cooldown))
 
-    def _site(self, record: Record) -> None:
-        self._put(*site_row(record))
-
-    def _links(self, record: Record) -> None:
-        self._graph.take(record)
-
     def _aside(self, record: Record) -> None:
         self._put(keys.aside_key(_number(record, "aside")), b64decode(_text(record, "bytes"), validate=True))
 
@@ -244,10 +241,10 @@ class Importer:
         "returns": _due,
         "orders": _orders,
         "cooldown": _cooldown,
-        **dict.fromkeys(SITE_KINDS, _site),
+        **dict.fromkeys(SITE_KINDS, lambda self, record: self._put(*site_row(record))),
         "aside": _aside,
         "body": _body,
-        **dict.fromkeys(GRAPH_KINDS, _links),
+        **dict.fromkeys(GRAPH_KINDS, lambda self, record: self._graph.take(record)),
         "host": _host,
     }
 
