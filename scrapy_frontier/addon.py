@@ -23,7 +23,6 @@ REPLACED = {
     "scrapy_frontier.MetaRefreshMiddleware": f"{_STOCK}.redirect.MetaRefreshMiddleware",
     "scrapy_frontier.RedirectMiddleware": f"{_STOCK}.redirect.RedirectMiddleware",
 }
-EXTENSIONS = {"scrapy_frontier.RankingExtension": 0}
 SETTINGS: dict[str, Any] = {
     "FRONTIER_SCORER": "mixed",
     "FRONTIER_SESSION_IDS": "strip",
@@ -31,19 +30,22 @@ SETTINGS: dict[str, Any] = {
     # scheduler counts pages until their callbacks end, so CONCURRENT_REQUESTS already bounds what piles up.
     "SCRAPER_SLOT_MAX_ACTIVE_SIZE": 50_000_000,
 }
-SPIDER_MIDDLEWARES = {
-    "scrapy_frontier.DuplicatesMiddleware": 940,  # behind the next: links it drops are recorded
-    "scrapy_frontier.FrontierSpiderMiddleware": 950,
-}
-DOWNLOADER_MIDDLEWARES = {
-    "scrapy_frontier.AddressMiddleware": 60,
-    "scrapy_frontier.PrivateNetworkMiddleware": 90,
-    "scrapy_frontier.UnchangedMiddleware": 530,  # above what reads what a page says to crawlers
-    "scrapy_frontier.DirectivesMiddleware": 540,
-    # Below retries, redirects and decompression (550 to 600), above what looks at pages.
-    "scrapy_frontier.SitemapsMiddleware": 545,
-    "scrapy_frontier.CooldownMiddleware": 610,
-    "scrapy_frontier.ConditionalMiddleware": 620,
+COMPONENTS = {
+    "EXTENSIONS": {"scrapy_frontier.RankingExtension": 0},
+    "SPIDER_MIDDLEWARES": {
+        "scrapy_frontier.DuplicatesMiddleware": 940,  # behind the next: links it drops are recorded
+        "scrapy_frontier.FrontierSpiderMiddleware": 950,
+    },
+    "DOWNLOADER_MIDDLEWARES": {
+        "scrapy_frontier.AddressMiddleware": 60,
+        "scrapy_frontier.PrivateNetworkMiddleware": 90,
+        "scrapy_frontier.UnchangedMiddleware": 530,  # above what reads what a page says to crawlers
+        "scrapy_frontier.DirectivesMiddleware": 540,
+        # Below retries, redirects and decompression (550 to 600), above what looks at pages.
+        "scrapy_frontier.SitemapsMiddleware": 545,
+        "scrapy_frontier.CooldownMiddleware": 610,
+        "scrapy_frontier.ConditionalMiddleware": 620,
+    },
 }
 
 
@@ -69,13 +71,10 @@ class Addon:
             settings.set(name, value, "addon")
         for path, stock in REPLACED.items():
             _replace(settings, load_object(stock), load_object(path))
-        for path, order in EXTENSIONS.items():
-            settings.setdefault_in_component_priority_dict("EXTENSIONS", load_object(path), order)
+        for name, components in COMPONENTS.items():
+            for path, order in components.items():
+                settings.setdefault_in_component_priority_dict(name, load_object(path), order)
         _spare_spider_state(settings)
-        for path, order in SPIDER_MIDDLEWARES.items():
-            settings.setdefault_in_component_priority_dict("SPIDER_MIDDLEWARES", load_object(path), order)
-        for path, order in DOWNLOADER_MIDDLEWARES.items():
-            settings.setdefault_in_component_priority_dict("DOWNLOADER_MIDDLEWARES", load_object(path), order)
 
 
 def _spare_spider_state(settings: BaseSettings) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .core.pages.crawl_value import Bounds
 from .core.pages.revisit_wishes import HUB_SPAN, SEEDS, SHELF_LIFE, RevisitRule
-from .setting_values import FrontierSetting, choice
+from .setting_values import FrontierSetting, choice, within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,24 +39,11 @@ def revisit_rule(settings: BaseSettings) -> RevisitRule | None:
 
 def _seconds(name: str, value: Any, least: float = 1.0) -> float:
     """At least so many; "inf" is a number too."""
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        seconds = -1.0
-    if not seconds >= least:
-        raise FrontierSetting(f"{name} = {value!r}: set seconds, at least {least:g}, or inf")
-    return seconds
+    return float(within(name, value, float, least, inf, f"seconds, at least {least:g}, or inf"))
 
 
 def _share(settings: BaseSettings, name: str) -> float:
-    value = settings.get(name, 0.5)
-    try:
-        share = float(value)
-    except (TypeError, ValueError):
-        share = -1.0
-    if not 0.0 <= share <= 1.0:
-        raise FrontierSetting(f"{name} = {value!r}: set a share, 0 to 1")
-    return share
+    return float(within(name, settings.get(name, 0.5), float, 0.0, 1.0, "a share, 0 to 1"))
 
 
 def _shelf_lives(settings: BaseSettings, name: str) -> tuple[float, tuple[tuple[str, float], ...]]:

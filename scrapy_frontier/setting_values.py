@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from scrapy.utils.misc import load_object
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
+_MOST = sys.float_info.max  # all but infinity
+
+
 class FrontierSetting(FrontierError):
     """A setting has a value that makes no sense."""
 
@@ -22,15 +26,18 @@ class FrontierSetting(FrontierError):
 
 def number(settings: BaseSettings, name: str, default: float, kind: type, least: float = 0) -> Any:
     value = settings.get(name)
-    if value is None:
-        return kind(default)
+    wanted = f"a {'whole ' if kind is int else ''}number of at least {least:g}"
+    return kind(default) if value is None else within(name, value, kind, least, _MOST, wanted)
+
+
+def within(name: str, value: Any, kind: type, least: float, most: float, wanted: str) -> Any:
+    """*value* as a number of a *kind* that is no less than *least* and no more than *most*."""
     try:
         number = kind(value)
     except (TypeError, ValueError):
         number = None
-    if number is None or not least <= number < float("inf"):
-        noun = "a whole number" if kind is int else "a number"
-        raise FrontierSetting(f"{name} = {value!r}: set {noun} of at least {least:g}")
+    if number is None or not least <= number <= most:
+        raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
     return number
 
 

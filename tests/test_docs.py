@@ -204,7 +204,7 @@ def test_what_the_addon_changes_is_listed() -> None:
         "SCHEDULER": addon.SCHEDULER,
         **{name: str(value) for name, value in addon.SETTINGS.items()},
     }
-    components = {**addon.SPIDER_MIDDLEWARES, **addon.DOWNLOADER_MIDDLEWARES, **addon.EXTENSIONS}
+    components = {path: order for given in addon.COMPONENTS.values() for path, order in given.items()}
     orders = re.findall(r"^\| `(\w+)` \| [a-z ]+ \| (\d+) \|", text, re.MULTILINE)
     assert dict(orders) == {path.rpartition(".")[2]: str(order) for path, order in components.items()}
     replaced = re.findall(r"^\| `(\w+)` \| (?:in the place of|a subclass)", text, re.MULTILINE)

@@ -7,7 +7,7 @@ Nothing here opens the store. Steps, within `salvaging`: `salvage.copied`, `salv
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierUnreadable, UnreadableRecord
@@ -134,25 +134,16 @@ def mended_copy(store: Store, directory: Path, damage: Damage, examine: Callable
             f"{directory}: not one page is legible: nothing was changed; restore it from a copy, or "
             f"remove {directory} to begin anew"
         )
-    before = _counts(store)
+    before: Counts | None = None
+    with suppress(UnreadableRecord):
+        before = meta_rows.read_counts(store)
     examined = examine()
-    _take_for_killed(store)
-    lost = _lost(damage, before, meta_rows.read_counts(store), examined.found)
-    return Salvaged(damage, store.count_rows(), lost, _can_count(damage, examined.found), examined)
-
-
-def _counts(store: Store) -> Counts | None:
-    try:
-        return meta_rows.read_counts(store)
-    except UnreadableRecord:
-        return None
-
-
-def _take_for_killed(store: Store) -> None:
-    """The last visits of hosts may be lost: the next crawl must take every host for visited just now."""
+    # The last visits of hosts may be lost: the next crawl must take every host for visited just now.
     batch = store.batch()
     batch.delete(keys.CLEAN)
     store.write(batch, sync=True)
+    lost = _lost(damage, before, meta_rows.read_counts(store), examined.found)
+    return Salvaged(damage, store.count_rows(), lost, _can_count(damage, examined.found), examined)
 
 
 def _lost(damage: Damage, before: Counts | None, now: Counts, found: Counter[str]) -> dict[bytes, int | None]:

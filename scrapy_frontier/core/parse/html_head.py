@@ -160,15 +160,11 @@ _COMMENT_END = re.compile(r"--!?>")
 def _after_comment(text: str, start: int) -> int:
     """Return where the comment, the doctype or the like that begins at *start* is over."""
     if not text.startswith("<!--", start):
-        return _past(text, text.find(">", start), 1)
+        return text.find(">", start) + 1 or len(text)
     if text.startswith((">", "->"), start + 4):
         return text.find(">", start) + 1
     match = _COMMENT_END.search(text, start + 4)
     return match.end() if match else len(text)
-
-
-def _past(text: str, found: int, length: int) -> int:
-    return len(text) if found < 0 else found + length
 
 
 def _after_text(text: str, name: str, place: int) -> int:

@@ -52,7 +52,7 @@ def refusal(
     loop. *from_private* says that the last page came from a private network. How many redirects there
     were is not counted here.
     """
-    if scheme_of(target) not in DEFAULT_PORTS:
+    if target.partition(":")[0].lower() not in DEFAULT_PORTS:
         return NO_HTTP
     bare = without_fragment(target)
     if sum(without_fragment(url) == bare for url in chain) > 2:
@@ -64,10 +64,6 @@ def refusal(
     if not (limits.allows_private or from_private) and is_private_url(target):
         return PRIVATE
     return None
-
-
-def scheme_of(url: str) -> str:
-    return url.partition(":")[0].lower()
 
 
 def is_private_url(url: str) -> bool:

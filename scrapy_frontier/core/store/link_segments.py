@@ -204,23 +204,20 @@ def pack(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> bytes
     """
     replaced = np.array([source for source, _ in rows], np.int64)
     parts = [only(part, ~np.isin(part.sources, replaced)) for part in unpack(first, segment)]
-    parts += decode_rows(rows)
+    parts = [part for part in (*parts, *decode_rows(rows)) if len(part.targets)]
     sections = []
     with_links = np.zeros(SEGMENT, np.bool_)
     for flags in sorted({part.flags for part in parts}):
-        merged = _merge([part for part in parts if part.flags == flags and len(part.targets)])
-        if merged is not None:
-            with_links[merged.sources - first] = True
-            sections.append(_pack_section(first, merged))
+        merged = _merge([part for part in parts if part.flags == flags])
+        with_links[merged.sources - first] = True
+        sections.append(_pack_section(first, merged))
     if not sections:
         return b""
     return varint.encode(VERSION) + varint.encode(int(with_links.sum())) + b"".join(sections)
 
 
-def _merge(parts: list[Part]) -> Part | None:
+def _merge(parts: list[Part]) -> Part:
     """Parts of different pages as one, ascending by page."""
-    if not parts:
-        return None
     sources = np.concatenate([part.sources for part in parts])
     degrees = np.concatenate([part.degrees for part in parts])
     begin = _rows_of(degrees)
