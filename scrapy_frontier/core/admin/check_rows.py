@@ -39,10 +39,7 @@ def small_rows(work: Work) -> Iterator[Finding]:
             try:
                 decode(value)
             except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
-                if instead is None:
-                    work.delete(key)
-                else:
-                    work.put(key, instead)
+                work.put(key, instead)
                 yield work.found(kind, key[1:].decode(errors="replace"))
 
 

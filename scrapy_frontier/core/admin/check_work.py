@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from ..store.page_rows import Page
 
-_AT_A_TIME = 1000  # rows in one batch
+AT_A_TIME = 1000  # rows in one batch
+
+
+def write_rows(store: Store, rows: dict[bytes, bytes | None]) -> None:
+    """Write *rows* in one batch, in which None deletes, and empty them."""
+    batch = store.batch()
+    for key, value in rows.items():
+        if value is None:
+            batch.delete(key)
+        else:
+            batch.put(key, value)
+    store.write(batch)
+    rows.clear()
 
 
 class Work:
@@ -37,8 +49,7 @@ class Work:
         self.highest = [-1, keys.FIRST_VISIT - 1]  # page id, id of a further visit
         self.attempts = 0
         self.host_rows = 0
-        self._batch = store.batch()
-        self._open = 0
+        self._rows: dict[bytes, bytes | None] = {}  # to be written
 
     def found(self, kind: str, subject: str, detail: str = "", can_mend: bool = True) -> Finding:
         return Finding(kind, subject, detail, self.is_mending and can_mend)
@@ -48,26 +59,18 @@ class Work:
         self.delete(key)
         return self.found(kind, subject, detail)
 
-    def put(self, key: bytes, value: bytes) -> None:
+    def put(self, key: bytes, value: bytes | None) -> None:
         if self.is_mending:
-            self._batch.put(key, value)
-            self._wrote()
+            self._rows[key] = value
+            if len(self._rows) >= AT_A_TIME:
+                self.flush()
 
     def delete(self, key: bytes) -> None:
-        if self.is_mending:
-            self._batch.delete(key)
-            self._wrote()
-
-    def _wrote(self) -> None:
-        self._open += 1
-        if self._open >= _AT_A_TIME:
-            self.flush()
+        self.put(key, None)
 
     def flush(self) -> None:
-        if self._open:
-            self.store.write(self._batch)
-            self._batch.clear()
-            self._open = 0
+        if self._rows:
+            write_rows(self.store, self._rows)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         for row in self.store.scan(prefix):

@@ -7,16 +7,8 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UnreadableRecord
-from ..store.keys import LISTING, ROBOTS, listing_key, robots_key
-from ..store.site_rows import (
-    Listing,
-    RobotsCopy,
-    Verdict,
-    decode_copy,
-    decode_listing,
-    encode_copy,
-    encode_listing,
-)
+from ..store import keys, site_rows
+from ..store.site_rows import Listing, RobotsCopy, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,14 +22,14 @@ SITE_KINDS = ("robots", "listing")
 
 def site_records(store: Store) -> Iterator[Record]:
     """Rows that cannot be read are left out: both are asked for again."""
-    for key, value in store.scan(ROBOTS):
+    for key, value in store.scan(keys.ROBOTS):
         with contextlib.suppress(UnreadableRecord):
-            copy = decode_copy(value)._asdict()
+            copy = site_rows.decode_copy(value)._asdict()
             file, verdict = b64encode(copy.pop("body")).decode(), copy.pop("verdict").name.lower()
             yield {"robots": key[1:].decode(errors="replace"), "verdict": verdict, **copy, "file": file}
-    for key, value in store.scan(LISTING):
+    for key, value in store.scan(keys.LISTING):
         with contextlib.suppress(UnreadableRecord):
-            yield {"listing": key[1:].decode(errors="replace"), **decode_listing(value)._asdict()}
+            yield {"listing": key[1:].decode(errors="replace"), **site_rows.decode_listing(value)._asdict()}
 
 
 def site_row(record: dict[str, Any]) -> tuple[bytes, bytes]:
@@ -48,17 +40,10 @@ def site_row(record: dict[str, Any]) -> tuple[bytes, bytes]:
         if len(signals) not in (0, 4):
             raise ValueError("signals are four numbers")
         listing = Listing(listed, bool(record["is_contacted"]), refused, signals)
-        return listing_key(str(record["listing"])), encode_listing(listing)
-    fetched, ask_at, since = (float(record[name]) for name in ("fetched", "ask_at", "failing_since"))
-    copy = RobotsCopy(
-        Verdict[record["verdict"].upper()],
-        int(record["status"]),
-        fetched,
-        ask_at,
-        since,
-        int(record["failures"]),
-        b64decode(record["file"], validate=True),
-        str(record.get("etag", "")),
-        str(record.get("modified", "")),
-    )
-    return robots_key(str(record["robots"])), encode_copy(copy)
+        return keys.listing_key(str(record["listing"])), site_rows.encode_listing(listing)
+    given: dict[str, Any] = {name: float(record[name]) for name in ("fetched", "ask_at", "failing_since")}
+    given |= {name: int(record[name]) for name in ("status", "failures")}
+    given |= {name: str(record.get(name, "")) for name in ("etag", "modified")}
+    verdict, body = Verdict[record["verdict"].upper()], b64decode(record["file"], validate=True)
+    copy = RobotsCopy(verdict, body=body, **given)
+    return keys.robots_key(str(record["robots"])), site_rows.encode_copy(copy)

@@ -22,6 +22,7 @@ from ..store.page_rows import Page
 from ..store.states import State
 from . import facts
 from .check_notes import HostTally
+from .check_work import AT_A_TIME, write_rows
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
 from .export_sites import SITE_KINDS, site_row
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from .export import Record
 
-_AT_A_TIME = 1000  # records in one batch
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -68,9 +68,7 @@ class Importer:
     def __init__(self, store: Store, fingerprint_of: FingerprintOf) -> None:
         self._store = store
         self._fingerprint_of = fingerprint_of
-        self._batch = store.batch()
-        self._open = 0
-        self._fresh: dict[bytes, int] = {}
+        self._rows: dict[bytes, bytes | None] = {}  # to be written
         self._tally = HostTally()
         self._counts = meta_rows.Counts.none()
         self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
@@ -126,16 +124,9 @@ class Importer:
         self._unknown += 1
 
     def _put(self, key: bytes, value: bytes) -> None:
-        self._batch.put(key, value)
-        self._open += 1
-        if self._open >= _AT_A_TIME:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._store.write(self._batch)
-        self._batch.clear()
-        self._fresh.clear()
-        self._open = 0
+        self._rows[key] = value
+        if len(self._rows) >= AT_A_TIME:
+            write_rows(self._store, self._rows)
 
     def _page(self, record: Record) -> None:
         page_id, page = _number(record, "page"), _page_of(record)
@@ -154,14 +145,11 @@ class Importer:
             self._not_rebuilt += 1
             text = page.url.encode("utf-8", "surrogatepass") + page.payload + keys.id_bytes(page_id)
             fingerprint = hashlib.sha256(text).digest()[:20]  # nobody asks for it again, but it is kept
-        twin = self._fresh.get(fingerprint)
-        if twin is None and (stored := self._store.get(keys.INDEX + fingerprint)) is not None:
-            twin = keys.index_id(stored)
-        if twin is not None:
-            self._merged[page_id] = twin
+        key = keys.INDEX + fingerprint
+        if (twin := self._rows.get(key) or self._store.get(key)) is not None:
+            self._merged[page_id] = keys.index_id(twin)
             return False
-        self._fresh[fingerprint] = page_id
-        self._put(keys.INDEX + fingerprint, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
+        self._put(key, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
         return True
 
     def _has_place(self, page_id: int) -> bool:
@@ -259,7 +247,7 @@ class Importer:
         self._put(keys.COUNTS, meta_rows.encode_counts(self._counts))
         if header.get("is_clean"):
             self._put(keys.CLEAN, b"")
-        self._flush()
+        write_rows(self._store, self._rows)
         pages = sum(self._counts.states)
         return Imported(pages, self._counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
 

@@ -15,18 +15,9 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierUnwritable
+from ..store import leveldb_files
 from ..store.directory import DATABASE, REPAIRED, REPAIRING, Lock
-from ..store.leveldb_files import (
-    ListedTable,
-    Loss,
-    log_name,
-    losses,
-    mended_log,
-    mended_table,
-    read_catalogue,
-    read_index,
-    table_name,
-)
+from ..store.leveldb_files import ListedTable, Loss, log_name, read_index, table_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -86,7 +77,7 @@ def mend(directory: Path, repair: Callable[[Path], None]) -> Damage:
     """Have *repair* (LevelDB's own) make a readable database of the copy, of all that is sound in it."""
     work = directory / REPAIRING / DATABASE
     manifests = sorted(work.glob("MANIFEST-*"))
-    catalogue = read_catalogue(manifests[-1].read_bytes()) if manifests else None
+    catalogue = leveldb_files.read_catalogue(manifests[-1].read_bytes()) if manifests else None
     known = {table_name(number): table for number, table in catalogue.tables.items()} if catalogue else {}
     damage = [] if catalogue is None else list(_missing(work, catalogue.log, known))
     for log in sorted(work.glob("*.log")):
@@ -113,7 +104,7 @@ def _missing(work: Path, log: int, tables: dict[str, ListedTable]) -> Iterator[L
 
 
 def _mend_log(log: Path) -> list[Loss]:
-    mended, loss = mended_log(log.name, log.read_bytes())
+    mended, loss = leveldb_files.mended_log(log.name, log.read_bytes())
     if loss is None:
         return []
     log.write_bytes(mended)
@@ -126,14 +117,14 @@ def _mend_table(table: Path, listed: ListedTable | None) -> list[Loss] | None:
         with table.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             if read_index(data) is not None:
                 return None
-    mended, loss = mended_table(table.name, table.read_bytes(), listed)
+    mended, loss = leveldb_files.mended_table(table.name, table.read_bytes(), listed)
     table.write_bytes(mended)
     return [] if loss is None else [loss]
 
 
 def _losses(table: Path) -> list[Loss]:
-    data = table.read_bytes()
-    return losses(table.name, data, read_index(data) or []) or [Loss(table.name, len(data), len(data))]
+    data, name = table.read_bytes(), table.name
+    return leveldb_files.losses(name, data, read_index(data) or []) or [Loss(name, len(data), len(data))]
 
 
 def discard(directory: Path) -> None:

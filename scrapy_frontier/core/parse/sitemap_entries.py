@@ -51,15 +51,6 @@ def local_name(element: Element) -> str:
     return tag.rpartition("}")[2].rpartition(":")[2] if isinstance(tag, str) else ""
 
 
-def _taken_from(record: Element, until: Element | None) -> Iterator[Element]:
-    """Yield what *record* holds before *until*, and free each element when the next is asked for."""
-    for element in record:
-        if element is until:
-            return
-        yield element
-        record.remove(element)
-
-
 _MOST_PARTS = 32  # children of a location or a date: entities that nobody expands, tags that mean nothing
 
 

@@ -17,16 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 
-from .sitemap_entries import (
-    MAX_LOCATION,
-    Bases,
-    Entry,
-    _taken_from,
-    feed_entry,
-    local_name,
-    location_of,
-    sitemap_entries,
-)
+from .sitemap_entries import MAX_LOCATION, Bases, Entry, feed_entry, local_name, location_of, sitemap_entries
 from .sitemap_stream import CHUNK, Inflated, sniffed, with_numbered_ampersands
 
 if TYPE_CHECKING:
@@ -129,6 +120,15 @@ class _TextReader:
             return None
         self.kind = Kind.TEXT
         return Entry(url)
+
+
+def _taken_from(record: Element, until: Element | None) -> Iterator[Element]:
+    """Yield what *record* holds before *until*, and free each element when the next is asked for."""
+    for element in record:
+        if element is until:
+            return
+        yield element
+        record.remove(element)
 
 
 _KINDS = {
