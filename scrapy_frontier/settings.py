@@ -47,9 +47,8 @@ SCORERS = {
 LINKS = ("spider", "all", "none")
 DIGESTS = ("body", "text", "links")
 UNCHANGED = ("skip", "call")
-ROBOTS_TIMEOUT = (
-    30.0  # seconds at most for a robots.txt, all pages of whose host wait; DOWNLOAD_TIMEOUT if less
-)
+# Seconds at most for a robots.txt, for which all pages of a host wait; DOWNLOAD_TIMEOUT if less.
+ROBOTS_TIMEOUT = 30.0
 LONGEST_BACKOFF = 3600.0  # seconds, unless FRONTIER_RETRY_DELAY is more; ten attempts come to nine minutes
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 

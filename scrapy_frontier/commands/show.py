@@ -98,12 +98,8 @@ def _due(call: Call, host: str | None, limit: int | None) -> int:
         return _until(due.when, now), due.is_hub * "hub", page.url
 
     with call.project.open() as store:
-        found = (
-            (due, page)
-            for due, page in facts.coming_back(store)
-            if host is None or facts.host_of_page(page) == host
-        )
-        call.output.listing(islice(found, limit), document, _DUE_COLUMNS, row)
+        found = islice(facts.coming_back(store, host), limit)
+        call.output.listing(found, document, _DUE_COLUMNS, row)
     return 0
 
 

@@ -127,25 +127,12 @@ def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
     asked = {source: seconds}
     if orders.delay is not None:
         asked[OPERATOR] = orders.delay
-    delay = deciding(asked)
-    ready_at = row.visited + delay.seconds if row.visited else 0.0
-    return HostView(
-        name,
-        row.pending,
-        row.done - row.excluded,
-        row.failed,
-        row.excluded,
-        row.visited,
-        *delay,
-        max(ready_at, rest.until),
-        orders.blocked,
-        rest.until,
-        rest.strikes,
-        rest.reason,
-        row.deferred,
-        row.fetched,
-        row.returning,
-    )
+    delay, by = deciding(asked)
+    ready_at = max(row.visited + delay if row.visited else 0.0, rest.until)
+    pages = row.pending, row.done - row.excluded, row.failed, row.excluded
+    trouble, besides = (rest.until, rest.strikes, rest.reason), (row.deferred, row.fetched, row.returning)
+    clock = row.visited, delay, by, ready_at
+    return HostView(name, *pages, *clock, orders.blocked, *trouble, *besides)
 
 
 def host_row(stored: bytes | None) -> host_rows.HostRow:
@@ -271,11 +258,13 @@ def matching(
             yield page_id, page
 
 
-def coming_back(store: Store) -> Iterator[tuple[due_rows.Due, page_rows.Page]]:
-    """Pages that come back and when, soonest first; those that were due and are queued are in the queue."""
+def coming_back(store: Store, host: str | None = None) -> Iterator[tuple[due_rows.Due, page_rows.Page]]:
+    """Pages of *host*, or all, that come back and when, soonest first; those that were due and are queued are
+    in the queue."""
     for key, value in store.scan(keys.DUE):
         due = due_rows.decode_due(key, value)
-        if (page := legible_page(store, due.page_id)) is not None:
+        page = legible_page(store, due.page_id)
+        if page is not None and host in (None, host_of_page(page)):
             yield due, page
 
 

@@ -5,7 +5,7 @@ Scores are about 1 for an average page, like those of a scorer, and come as an a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -135,22 +135,12 @@ def content_scores(store: Store, pages: int) -> Floats | None:
 
 def _ranked(store: Store, by: str, pages: int, clock: Callable[[], float]) -> Scores:
     found = whole_graph(store)
-    weights = graph.ranking_weights(found)
-    content = content_scores(store, found.pages)
+    links, content = (found.indptr, found.indices), content_scores(store, found.pages)
+    how: dict[str, Any] = {"weights": graph.ranking_weights(found), "clock": clock}
     if by == "pagerank":
-        ranking = pagerank(
-            found.indptr, found.indices, weights=weights, preference=content, tolerance=TOLERANCE, clock=clock
-        )
+        ranking = pagerank(*links, preference=content, tolerance=TOLERANCE, **how)
     else:
-        ranking = hits(
-            found.indptr,
-            found.indices,
-            weights=weights,
-            content=content,
-            tolerance=_HITS_TOLERANCE,
-            exact=False,
-            clock=clock,
-        )
+        ranking = hits(*links, content=content, tolerance=_HITS_TOLERANCE, exact=False, **how)
     vector = ranking.scores if by != "hub" or ranking.hubs is None else ranking.hubs
     return Scores((vector * len(vector)).astype(np.float32), len(found.indices), ranking)
 

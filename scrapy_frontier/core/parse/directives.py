@@ -126,12 +126,8 @@ def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:
     for name, value in rules:
         if value.lower() not in _DENIED:
             names.update(("noindex", "nofollow") if name == "none" else (name,))
-    dates = [
-        date
-        for name, value in rules
-        if name == "unavailable_after" and (date := timestamp(value)) is not None
-    ]
-    until = min(dates, default=None)
+    dates = (timestamp(value) for name, value in rules if name == "unavailable_after")
+    until = min((date for date in dates if date is not None), default=None)
     return RobotsDirectives(
         names=frozenset(name for name in names if name in _WORDS or not _is_rule(name)),
         unavailable_after=until,

@@ -111,12 +111,8 @@ class Rules:
 
     def delay(self, now: float) -> float:
         """Return the least seconds between two requests that the file asks for at *now*; 0: it asks none."""
-        rates = (
-            rate.seconds / rate.requests
-            for rate in self.request_rate
-            if not rate.hours or rate.hours.holds(now)
-        )
-        return max(self.crawl_delay or 0.0, *rates, 0.0)
+        rates = (rate for rate in self.request_rate if not rate.hours or rate.hours.holds(now))
+        return max(self.crawl_delay or 0.0, *(rate.seconds / rate.requests for rate in rates), 0.0)
 
     def opens_in(self, now: float) -> float:
         """Return the seconds from *now* until a `visit_time` begins: 0 during one, and when none is set."""

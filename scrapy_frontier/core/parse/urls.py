@@ -151,13 +151,8 @@ def _with_path(text: str, scheme: str, authority: str, parents: tuple[str, ...])
             segments.append(_escape(piece, _PATH))
     if dots in (".", ".."):
         segments.append("")
-    return _Url(
-        scheme,
-        authority,
-        tuple(segments),
-        _escape_or_none(query, _QUERY),
-        _escape_or_none(fragment, _FRAGMENT),
-    )
+    query, fragment = _escape_or_none(query, _QUERY), _escape_or_none(fragment, _FRAGMENT)
+    return _Url(scheme, authority, tuple(segments), query, fragment)
 
 
 def _cut(text: str) -> tuple[str, str | None, str | None]:

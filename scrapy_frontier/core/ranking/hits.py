@@ -36,7 +36,7 @@ def hits(
     began = clock() if clock else 0.0
     pages = checked(indptr, indices, weights)
     if pages == 0:
-        return Ranking(np.zeros(0), 0, 0.0, 0.0, 0.0, converged=True, hubs=np.zeros(0))
+        return Ranking(np.zeros(0), 0, 0.0, 0.0, converged=True, hubs=np.zeros(0))
     kind = np.dtype(np.float64 if exact else np.float32)
     matrix = link_matrix(indptr, indices, weights, pages).astype(kind)
     turned = matrix.tocsc().T
@@ -58,12 +58,5 @@ def hits(
             break
     change, authorities, hubs = best
     error = 0.0 if change == 0 else change * ratio / (1 - ratio) if ratio < 1 else np.inf
-    return Ranking(
-        authorities.astype(np.float64),
-        sweeps,
-        float(change),
-        float(error),
-        clock() - began if clock else 0.0,
-        converged=bool(change <= tolerance),
-        hubs=hubs.astype(np.float64),
-    )
+    seconds, scores = clock() - began if clock else 0.0, authorities.astype(np.float64)
+    return Ranking(scores, sweeps, float(error), seconds, bool(change <= tolerance), hubs.astype(np.float64))

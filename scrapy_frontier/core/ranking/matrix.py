@@ -34,14 +34,13 @@ _BLOCK = 10_000  # pages at a time: OpenBLAS then multiplies in its caller's thr
 class Ranking:
     """``scores`` (float64, n, sum 1) of PageRank, or the authorities of HITS with its ``hubs``.
 
-    ``iterations`` counts sweeps over the links, ``residual`` is the L1 change another sweep would make,
-    ``error_bound`` bounds the L1 distance to the exact vector. PageRank's is proven; that of HITS is
-    estimated from how fast its sweeps contracted, infinite while they did not.
+    ``iterations`` counts sweeps over the links, ``error_bound`` bounds the L1 distance to the exact vector.
+    PageRank's is proven; that of HITS is estimated from how fast its sweeps contracted, infinite while they
+    did not.
     """
 
     scores: NDArray[np.float64]
     iterations: int
-    residual: float
     error_bound: float
     seconds: float
     converged: bool

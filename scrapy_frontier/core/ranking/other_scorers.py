@@ -190,17 +190,10 @@ class PageRank(Cash):
         self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None, clock: Clock = None
     ) -> Ranking | None:
         pages = len(indptr) - 1
-        return pagerank(
-            indptr,
-            indices,
-            weights=weights,
-            damping=self.damping,
-            tolerance=1e-4,  # L1: an average page is right to 0.01 %, a seventh of a bucket
-            preference=self._preference(pages),
-            start=self._start(pages),
-            stop=stop,
-            clock=clock,
-        )
+        known: dict[str, Any] = {"preference": self._preference(pages), "start": self._start(pages)}
+        # L1: an average page is right to 0.01 %, a seventh of a bucket.
+        until: dict[str, Any] = {"tolerance": 1e-4, "stop": stop, "clock": clock}
+        return pagerank(indptr, indices, weights=weights, damping=self.damping, **known, **until)
 
     def prepare(self, ranking: Ranking) -> Any:
         return (ranking.scores * len(ranking.scores)).astype(np.float32)
@@ -218,14 +211,5 @@ class Hits(PageRank):
         self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None, clock: Clock = None
     ) -> Ranking | None:
         content = self._preference(len(indptr) - 1) if self._content is not None else None
-        return hits(
-            indptr,
-            indices,
-            weights=weights,
-            tolerance=1e-3,
-            max_iterations=100,
-            content=content,
-            stop=stop,
-            clock=clock,
-            exact=False,
-        )
+        until: dict[str, Any] = {"tolerance": 1e-3, "max_iterations": 100, "exact": False, "stop": stop}
+        return hits(indptr, indices, weights=weights, content=content, clock=clock, **until)

@@ -60,7 +60,7 @@ def pagerank(
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be at least 0 and below 1, not {damping}")
     if pages == 0:
-        return Ranking(np.zeros(0), 0, 0.0, 0.0, 0.0, converged=True)
+        return Ranking(np.zeros(0), 0, 0.0, 0.0, converged=True)
     v = distribution(preference, pages, "preference")
     guess = v if start is None else distribution(filled(start, pages), pages, "start")
     system = _System(indptr, indices, weights, damping, v)
@@ -70,7 +70,7 @@ def pagerank(
     scores = np.maximum(scores, 0)
     error = min(2.0, factor * change) if np.isfinite(change) else 2.0
     seconds = clock() - began if clock else 0.0
-    return Ranking(scores / scores.sum(), budget.used, change, error, seconds, converged=error <= tolerance)
+    return Ranking(scores / scores.sum(), budget.used, error, seconds, converged=error <= tolerance)
 
 
 class _Budget:

@@ -47,7 +47,7 @@ def foreseen_pagerank(
     began = clock() if clock else 0.0
     pages = len(indptr) - 1
     if pages == 0:
-        return Ranking(np.zeros(0), 0, 0.0, 0.0, 0.0, converged=True)
+        return Ranking(np.zeros(0), 0, 0.0, 0.0, converged=True)
     links = link_matrix(indptr, indices, weights, pages)
     into = links.tocsc().T
     v = distribution(preference, pages, "preference").astype(np.float32)
@@ -72,7 +72,7 @@ def foreseen_pagerank(
     error = min(2.0, damping / (1 - damping) * change)
     scores = x.astype(np.float64)
     seconds = clock() - began if clock else 0.0
-    return Ranking(scores / scores.sum(), sweeps, change, error, seconds, converged=error <= tolerance)
+    return Ranking(scores / scores.sum(), sweeps, error, seconds, converged=error <= tolerance)
 
 
 def _inverse(values: Floats) -> Floats:
