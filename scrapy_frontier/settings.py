@@ -214,11 +214,9 @@ def _cooldown(settings: BaseSettings) -> CooldownRule:
 
 
 def _traps(settings: BaseSettings) -> TrapLimits:
-    return TrapLimits(
-        length=settings.getint("URLLENGTH_LIMIT"),
-        depth=number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int),
-        repeats=number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int),
-    )
+    depth = number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int)
+    repeats = number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int)
+    return TrapLimits(settings.getint("URLLENGTH_LIMIT"), depth, repeats)
 
 
 def _limits(settings: BaseSettings) -> Limits:

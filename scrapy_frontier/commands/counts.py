@@ -77,9 +77,8 @@ def _ranking(found: dict[str, Any] | None) -> str:
         return "none"
     try:
         scorer = str(found.get("scorer", "")).lower()
-        return f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links, {scorer}".rstrip(
-            ", "
-        )
+        about = f"{moment(found['at'])}, {found['pages']:,} pages, {found['links']:,} links, {scorer}"
+        return about.rstrip(", ")
     except (KeyError, TypeError, ValueError):
         return "unreadable"
 

@@ -39,12 +39,8 @@ def page(call: Call) -> int:
     answer["path"] = [step.page.url if step.page else None for step in path]
     answer["redirects"] = [step.page.url if step.page else None for step in redirects]
     if (place := gathered.place) is not None:
-        answer["queue"] = {
-            "ahead": place.ahead,
-            "is_far": place.is_far,
-            "due": place.due,
-            "bucket": None if place.is_far else place.bucket,
-        }
+        bucket = None if place.is_far else place.bucket
+        answer["queue"] = {"ahead": place.ahead, "is_far": place.is_far, "due": place.due, "bucket": bucket}
     answer["why"] = _why(gathered, path[-1].page if path else None)
     if output.as_json:
         output.document(answer)

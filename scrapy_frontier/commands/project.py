@@ -8,7 +8,7 @@ import time
 from contextlib import closing, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy import Request, Spider
 from scrapy.crawler import Crawler
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from scrapy.settings import BaseSettings
 
+    from ..core.hosts.host import Politeness
     from ..core.ranking.scorer import Scorer
     from ..core.store.leveldb import Store
     from ..core.store.page_rows import Page
@@ -183,9 +184,14 @@ class Project:
 
     def delay_of(self, host: str) -> tuple[float, str]:
         """The delay of a host by the settings, in seconds, and the setting it comes from."""
-        if host in self._slots:
-            return self._slots[host].delay, "DOWNLOAD_SLOTS"
-        return self._default.delay, "DOWNLOAD_DELAY"
+        default, slots = self._politeness
+        return (slots[host].delay, "DOWNLOAD_SLOTS") if host in slots else (default.delay, "DOWNLOAD_DELAY")
+
+    @cached_property
+    def _politeness(self) -> tuple[Politeness, dict[str, Politeness]]:
+        """By default, and of the hosts with settings of their own."""
+        default = default_politeness(self.settings, self.spider)
+        return default, slot_politeness(self.settings, default)
 
     @property
     def agent(self) -> str:
@@ -200,16 +206,12 @@ class Project:
 
         Raises `FrontierSetting` for a name that is none.
         """
-        name = name or self._scorer_name or (kept if kept in SCORERS else "fifo")
+        if not name and self.settings.get("FRONTIER_SCORER"):
+            name = self.frontier_settings.scorer
+        elif not name and _ADDONS & set(self.settings.getdict("ADDONS")):
+            name = addon.SETTINGS["FRONTIER_SCORER"]  # add-ons are not run for a command
+        name = name or (kept if kept in SCORERS else "fifo")
         return load_scorer(name, Crawler(self.spider, self.settings))  # type: ignore[arg-type]
-
-    @property
-    def _scorer_name(self) -> str | None:
-        """What the settings say; add-ons are not run for a command, so what ours would set is said here."""
-        if self.settings.get("FRONTIER_SCORER"):
-            return self.frontier_settings.scorer
-        has_addon = _ADDONS & set(self.settings.getdict("ADDONS"))
-        return addon.SETTINGS["FRONTIER_SCORER"] if has_addon else None
 
     def delays(self, store: Store) -> facts.DelayOf:
         """The delay of a host by the settings or by its robots.txt in *store*, and who asks for it."""
@@ -217,14 +219,6 @@ class Project:
             return self.delay_of
         most = self.frontier_settings.crawl_delay_max
         return facts.with_robots(store, self.delay_of, self.agent, most, self.now)
-
-    @cached_property
-    def _default(self) -> Any:
-        return default_politeness(self.settings, self.spider)
-
-    @cached_property
-    def _slots(self) -> Any:
-        return slot_politeness(self.settings, self._default)
 
 
 def request_of(page: Page) -> Request:

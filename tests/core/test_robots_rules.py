@@ -101,9 +101,9 @@ def test_allowing_an_index_page_allows_its_directory_only() -> None:
 
 def test_the_line_that_decides_can_be_told() -> None:
     rules = parse(b"User-agent: *\nDISALLOW : /a*b$ # why\nAllow: /a\n", "mybot")
-    assert rules.rule("http://h/axb") == "DISALLOW : /a*b$"
-    assert rules.rule("http://h/ax") == "Allow: /a"
-    assert rules.rule("http://h/") == ""
+    assert rules.where("http://h/axb") == "DISALLOW : /a*b$ (line 2)"
+    assert rules.where("http://h/ax") == "Allow: /a (line 3)"
+    assert rules.where("http://h/") == ""
 
 
 def test_the_line_that_decides_is_told_with_its_number() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any
 
 from ..pages.score_columns import CONTENT
@@ -134,14 +134,9 @@ class GraphImporter:
         source, targets = record["links"], record["to"]
         if source in self._merged:
             return
-        edges = list(
-            map(
-                link_rows.Edge,
-                (self._merged.get(target, target) for target in targets),
-                record.get("flags") or [0] * len(targets),
-                record.get("weights") or [1.0] * len(targets),
-            )
-        )
+        targets = [self._merged.get(target, target) for target in targets]
+        flags, weights = record.get("flags") or repeat(0), record.get("weights") or repeat(1.0)
+        edges = zip(targets, flags, weights, strict=False)
         first = source // keys.SEGMENT * keys.SEGMENT
         if first != self._first:
             self.finish()

@@ -142,28 +142,22 @@ def mended_copy(store: Store, directory: Path, damage: Damage, examine: Callable
     batch = store.batch()
     batch.delete(keys.CLEAN)
     store.write(batch, sync=True)
-    lost = _lost(damage, before, meta_rows.read_counts(store), examined.found)
-    return Salvaged(damage, store.count_rows(), lost, _can_count(damage, examined.found), examined)
+    # Exact where the counts are the newest there were: else they may be those of a time with fewer pages.
+    is_known = damage.is_all_known or not examined.found
+    is_exact = is_known and not any(loss.has(keys.COUNTS) for loss in damage.losses)
+    lost = {prefix: 0 if is_known and not damage.touches(prefix) else None for prefix in ROWS}
+    lost |= _lost(before, meta_rows.read_counts(store), examined.found, is_exact)
+    return Salvaged(damage, store.count_rows(), lost, is_exact, examined)
 
 
-def _lost(damage: Damage, before: Counts | None, now: Counts, found: Counter[str]) -> dict[bytes, int | None]:
+def _lost(before: Counts | None, now: Counts, found: Counter[str], is_exact: bool) -> dict[bytes, int | None]:
     """Rows lost by the first byte of their keys. Pages and hosts are known by the counts, or by rows that
-    lead to them; of others nobody knows how many there were."""
-    can_count = _can_count(damage, found)
-    is_known = damage.is_all_known or not found
-    lost: dict[bytes, int | None] = {
-        prefix: 0 if is_known and not damage.touches(prefix) else None
-        for prefix in ROWS
-        if prefix not in FOLLOW
-    }
+    lead to them, and some by the rows they follow from; of others nobody knows how many there were."""
     counted = before or now
     pages = max(sum(counted.states) - sum(now.states), found["index row that leads nowhere"])
     hosts = max(counted.hosts - now.hosts, 0) + found["missing host row"]
-    for prefix, count in ((keys.PAGE, pages), (keys.HOST, hosts)):
-        lost[prefix] = count if can_count or count else None
+    lost = {
+        prefix: count if is_exact or count else None
+        for prefix, count in ((keys.PAGE, pages), (keys.HOST, hosts))
+    }
     return lost | {prefix: found[kind] for prefix, kind in FOLLOW.items()}
-
-
-def _can_count(damage: Damage, found: Counter[str]) -> bool:
-    """Whether the counts are the newest there were: else they may be those of a time with fewer pages."""
-    return not damage.has_newest(keys.COUNTS) and (damage.is_all_known or not found)

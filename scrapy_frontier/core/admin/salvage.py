@@ -40,10 +40,6 @@ class Damage(NamedTuple):
             for loss in self.losses
         )
 
-    def has_newest(self, key: bytes) -> bool:
-        """Whether the newest row of *key* may be among what the files lost."""
-        return any(loss.has(key) for loss in self.losses)
-
     def files(self) -> dict[str, tuple[int, int]]:
         """Of each file how many bytes it lost, and how many it had."""
         found: dict[str, tuple[int, int]] = {}

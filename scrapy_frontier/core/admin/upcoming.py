@@ -38,17 +38,12 @@ class _Preview:
         self.now = now
         self._blocked = {host for host, orders in host_rows.all_orders(store) if orders.blocked is not None}
         self._hosts = Hosts(domain_of)
-        self._waiting = (
-            (place.due or 0.0, place.sort_key, place.host)
-            for place in queue_keys.waiting_places(store)
-            if self._is_wanted(place.host)
-        )
+        waiting = queue_keys.waiting_places(store)
+        self._waiting = (place for place in waiting if self._is_wanted(place.host))
         self._next_waiting = next(self._waiting, None)
-        if only is not None:
-            names = iter([only])
-        else:
-            names = (view.host for view in facts.hosts(store, delay_of) if view.queued or view.returning)
-        for name in filter(self._is_wanted, names):
+        views = facts.hosts(store, delay_of)
+        queued = (view.host for view in views if view.queued or view.returning)
+        for name in filter(self._is_wanted, queued if only is None else (only,)):
             self._hosts.put(self._host(name), now)
 
     def _is_wanted(self, name: str) -> bool:
@@ -73,22 +68,17 @@ class _Preview:
 
     def advance(self) -> bool:
         """Move to the next moment at which something can be handed out; false if there is none."""
-        first = self._hosts.next_ready()
-        times = [] if first is None else [first]
-        if self._next_waiting is not None:
-            times.append(self._next_waiting[0])
-        if not times:
-            return False
-        self.now = max(self.now, min(times))
-        return True
+        times = self._hosts.next_ready(), self._next_waiting and self._next_waiting.due
+        first = min((when for when in times if when is not None), default=None)
+        self.now = max(self.now, first or 0.0)
+        return first is not None
 
     def take(self) -> tuple[int, str] | None:
         """The page that is handed out now, and its host."""
-        while self._next_waiting is not None and self._next_waiting[0] <= self.now:
-            _, sort_key, name = self._next_waiting
-            host = self._host(name)
-            host.add(sort_key)
-            host.has_waited(sort_key)
+        while (place := self._next_waiting) is not None and (place.due or 0.0) <= self.now:
+            host = self._host(place.host)
+            host.add(place.sort_key)
+            host.has_waited(place.sort_key)
             self._hosts.put(host, self.now)
             self._next_waiting = next(self._waiting, None)
         found = self._hosts.best(self.now)

@@ -92,15 +92,11 @@ class Rules:
         rule = self._decisive(url)
         return rule is None or rule.allow
 
-    def rule(self, url: str) -> str:
-        """Return the line that decides about *url* as the site wrote it; empty when none does."""
-        rule = self._decisive(url)
-        return "" if rule is None else rule.line
-
     def where(self, url: str) -> str:
-        """Return the line that decides about *url* and its number: ``Disallow: /private (line 4)``."""
-        line = self.rule(url)
-        return f"{line} (line {self.numbers[line]})" if line in self.numbers else line
+        """Return the line that decides about *url* as the site wrote it, and its number: ``Disallow: /private
+        (line 4)``; empty when none does."""
+        rule = self._decisive(url)
+        return "" if rule is None else f"{rule.line} (line {self.numbers[rule.line]})"
 
     def cost(self, url: str) -> float:
         """Return about how many seconds it takes to say whether *url* is allowed.

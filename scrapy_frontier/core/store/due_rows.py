@@ -80,6 +80,6 @@ def is_return_key(sort_key: bytes) -> bool:
 
 def weight_in(sort_key: bytes) -> int:
     """The weight of a page that was handed out: carried along, or the score bucket of a page that was new."""
-    part = sort_key[9:11] if is_return_key(sort_key) else sort_key[4:6]
-    weight = int.from_bytes(part, "big")
-    return weight if is_return_key(sort_key) else TOP - weight
+    if is_return_key(sort_key):
+        return int.from_bytes(sort_key[9:11], "big")
+    return TOP - int.from_bytes(sort_key[4:6], "big")
