@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,14 +152,10 @@ def _ranked(frontier: Frontier, call: Call) -> RankRun:
     """Rank, move the queue rows, keep the ranking, pack the links."""
     while not frontier.load(call.project.now):
         pass
-    run = frontier.rank_now()
-    try:
-        with readable():
-            computed = run.compute(bool, time.perf_counter)
-            for _ in progress(frontier.rank_steps(run, computed, lambda: call.project.now), "steps"):
-                pass
-    finally:
-        run.close()
+    with closing(frontier.rank_now()) as run, readable():
+        computed = run.compute(bool, time.perf_counter)
+        for _ in progress(frontier.rank_steps(run, computed, lambda: call.project.now), "steps"):
+            pass
     return run
 
 

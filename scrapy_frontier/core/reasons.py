@@ -20,9 +20,6 @@ class Reason:
         pattern = re.sub(r"\\\{(\w+)(:d)?\\\}", _group, re.escape(template))
         self._match = re.compile(pattern, re.DOTALL).fullmatch
 
-    def __repr__(self) -> str:
-        return f"<Reason {self.code}>"
-
     def __call__(self, **values: object) -> str:
         """The text for the record."""
         return self.template.format_map(values)

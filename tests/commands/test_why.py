@@ -540,7 +540,7 @@ ONLY_POSTPONED = {"robots-hours", "robots-unknown", "rests", "rests-after", "to-
 ONLY_SEEN = {"scope", "pattern", "nofollow-page", "nofollow-link", "depth", "budget", "behind"}
 
 
-@pytest.mark.parametrize("reason", REASONS, ids=repr)
+@pytest.mark.parametrize("reason", REASONS, ids=lambda reason: reason.code)
 def test_every_reason_is_read_as_it_was_written(reason: reasons.Reason) -> None:
     names = re.findall(r"\{(\w+)", reason.template)
     values = {name: VALUES.get(name, f"some {name}") for name in names}

@@ -1047,7 +1047,12 @@ def test_a_finished_page_can_be_queued_again(tmp_path: Path, event: Event) -> No
     assert frontier.requeue(0, NOW + DAY, b"new", 5)
 
     assert not frontier.requeue(0, NOW + DAY, b"newer", 6), "it is queued already"
-    assert frontier.pending == frontier._batch.counts.queued == sum(frontier._batch.counts.states) == 2
+    assert (
+        frontier.pending
+        == frontier._batch.counts.states[State.QUEUED]
+        == sum(frontier._batch.counts.states)
+        == 2
+    )
     kill_after_commit(frontier)
     frontier = start(tmp_path, NOW + DAY)
     lease = take(frontier, NOW + DAY)
@@ -1071,7 +1076,7 @@ def test_only_a_finished_page_can_be_queued_again(tmp_path: Path) -> None:
     take(frontier)
     assert not frontier.requeue(0, NOW, b"", 0)
     assert not frontier.requeue(99, NOW, b"", 0)
-    assert frontier._batch.counts.queued == 1
+    assert frontier._batch.counts.states[State.QUEUED] == 1
     frontier.close()
 
 

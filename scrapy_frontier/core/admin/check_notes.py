@@ -144,7 +144,9 @@ class HostTally:
             self.count_deferred(host)
         due = page.visits.due if page.visits is not None and page.state in FINISHED else 0
         if due == due_rows.QUEUED_AGAIN:
-            self.count_returning(host)
+            self.count(host, State.QUEUED)  # besides, for a finished page that was due and is queued
+            self.of(host).returning += 1
+            self.returning += 1
         self.due += due > due_rows.QUEUED_AGAIN
         return due
 
@@ -167,12 +169,6 @@ class HostTally:
     def count_deferred(self, host: str, change: int = 1) -> None:
         """Besides, for a page that waits for a budget."""
         self.of(host).deferred += change
-
-    def count_returning(self, host: str) -> None:
-        """Besides, for a finished page that was due and is queued."""
-        self.count(host, State.QUEUED)
-        self.of(host).returning += 1
-        self.returning += 1
 
     def of(self, host: str) -> host_rows.HostRow:
         return self.hosts.setdefault(host, host_rows.HostRow())

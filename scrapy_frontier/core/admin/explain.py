@@ -37,7 +37,6 @@ FAR = 10_000  # pages: who has so many of its host before it is not counted to i
 class Facts(NamedTuple):
     """All that bears on a page. ``place`` is its queue row or waiting row, ``redirects`` where it led."""
 
-    page_id: int
     page: Page
     host: HostView
     place: QueuePlace | None
@@ -59,7 +58,7 @@ def gather(
     host = find_host(store, name, delay_of)
     redirects = redirects_of(store, page)
     robots = robots_copy(store, page.url) if agent else None
-    return Facts(page_id, page, host, place, redirects, max_attempts, now, robots, agent)
+    return Facts(page, host, place, redirects, max_attempts, now, robots, agent)
 
 
 def why(facts: Facts) -> str:

@@ -5,7 +5,7 @@ Who needs all links at once reads `snapshot.Snapshot`.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -79,9 +79,5 @@ def count_links_to(store: Store, page_id: int, most: int) -> int | None:
 
 def whole_graph(store: Store) -> graph.Graph:
     """All links as arrays, 13 bytes a link and 8 a page. Raises `UnreadableRecord`."""
-    snapshot = Snapshot(store, meta_rows.read_counts(store).next_page)
-    try:
-        with readable():
-            return snapshot.read(bool)
-    finally:
-        snapshot.close()
+    with closing(Snapshot(store, meta_rows.read_counts(store).next_page)) as snapshot, readable():
+        return snapshot.read(bool)

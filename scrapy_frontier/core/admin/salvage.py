@@ -77,7 +77,10 @@ def mend(directory: Path, repair: Callable[[Path], None]) -> Damage:
     known = {table_name(number): table for number, table in catalogue.tables.items()} if catalogue else {}
     damage = [] if catalogue is None else list(_missing(work, catalogue.log, known))
     for log in sorted(work.glob("*.log")):
-        damage += _mend_log(log)
+        mended, loss = leveldb_files.mended_log(log.name, log.read_bytes())
+        if loss is not None:
+            log.write_bytes(mended)
+            damage.append(loss)
     handled = set()
     for table in sorted(work.glob("*.ldb")):
         if (found := _mend_table(table, known.get(table.name))) is not None:
@@ -97,14 +100,6 @@ def _missing(work: Path, log: int, tables: dict[str, ListedTable]) -> Iterator[L
     for name, table in tables.items():
         if not (work / name).exists():
             yield Loss(name, table.size, table.size, table.first, table.last)
-
-
-def _mend_log(log: Path) -> list[Loss]:
-    mended, loss = leveldb_files.mended_log(log.name, log.read_bytes())
-    if loss is None:
-        return []
-    log.write_bytes(mended)
-    return [loss]
 
 
 def _mend_table(table: Path, listed: ListedTable | None) -> list[Loss] | None:
@@ -165,9 +160,7 @@ def remove(directory: Path, user: str) -> None:
         shutil.rmtree(target)
 
 
-def finish(directory: Path) -> bool:
-    """Put a copy in place that is whole, where nothing stands; whether there was one."""
-    if (directory / DATABASE).exists() or not (directory / REPAIRED).exists():
-        return False
-    (directory / REPAIRED).rename(directory / DATABASE)
-    return True
+def finish(directory: Path) -> None:
+    """Put a copy in place that is whole, where nothing stands."""
+    if (directory / REPAIRED).exists() and not (directory / DATABASE).exists():
+        (directory / REPAIRED).rename(directory / DATABASE)

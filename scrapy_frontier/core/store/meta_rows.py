@@ -70,10 +70,6 @@ class Counts:
         states["queued"] -= self.returning
         return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.returning)
 
-    @property
-    def queued(self) -> int:
-        return self.states[State.QUEUED]
-
 
 def encode_counts(counts: Counts) -> bytes:
     return _COUNTS.pack(
