@@ -184,13 +184,9 @@ def graph(call: Call) -> int:
             with replacing(beside) as urls_partial:
                 write_urls(store, urls_partial)
         done = write(store, partial)
-    written = target.stat().st_size
-    if call.output.as_json:
-        urls = None if write is write_graphml else str(beside)
-        call.output.document({"file": str(target), "urls": urls, **done._asdict(), "bytes": written})
-        return 0
-    urls = "" if write is write_graphml else f", their URLs to {beside.name}"
-    call.output.text(
-        f"Wrote {done.links:,} links of {done.pages:,} pages to {target} ({size(written)}){urls}."
-    )
+    written, has_urls = target.stat().st_size, write is not write_graphml
+    urls = f", their URLs to {beside.name}" if has_urls else ""
+    text = f"Wrote {done.links:,} links of {done.pages:,} pages to {target} ({size(written)}){urls}."
+    about = {"file": str(target), "urls": str(beside) if has_urls else None}
+    call.output.answer({**about, **done._asdict(), "bytes": written}, text)
     return 0

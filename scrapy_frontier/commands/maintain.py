@@ -72,13 +72,11 @@ def import_(call: Call) -> int:
     if call.output.as_json:
         call.output.document({"directory": str(project.directory), **done._asdict()})
         return 0
+    unfit = "pages have a request that this project cannot rebuild; they are kept as they are"
     call.output.text(f"Imported {done.pages:,} pages of {done.hosts:,} hosts into {project.directory}.")
     for count, what in (
         (done.merged, "pages are one with another under this project's fingerprinter"),
-        (
-            done.not_rebuilt,
-            "pages have a request that this project cannot rebuild; they are kept as they are",
-        ),
+        (done.not_rebuilt, unfit),
         (done.unknown, "records are of kinds unknown to this version, and were left out"),
     ):
         if count:

@@ -84,10 +84,8 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
     yield "request", answer["request"]
     path = answer["path"]
     assert isinstance(path, list)
-    yield (
-        "linked by",
-        (path[-1] or "a page that was forgotten") if path else "nobody: a seed, or added by hand",
-    )
+    by = (path[-1] or "a page that was forgotten") if path else "nobody: a seed, or added by hand"
+    yield "linked by", by
     if len(path) > 1:
         for number, url in enumerate(path):
             yield ("path" if not number else ""), f"{number}: {url or 'a page that was forgotten'}"

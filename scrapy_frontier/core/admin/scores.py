@@ -17,7 +17,6 @@ from ..ranking.other_scorers import Cash
 from ..ranking.pagerank import pagerank
 from ..ranking.scorer import buckets, scores_of
 from ..store import keys, meta_rows, queue_keys
-from ..store.states import State
 from . import facts
 from .links_in_chunks import whole_graph
 
@@ -173,7 +172,7 @@ def _read_pages(store: Store, cash: Cash) -> list[int]:
     for page_id, page in facts.pages(store, with_visits=False):
         if page.parent is None:
             cash.discovered(page_id)
-        if page.state in (State.DONE, State.REDIRECTED):
+        if page.state in facts.OK:
             read.append((page.changed, page_id))
     read.sort()
     return [page_id for _, page_id in read]

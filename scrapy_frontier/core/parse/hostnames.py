@@ -27,7 +27,8 @@ def host_name(text: str) -> str | None:
     name = text.lower() if text.isascii() else _punycode(text)
     if not name or _FORBIDDEN_IN_HOST.search(name):
         return None
-    return _ipv4(name) if _ends_in_number(name) else name
+    last = name.removesuffix(".").rpartition(".")[2]
+    return _ipv4(name) if last.isdigit() or _number(last) is not None else name
 
 
 def _punycode(text: str) -> str | None:
@@ -56,11 +57,6 @@ def _checked(label: str) -> str:
         if character in "\u200c\u200d" and not idna.valid_contextj(label, place):
             raise ValueError("a joiner where nothing joins")
     return label
-
-
-def _ends_in_number(name: str) -> bool:
-    labels = name.removesuffix(".").split(".")
-    return labels[-1].isdigit() or _number(labels[-1]) is not None
 
 
 _HEX = re.compile(r"0[xX][0-9A-Fa-f]*")

@@ -78,9 +78,7 @@ def scan_head(page: str, encoding: str = "utf-8") -> Head:
                 refresh = parse_refresh(content)
         elif name == "base" and base is None:
             base = attributes.get("href")
-        elif (
-            name == "link" and attributes.get("href") and "canonical" in rel_tokens(attributes.get("rel", ""))
-        ):
+        elif name == "link" and attributes.get("href") and "canonical" in rel_tokens(attributes.get("rel")):
             canonicals.append(attributes["href"])
     return Head(tuple(metas), base, tuple(canonicals), refresh, encoding)
 

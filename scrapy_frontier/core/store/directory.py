@@ -31,10 +31,8 @@ _FULL = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, err
 def has_database(directory: Path) -> bool:
     """Whether *directory* holds one, or a repaired copy that is to take its place, or held one that somebody
     removed: a `Store` says what is the matter."""
-    return any((directory / name).exists() for name in (DATABASE, REPAIRED)) or _held_one(directory)
-
-
-def _held_one(directory: Path) -> bool:
+    if any((directory / name).exists() for name in (DATABASE, REPAIRED)):
+        return True
     try:
         return _says_made((directory / _LOCK).read_text(encoding="utf-8", errors="replace"))
     except OSError:
