@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import varint
 from .leveldb_coding import checksum, crc_tables, masked, unsnap
@@ -34,6 +34,8 @@ _LOG_HEAD = struct.Struct("<IHB")  # checksum, length, kind
 _WHOLE, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 _COMPARATOR, _LOG, _COMPACTED, _DELETED, _ADDED = 1, 2, 5, 6, 7  # what a list of files tells
+# In which numbers and texts; a log, the next file and how many rows there ever were are a number each.
+_TOLD_IN = {_COMPARATOR: "t", _COMPACTED: "nt", _DELETED: "nn", _ADDED: "nnntt"}
 
 
 class Block(NamedTuple):
@@ -254,22 +256,14 @@ def _apply(edit: bytes, tables: dict[int, ListedTable], log: int) -> int:
 
     while at < len(edit):
         tag = number()
-        if tag == _COMPARATOR:
-            text()
-        elif tag == _LOG:
-            log = number()
-        elif tag == _COMPACTED:
-            number()
-            text()
+        told: list[Any] = [number() if kind == "n" else text() for kind in _TOLD_IN.get(tag, "n")]
+        if tag == _LOG:
+            log = told[0]
         elif tag == _DELETED:
-            number()
-            tables.pop(number(), None)
+            tables.pop(told[1], None)
         elif tag == _ADDED:
-            number()
-            name = number()
-            tables[name] = ListedTable(number(), text()[:-_INNER], text()[:-_INNER])
-        else:  # the log before, the number of the next file, and how many rows were ever written
-            number()
+            _, name, size, first, last = told
+            tables[name] = ListedTable(size, first[:-_INNER], last[:-_INNER])
     return log
 
 
