@@ -72,11 +72,9 @@ def _pages(store: Store, now: float) -> Iterator[Record]:
 
 def _page_record(page_id: int, page: page_rows.Page) -> Record:
     record: Record = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
-    for name, value in page._asdict().items():
-        if (
-            name not in ("url", "state", "payload", "visits")
-            and value != page_rows.Page._field_defaults[name]
-        ):
+    plain = page_rows.Page(page.url, page.state, payload=page.payload, visits=page.visits)
+    for name, value, default in zip(page._fields, page, plain, strict=True):
+        if value != default:
             record[name] = value
     if page.visits is not None:
         record["visits"] = exported(page.visits)

@@ -26,9 +26,9 @@ _TYPES = (
     *("application/javascript", "image/jpeg", "image/png", "image/gif", "image/webp", "image/svg+xml"),
     *("audio/mpeg", "video/mp4", "application/zip", "application/gzip", "application/octet-stream"),
     *("application/msword", "application/epub+zip"),
-    *("application/vnd.openxmlformats-officedocument.wordprocessingml.document",),
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     *("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "application/vnd.ms-excel"),
-    *("application/feed+json",),
+    "application/feed+json",
 )
 _NUMBERS = {name: number for number, name in enumerate(_TYPES)}
 
