@@ -109,13 +109,16 @@ class Mixed(PageRank):
         links = len(targets)
         share = self.damping / max(links, 1) if weights is None else self._share(1.0, links, weights)
         self._cash[targets] += share * self._cash[node]
-        opinion = 1.0 if self._content is None else self._opinion(node)
-        gain = np.broadcast_to(share * float(self._rank[node]) * opinion, targets.shape)
+        gain: Any = share * float(self._rank[node])
+        if self._content is not None:
+            gain *= self._opinion(node)
         is_shut = self._shut[targets]
         unread = ~(is_shut & self._parsed[targets])
         waiting = targets[unread]
-        self._rank[waiting] += gain[unread]
-        self._score[waiting] = np.maximum(self._score[waiting], self._rank[waiting])
+        # An array in any case: added to float32, a float of Python would be rounded to that first.
+        gain = np.array((gain,)) if weights is None else gain[unread]
+        rank = self._rank[waiting] = (self._rank[waiting] + gain).astype(np.float32)
+        self._score[waiting] = np.maximum(self._score[waiting], rank)
         return noticed(self._score, self._told, targets[~is_shut])
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
