@@ -90,8 +90,9 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
     def process_response(
         self, request: Request, response: Response, spider: Spider | None = None
     ) -> Request | Response:
-        if response.status in REDIRECTS:
-            forget_copied_chain(request)
+        if response.status not in REDIRECTS:
+            return response
+        forget_copied_chain(request)
         try:
             result = super().process_response(request, response)
         except IgnoreRequest:
@@ -121,8 +122,7 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
         """Whether only the scheme of its target can be why a redirect was not followed."""
         meta, status = request.meta, response.status
         return (
-            status in REDIRECTS
-            and "Location" in response.headers
+            "Location" in response.headers
             and not meta.get("dont_redirect")
             and not meta.get("handle_httpstatus_all")
             and status not in meta.get("handle_httpstatus_list", ())
