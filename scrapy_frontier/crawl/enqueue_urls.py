@@ -56,7 +56,7 @@ class BulkIntake:
         self._refusals = refusals
         self._tally = notes.tally
         self.recognize = frontier.recognize
-        self.encode = codec.encode
+        self.record = codec.of_link
         self._links = links
         self.records_links = links is not None
         self._has_depth = bool(settings.limits.depth)

@@ -8,6 +8,7 @@ Scrapy's own middlewares do it to requests: their objects are asked, once a page
 from __future__ import annotations
 
 import json
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +72,7 @@ class PageFollowing:
         self._found = flight.links or PageLinks(response.url)
         self._sites = _Sites(crawler, spider, heard, self._found.origin)
         self._depth = Depth(stock, response)
-        self._records = _Records(Referrers(stock, response), intake, response, self._depth.of_links)
+        self._records = _Records(stock, intake, response, self._depth.of_links)
         self._budgeted_depth = intake.depth_of(self._depth.of_links)
         self._score = getattr(spider, LINK_SCORE, None)
         self._longest = stock.longest
@@ -256,22 +257,26 @@ class _Sites:
 class _Records:
     """The records of requests for the links of a page, encoded once for each way and Referer."""
 
-    def __init__(
-        self, referrers: Referrers, intake: BulkIntake, response: HtmlResponse, depth: int | None
-    ) -> None:
-        self._referrer = referrers.of
-        self._encode = intake.encode
+    def __init__(self, stock: Stock, intake: BulkIntake, response: HtmlResponse, depth: int | None) -> None:
+        self._stock = stock
+        self._encoded = intake.record
         self._response = response
         self._depth = depth
         self._shared: dict[tuple[int | None, str | None], bytes] = {}
 
+    @cached_property
+    def _referrers(self) -> Referrers:
+        """Asked for by the first link to a new page: many pages have none."""
+        return Referrers(self._stock, self._response)
+
     def record(self, url: str, way: Way, anchor: Anchor) -> bytes:
         """The record of a request for *url*."""
-        referrer = self._referrer(url)
+        referrer = self._referrers.of(url)
         key = way.rule, referrer
         shared = self._shared.get(key)
         if shared is None:
-            shared = self._shared[key] = self._encode(self._request(self._response.url, way, _TEXT, referrer))
+            shared = self._encoded(way.callback, way.errback, referrer, self._meta(way, _TEXT))
+            self._shared[key] = shared
         if way.rule is None:
             return shared
         text = _quote(text_of(anchor)).encode("utf-8", "surrogatepass")
@@ -279,11 +284,12 @@ class _Records:
 
     def request(self, url: str, way: Way, text: str) -> Request:
         """The request itself."""
-        return self._request(url, way, text, self._referrer(url))
+        referrer = self._referrers.of(url)
+        headers = None if referrer is None else {"Referer": referrer}
+        return Request(url, way.callback, errback=way.errback, meta=self._meta(way, text), headers=headers)
 
-    def _request(self, url: str, way: Way, text: str, referrer: str | None) -> Request:
+    def _meta(self, way: Way, text: str) -> dict[str, Any]:
         meta = way.meta(text)
         if self._depth is not None:
             meta["depth"] = self._depth
-        headers = None if referrer is None else {"Referer": referrer}
-        return Request(url, way.callback, errback=way.errback, meta=meta, headers=headers)
+        return meta

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
 
 from ..core.frontier import Discovered, Fate, PageId
 from . import compat
-from .meta_keys import SITEMAP
-from .plain_data import FIXED, Unstorable, is_mutable
-from .request_codec import BASE_ATTRIBUTES, OURS, Codec, memory_record
+from .meta_keys import SITEMAP, START
+from .plain_data import FIXED, Unstorable, dumps, is_mutable
+from .request_codec import BASE_ATTRIBUTES, OURS, Codec
 
 if TYPE_CHECKING:
     from .fingerprints import Identities
@@ -131,3 +131,11 @@ class Sharing:
                 request,
                 found,
             )
+
+
+def memory_record(request: Request, fingerprint: bytes) -> bytes:
+    """The record of a request that only this process has: who it is, and whether it is a seed."""
+    record: dict[str, Any] = {"!": "memory", "fingerprint": fingerprint.hex()}
+    if START in request.meta:
+        record["meta"] = {START: True}
+    return dumps(record).encode()

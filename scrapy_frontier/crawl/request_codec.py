@@ -33,7 +33,6 @@ from .meta_keys import (
     POSTPONED_FOR,
     REFUSED,
     SLOT,
-    START,
 )
 from .plain_data import TAG, TAGGED, Unstorable, class_at, class_path, dumps, from_plain, to_plain
 
@@ -108,13 +107,18 @@ class Codec:
                 text = _flat_text(meta)
                 if text is None:
                     text, is_rare = dumps(to_plain(meta)), True
-                tail = '"meta":' + text + "}"
-                head = (head[:-1] + b"," if head else b"{") + tail.encode("utf-8", "surrogatepass")
+                head = _and_meta(head, text)
             if is_rare and self._on_rare is not None:
                 self._on_rare(request)
             return head
         except RecursionError:
             raise Unstorable("it holds data without end, or nested too deeply") from None
+
+    def of_link(self, callback: Any, errback: Any, referer: str | None, meta: dict[str, Any]) -> bytes:
+        """`encode` of a `Request` with these alone, text and numbers in its *meta*, of which nobody has to be
+        made: 4 us for 25."""
+        head = self._plain_head(callback, errback, "utf-8", () if referer is None else (referer.encode(),))
+        return _and_meta(head, _flat_text(meta) or "{}") if meta else head
 
     def _head(
         self, request: Request, callback: Any, errback: Any, encoding: str, headers: Headers | None
@@ -129,20 +133,20 @@ class Codec:
         if head is None:
             if len(self._heads) >= _HEADS:
                 self._heads.clear()
-            head = self._heads[key] = self._plain_head(request, referer)
+            head = self._heads[key] = self._plain_head(callback, errback, encoding, referer)
         return head
 
-    def _plain_head(self, request: Request, referer: Sequence[bytes]) -> bytes:
+    def _plain_head(self, callback: Any, errback: Any, encoding: str, referer: Sequence[bytes]) -> bytes:
         """``_dump(self._record(request))`` of a request with callbacks and no header but one ``Referer``."""
         parts = []
-        if request.callback is not None:
-            parts.append(f'"callback":{_quote(self.callbacks.name_of(request.callback))}')
-        if request.errback is not None:
-            parts.append(f'"errback":{_quote(self.callbacks.name_of(request.errback))}')
+        if callback is not None:
+            parts.append(f'"callback":{_quote(self.callbacks.name_of(callback))}')
+        if errback is not None:
+            parts.append(f'"errback":{_quote(self.callbacks.name_of(errback))}')
         if referer:
             parts.append(f'"headers":{{"Referer":{_quote(referer[0].decode("latin-1"))}}}')
-        if request.encoding != "utf-8":
-            parts.append(f'"encoding":{_quote(request.encoding)}')
+        if encoding != "utf-8":
+            parts.append(f'"encoding":{_quote(encoding)}')
         text = f"{{{','.join(parts)}}}" if parts else ""
         return text.encode("utf-8", "surrogatepass")
 
@@ -247,7 +251,7 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
 def meta_record(meta: dict[str, Any]) -> bytes:
     """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes."""
     text = _flat_text(meta) or dumps(to_plain(meta))
-    return b'{"meta":%b}' % text.encode("utf-8", "surrogatepass") if meta else b""
+    return _and_meta(b"", text) if meta else b""
 
 
 def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
@@ -259,20 +263,18 @@ def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
     return _dump({**record, "meta": {**kept, **meta}})
 
 
-def memory_record(request: Request, fingerprint: bytes) -> bytes:
-    """The record of a request that only this process has: who it is, and whether it is a seed."""
-    record: dict[str, Any] = {"!": "memory", "fingerprint": fingerprint.hex()}
-    if START in request.meta:
-        record["meta"] = {START: True}
-    return _dump(record)
-
-
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
     """*meta* without what is ours and not the user's, the download slot included."""
     ours = OURS
     if AUTO_SLOT in meta and meta.get(SLOT) == meta[AUTO_SLOT]:
         ours |= {SLOT}
     return {key: item for key, item in meta.items() if key not in ours}
+
+
+def _and_meta(head: bytes, text: str) -> bytes:
+    """The record *head*, and the *text* of its meta."""
+    tail = f'"meta":{text}}}'.encode("utf-8", "surrogatepass")
+    return (head[:-1] + b"," if head else b"{") + tail
 
 
 def _dump(record: dict[str, Any]) -> bytes:

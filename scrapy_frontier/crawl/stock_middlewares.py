@@ -17,6 +17,7 @@ from scrapy.spidermiddlewares.start import StartSpiderMiddleware
 from scrapy.spidermiddlewares.urllength import UrlLengthMiddleware
 
 from . import compat
+from .fingerprints import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,6 +33,7 @@ STOCK = (
     referer.RefererMiddleware,
 )
 _BY_SCHEME = (referer.NoReferrerWhenDowngradePolicy, referer.DefaultReferrerPolicy)
+_TO_WEB = ("http:", "https")
 _OF_ITS_OWN = frozenset(("referrer_policy", "depth_reset"))  # meta: what the page says is not asked
 _NO_REQUEST = Request("http://none.invalid/")  # says nothing of a Referer
 
@@ -108,12 +110,22 @@ class Referrers:
             return self._by_policy(url)
         key = url[:5] if self._is_by_scheme else "/".join(url.split("/", 3)[:3])
         if key not in self._known:
-            self._known[key] = self._by_policy(url)
+            is_told = self._is_by_scheme and key in _TO_WEB and _is_bare(self._page)
+            self._known[key] = self._of_bare(key) if is_told else self._by_policy(url)
         return self._known[key]
+
+    def _of_bare(self, scheme: str) -> str | None:
+        """What policies by scheme say of a page whose URL they leave as it is: 2 us for 30."""
+        return None if self._page.startswith("https") and scheme != "https" else self._page
 
     def _by_policy(self, url: str) -> str | None:
         referrer: str | None = self._policy.referrer(self._page, url)  # type: ignore[union-attr]
         return referrer
+
+
+def _is_bare(url: str) -> bool:
+    """Whether of *url* nothing has to be left out where it stands as Referer."""
+    return is_plain(url) and not url.split("/", 3)[2].endswith((":80", ":443"))
 
 
 def way_past(stock: Stock, response: Response, output: CallbackOutput | None) -> Callable[[Any], bool]:

@@ -40,7 +40,7 @@ from scrapy_frontier.core.store.site_rows import (
     encode_listing,
 )
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.request_codec import memory_record
+from scrapy_frontier.crawl.queued_requests import memory_record
 
 if TYPE_CHECKING:
     from pathlib import Path

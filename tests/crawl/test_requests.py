@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from scrapy import Field, FormRequest, Item, Request, Spider
 from scrapy.http import HtmlResponse, JsonRequest, Response, XmlRpcRequest
 from scrapy.linkextractors import LinkExtractor
+from scrapy.settings import Settings
+from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.utils.request import RequestFingerprinter, fingerprint
 
 from scrapy_frontier.core.frontier import Frontier, Link
@@ -28,6 +30,7 @@ from scrapy_frontier.crawl.callback_names import Unreadable
 from scrapy_frontier.crawl.fingerprints import plain_fingerprint
 from scrapy_frontier.crawl.plain_data import Unstorable, from_plain, to_plain
 from scrapy_frontier.crawl.request_codec import Codec, meta_record
+from scrapy_frontier.crawl.stock_middlewares import Referrers, Stock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -338,6 +341,17 @@ def test_any_plain_meta_comes_back(meta: dict[str, Any], cb_kwargs: dict[str, An
 def test_a_record_of_meta_alone_is_that_of_a_request_with_it(meta: dict[str, Any]) -> None:
     meta.pop("verbatim_url", None)
     assert meta_record(meta) == Codec(Spider("any")).encode(Request("http://h/", meta=meta))
+
+
+@pytest.mark.parametrize("callbacks", [(None, None), (SPIDER.parse, None), (SPIDER.parse, SPIDER.failed)])
+@pytest.mark.parametrize("referer", [None, "http://h/a?b=c", 'http://h/\u00e4"quoted"'])
+@pytest.mark.parametrize("meta", [{}, {"depth": 1}, {"rule": 0, "link_text": '\ufdd0"\ud800', "depth": 2}])
+def test_a_record_of_a_link_is_that_of_a_request_for_it(
+    callbacks: tuple[Any, Any], referer: str | None, meta: dict[str, Any]
+) -> None:
+    headers = None if referer is None else {"Referer": referer}
+    request = Request(URL, callbacks[0], errback=callbacks[1], headers=headers, meta=meta)
+    assert Codec(SPIDER).of_link(*callbacks, referer, meta) == Codec(SPIDER).encode(request)
 
 
 # -- garbage --------------------------------------------------------------------------------------------
