@@ -20,6 +20,7 @@ from w3lib.url import canonicalize_url, safe_url_string
 from ..core.parse.html_links import References
 from . import compat
 from .fingerprints import is_plain
+from .response_head import encoding_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,6 +103,12 @@ def tree_of(response: HtmlResponse) -> Any:
     return root
 
 
+def let_go_of_tree(response: HtmlResponse) -> None:
+    """Nobody else is to read the tree of *response*: taken down at once, while it is still at hand, it takes
+    half as long as with the response."""
+    _trees.pop(response, None)
+
+
 def _parsed(response: HtmlResponse) -> Any:
     body = response.text.strip().replace("\x00", "").encode("utf-8") or b"<html/>"  # as parsel does it
     parser = etree.HTMLParser(recover=True, encoding="utf-8", huge_tree=True)
@@ -137,7 +144,7 @@ def _base_of(response: HtmlResponse) -> str:
 
 def _exact(response: HtmlResponse, base: str) -> Callable[[str], str | None]:
     """What a link extractor and then a request make of one reference in *response*."""
-    page, encoding = response.url, response.encoding
+    page, encoding = response.url, encoding_of(response) or response.encoding
 
     def exact(reference: str) -> str | None:
         try:

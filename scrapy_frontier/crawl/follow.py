@@ -11,7 +11,6 @@ import logging
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
@@ -56,8 +55,6 @@ class Follow:
     _flights: Flights
     _intake: BulkIntake
     _notes: Notes
-    # To be followed.
-    pages: WeakKeyDictionary[Response, tuple[Way, ...]] = field(default_factory=WeakKeyDictionary, init=False)
     _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
     _bar: str | None = field(default=None, init=False)  # why every link is a request; None: not asked
     _stock: Stock = field(default_factory=Stock, init=False)
@@ -67,31 +64,33 @@ class Follow:
         self._rules = SpiderRules(self._spider)
 
     def begin(self, response: Response) -> None:
-        """A callback is about to see *response*, whose links are wanted: what it is decides."""
+        """A callback is about to see *response*: its meta, and what it is, decide."""
         request = response.request
         wanted = request is not None and request.meta.get(FOLLOW, self.is_on)
-        if not wanted or request is None or id(request) not in self._flights:
-            return
-        if not isinstance(response, HtmlResponse) or not is_text(response):
+        flight = self._flights.get(id(request)) if wanted else None
+        if flight is None or not isinstance(response, HtmlResponse) or not is_text(response):
             return
         if self._bar is None:
             self._bar = self._look_for_bar()
-        if ways := self._ways_from(request, wanted):
-            self.pages[response] = ways
+        flight.ways = self._ways_from(flight.request, wanted)
+
+    def is_followed(self, response: Response) -> bool:
+        """Whether the links of *response* are still to be followed."""
+        flight = self._flights.get(id(response.request))
+        return flight is not None and bool(flight.ways)
 
     def after(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         """*result*, and a request for each link of *response* if they are followed, but not in bulk."""
-        if self._is_in_bulk(response):
+        if not self.is_followed(response) or self._is_in_bulk(response):
             return result
-        return chain(result, self._requests(response, self.pages.pop(response)))
+        return chain(result, self._requests(response, self._take_ways(response)))
 
     def after_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """`after`; and a very large page is parsed beside the event loop, which would stand still."""
-        ways = self.pages.get(response)
-        if ways is None:
+        if not self.is_followed(response):
             return result
         if not self._is_in_bulk(response):
-            return self._and_requests(response, result, self.pages.pop(response))
+            return self._and_requests(response, result, self._take_ways(response))
         return _and_tree(response, result) if len(response.body) > LARGE else result
 
     async def _and_requests(
@@ -103,14 +102,18 @@ class Follow:
             yield request
 
     def _is_in_bulk(self, response: Response) -> bool:
-        """Whether the links of *response*, if they are to be followed, need no requests."""
-        if response not in self.pages:
-            return True
+        """Whether the links of *response*, which are followed, need no requests."""
         if entry_of(response.request) is not None:  # of which each link inherits its own
             return False
         heard = usual_listeners(self._crawler)
         self._heard = heard or []
         return not self._bar and heard is not None
+
+    def _take_ways(self, response: Response) -> tuple[Way, ...]:
+        """How the links of *response* are followed, which nobody else is to do."""
+        flight = self._flights[id(response.request)]
+        ways, flight.ways = flight.ways, ()
+        return ways
 
     def _requests(self, response: Any, ways: tuple[Way, ...]) -> Iterator[Request]:
         if ways is self._rules.ways:
@@ -125,9 +128,8 @@ class Follow:
     ) -> PageFollowing | Recorder | None:
         """Who follows the links of *response* in bulk, and stands before the *recorder*; that one itself for
         any other page. To be asked after `after`."""
-        ways = self.pages.pop(response, None)
         flight = self._flights.get(id(response.request))
-        if ways is None or flight is None or not isinstance(response, HtmlResponse):
+        if flight is None or not flight.ways or not isinstance(response, HtmlResponse):
             return recorder
         return PageFollowing(
             self._crawler,
@@ -136,7 +138,7 @@ class Follow:
             self._intake,
             flight,
             response,
-            ways,
+            self._take_ways(response),
             self._heard,
             recorder,
             refusing,

@@ -20,7 +20,7 @@ from ..core.frontier import NEUTRAL, new_link
 from ..core.parse.urls import escaped_fragment
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from .callback_requests import Spell
-from .fast_link_extractor import text_of
+from .fast_link_extractor import let_go_of_tree, text_of
 from .in_flight import PageLinks
 from .meta_keys import LINK_SCORE
 from .outlinks import MOST
@@ -99,6 +99,7 @@ class PageFollowing:
                 self._refusing = None
         self._skipped = {self._intake.fingerprint(each) for each in self._yielded}
         yield from self._read()
+        let_go_of_tree(self._response)
         self._hand_over()
         self._tell()
         if self._recorder is not None:

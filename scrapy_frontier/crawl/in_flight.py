@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..core.pages.leases import Lease
+    from .follow_rules import Way
     from .robots_sites import Decision
 
 REASON = "frontier_reason"  # attribute of an IgnoreRequest: what to keep instead of its text
@@ -59,9 +60,9 @@ class Flight:
     What was seen is written by the methods here, and read by `outcome_of` when it has ended. ``links`` are
     those of its page; ``robots`` is what robots.txt said when it was handed out, ``callback`` is what the
     request had then (the shell takes its own back as soon as it is called); ``is_sending``: its host waits to
-    hear that it went out. ``page`` is what was fetched. For pages that come back: the
-    ``digest`` of its body or text, that of the ``content`` by the callback, and the validators it was
-    ``asked_with``.
+    hear that it went out. ``page`` is what was fetched, and its links are followed on the
+    ``ways``. For pages that come back: the ``digest`` of its body or text, that of the ``content`` by the
+    callback, and the validators it was ``asked_with``.
     """
 
     request: Request
@@ -79,6 +80,7 @@ class Flight:
     led_to: Request | None = None
     links: PageLinks | None = None
     page: Fetched | None = None
+    ways: tuple[Way, ...] = ()
     digest: bytes = b""
     content: bytes = b""
     asked_with: tuple[bytes, bytes] = NOTHING

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from scrapy.http import HtmlResponse
 
 _heads: WeakKeyDictionary[HtmlResponse, Head] = WeakKeyDictionary()
-_are_text: WeakKeyDictionary[HtmlResponse, bool] = WeakKeyDictionary()
+_encodings: WeakKeyDictionary[HtmlResponse, str] = WeakKeyDictionary()  # empty: none of text
 
 
 def head_of(response: HtmlResponse) -> Head:
@@ -26,12 +27,20 @@ def head_of(response: HtmlResponse) -> Head:
 
 def is_text(response: HtmlResponse) -> bool:
     """Whether *response* can be decoded: Python also knows codecs; ``hex`` is no encoding of text."""
-    found = _are_text.get(response)
+    return bool(encoding_of(response))
+
+
+def encoding_of(response: HtmlResponse) -> str:
+    """The encoding of *response*, which Scrapy works out anew whenever it is asked; empty where that is none
+    of text."""
+    found = _encodings.get(response)
     if found is None:
-        found = _are_text[response] = _is_text(response.encoding)
+        encoding = response.encoding
+        found = _encodings[response] = encoding if _is_text(encoding) else ""
     return found
 
 
+@lru_cache(maxsize=100)
 def _is_text(encoding: str) -> bool:
     try:
         b" ".decode(encoding, "replace")
@@ -43,8 +52,6 @@ def _is_text(encoding: str) -> bool:
 def _encoding_of(response: HtmlResponse, start: bytes) -> str:
     """A page that could be read as ASCII up to a declaration of UTF-16 is UTF-8 (HTML 13.2.3.2); one that
     declares no encoding of text at all has its tags in ASCII."""
-    if not is_text(response):
-        return "latin-1"
-    encoding = response.encoding  # which Scrapy works out anew, in 4 us
+    encoding = encoding_of(response) or "latin-1"
     is_wide = encoding.startswith(("utf-16", "utf-32"))
     return "utf-8" if is_wide and b"\0" not in start[:1_024] else encoding

@@ -11,11 +11,10 @@ from ..crawl.assembly import Component
 from ..crawl.callback_requests import Spell
 from ..crawl.consequences_of_directives import Consequences
 from ..crawl.known_links import KnownLinks
-from ..crawl.meta_keys import FOLLOW
 from ..crawl.stock_middlewares import Stock, way_past
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 
     from scrapy.crawler import Crawler
     from scrapy.http import Response
@@ -58,9 +57,7 @@ class FrontierSpiderMiddleware(Component):
 
     def process_spider_input(self, response: Response) -> None:
         crawl = self.crawl
-        if crawl is None or crawl.follow is None or response.request is None:
-            return
-        if response.request.meta.get(FOLLOW, crawl.follow.is_on):
+        if crawl is not None and crawl.follow is not None:
             crawl.follow.begin(response)
 
     def _taker(self, response: Response, rules: PageRules | None) -> PageFollowing | Recorder | None:
@@ -69,7 +66,7 @@ class FrontierSpiderMiddleware(Component):
         if crawl is None:
             return None
         follow, recorder = crawl.follow, None
-        is_followed = follow is not None and response in follow.pages
+        is_followed = follow is not None and follow.is_followed(response)
         if crawl.links is not None:  # callbacks of followed pages ask for little themselves
             ending = None if is_followed else self._known.ending_on(response)
             recorder = crawl.links.recorder(response, ending)
@@ -78,7 +75,7 @@ class FrontierSpiderMiddleware(Component):
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         rules = self._consequences.of(response)
         follow = self.crawl.follow if self.crawl is not None else None
-        if follow is not None and follow.pages:
+        if follow is not None:
             result = follow.after(response, result)
         if rules is not None:
             result = rules.filter(result)
@@ -90,14 +87,16 @@ class FrontierSpiderMiddleware(Component):
     ) -> AsyncIterator[Any]:
         rules, place = self._consequences.of(response), _PlaceInLine(self._line)
         follow = self.crawl.follow if self.crawl is not None else None
-        if follow is not None and follow.pages:
+        if follow is not None:
             result = follow.after_async(response, result)
         if rules is not None:
             result = rules.filter_async(result, place.give_way)
         taker, spell = self._taker(response, rules), Spell()
-        takes = way_past(self._stock, response, self.crawl.output if self.crawl is not None else None)
+        takes: Callable[[Any], bool] | None = None  # few callbacks of followed pages yield anything
         try:
             async for each in result:
+                if takes is None:
+                    takes = way_past(self._stock, response, self.crawl.output if self.crawl else None)
                 if (taker is None or taker.take(each)) and not takes(each):
                     yield each
                 if perf_counter() >= spell.look_at and spell.is_over():

@@ -451,6 +451,21 @@ def urls(draw: st.DrawFn) -> str:
 # Known to be wrong; `test_url_is_plain_to_us_and_not_to_scrapy` keeps them in mind.
 
 
+@given(urls() | COMMON, urls() | COMMON)
+@example("http://h:80/a", "http://h/b")
+@example("https://h:443/a", "https://h/b")
+@example("https://h/a", "http://h/b")
+@example("http://h/a", "ftp://h/b")
+def test_referer_is_that_of_scrapy(page: str, link: str) -> None:
+    for policy in ("scrapy-default", "no-referrer-when-downgrade"):
+        asked = RefererMiddleware(Settings({"REFERRER_POLICY": policy}))
+        try:
+            wanted = asked.policy(Response(page), Request("http://h/")).referrer(page, link)
+        except ValueError:  # a port that is none
+            continue
+        assert Referrers(Stock([asked]), Response(page)).of(link) == wanted
+
+
 @given(urls() | COMMON)
 @settings(max_examples=10 * EXAMPLES)
 def test_plain_fingerprint_is_that_of_scrapy(url: str) -> None:

@@ -201,7 +201,8 @@ class Rescoring:
             rows[prefix + before] = None
             rows[prefix + after] = b""
             if len(after) == _OWN_TURN:
-                self._buckets[int.from_bytes(after[6:], "big")] = _sort_key_bucket(after)
+                _, place, high, low = _OWN.unpack(after)
+                self._buckets[high << 32 | low] = max(0xFFFF - place, _LEAST)
         return len(pairs)
 
     # -- all rows at once ------------------------------------------------------------------------------
