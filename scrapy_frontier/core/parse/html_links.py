@@ -23,6 +23,7 @@ _PORT = r"(?:[1-5][0-9]{4}|[1-9][0-9]{0,3})"
 _ORIGIN = rf"https?://(?:{_LABEL}\.)*{_LABEL}(?::{_PORT})?"
 
 _is_plain_url = re.compile(rf"{_ORIGIN}(?:/(?:{_PATH})?{_TAIL})?").fullmatch
+_is_plain_path = re.compile(rf"/(?:{_PATH})?{_TAIL}").fullmatch
 _is_plain_base = re.compile(rf"{_ORIGIN}/(?:{_PATH})?").fullmatch
 # What it begins with is the last group.
 _plain = re.compile(
@@ -40,13 +41,17 @@ class References:
         self._exact = exact
         self._before: dict[str, str | None] = {}  # what stands in the place of the beginning of a plain one
         self._is_plain = _is_plain_base(base) is not None
+        self._origin = ""  # of a plain base
         if self._is_plain:
             directory = base[: base.rindex("/") + 1]
             root = base[: base.index("/", 8) + 1]
+            self._origin = root[:-1]
             self._before = {"": directory, "./": directory, "/": root, "#": f"{base}#"}
 
     def absolute(self, reference: str) -> str | None:
         """The URL that *reference* leads to, with its fragment; 1 us where it is plain."""
+        if self._origin and reference.startswith("/") and _is_plain_path(reference) is not None:
+            return self._origin + reference
         if reference.startswith("http") and _is_plain_url(reference) is not None:
             return reference
         found = _plain(reference)
