@@ -249,3 +249,23 @@ def test_memory_holds_few_of_many_hosts(tmp_path: Path) -> None:
     assert len(asked) == 1000
     assert frontier.hosts == 0
     frontier.close()
+
+
+@pytest.mark.usefixtures("sleepy")
+def test_pages_that_come_back_have_their_share_where_their_host_sleeps(tmp_path: Path) -> None:
+    frontier, numbers = a_frontier(tmp_path, revisits=RevisitRule(shelf_life=5.0, horizon=60.0)), count()
+    frontier.discover(links("old.org", numbers=numbers), NOW)
+    lease = frontier.lease(NOW)
+    assert lease is not None
+    frontier.release(lease, FETCHED, NOW)
+    later = NOW + 86_400
+    for _ in range(10):
+        frontier.discover(links("new.org", "another.org", numbers=numbers), later)
+    asked = []
+    for _ in range(10):
+        lease = frontier.lease(later)
+        assert lease is not None
+        asked.append(lease.host)
+        frontier.release(lease, FETCHED, later)
+    assert "old.org" in asked
+    frontier.close()

@@ -29,7 +29,7 @@ class ReturnShare:
     def __init__(self, store: Store, batch: Batch, hosts: Hosts, share: float) -> None:
         self._store = store
         self._batch = batch
-        self._by_name = hosts.by_name
+        self._hosts = hosts
         self._share = share
         self.credit = 0.0
         self._own: dict[str, float] = {}  # of hosts that have both
@@ -62,7 +62,7 @@ class ReturnShare:
         for _ in range(min(_LOOKED_AT, len(self._line))):
             name = next(iter(self._line))
             del self._line[name]
-            host = self._by_name.get(name)
+            host = self._hosts.find(name)
             if host is None or not host.returning:
                 self._own.pop(name, None)
                 continue
@@ -83,7 +83,7 @@ class ReturnShare:
         self._unasked -= 1
         if self._unasked < 0 and self._batch.counts.returning:
             self._unasked = _FIND_AGAIN
-            self._line = {name: None for name, host in self._by_name.items() if host.returning}
+            self._line = {name: None for name, host in self._hosts.by_name.items() if host.returning}
 
     def _best_of(self, host: Host) -> bytes | None:
         batch = self._batch
