@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import compact_hosts, turns
+from scrapy_frontier.core.hosts import compact_hosts, host, load_hosts, turns
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.domain_rates import Rates
 from scrapy_frontier.core.hosts.host import Politeness
@@ -49,9 +49,9 @@ def a_frontier(directory: Path, **options: Any) -> Frontier:
 
 def links(*hosts: str, numbers: Iterator[int], priority: int = 0) -> list[Link]:
     found = []
-    for host in hosts:
+    for name in hosts:
         number = next(numbers)
-        found.append(Link(number.to_bytes(20, "big"), f"http://{host}/{number}", host, priority))
+        found.append(Link(number.to_bytes(20, "big"), f"http://{name}/{number}", name, priority))
     return found
 
 
@@ -186,12 +186,23 @@ moves = st.lists(
             {"revisits": RevisitRule(shelf_life=5.0, horizon=60.0)},
         ]
     ),
+    st.sampled_from([1, host.HEADS]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_a_crawl_is_the_same_whoever_sleeps(
-    tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, str, int]], options: dict[str, Any]
+    tmp_path_factory: pytest.TempPathFactory,
+    moves: list[tuple[str, str, int]],
+    options: dict[str, Any],
+    heads: int,
 ) -> None:
-    directory = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (host, load_hosts, compact_hosts):  # with one, most hosts have more pages on disk
+            patch.setattr(module, "HEADS", heads)
+        compare(tmp_path_factory.mktemp("runs"), moves, options)
+
+
+def compare(directory: Path, moves: list[tuple[str, str, int]], options: dict[str, Any]) -> None:
+    """The same moves with hosts that sleep, and with none."""
     sleepy, awake = (Run(directory / name, most, options) for name, most in (("sleepy", 0), ("awake", 10**9)))
     for move in moves:
         sleepy.move(*move)
@@ -248,6 +259,27 @@ def test_memory_holds_few_of_many_hosts(tmp_path: Path) -> None:
         frontier.release(lease, FETCHED, NOW)
     assert len(asked) == 1000
     assert frontier.hosts == 0
+    frontier.close()
+
+
+@pytest.mark.usefixtures("sleepy")
+def test_a_host_of_many_pages_sleeps_and_has_its_turn_without_reading_its_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frontier, numbers = a_frontier(tmp_path), count()
+    names = [f"www.host{each}.org" for each in range(20)]
+    for _ in range(3 * host.HEADS):
+        frontier.discover(links(*names, numbers=numbers), NOW)
+    frontier.commit()
+    assert frontier.lease(NOW) is not None, "with which they are looked at"
+    assert len(frontier._hosts.asleep) > len(names) // 2
+    assert frontier.left_over(NOW)[:2] == (3 * host.HEADS * len(names), len(names))
+    read = []
+    keys_of = Store.keys_of
+    monkeypatch.setattr(Store, "keys_of", lambda *args: read.append(args) or keys_of(*args))
+    turns_of_each = [frontier.lease(NOW) for _ in range(2 * len(names))]
+    assert {lease.host for lease in turns_of_each if lease is not None} == set(names)
+    assert not read
     frontier.close()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import random
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from . import compact_hosts
@@ -186,7 +187,7 @@ class Hosts:
         """The host that is awake and has to know that rows of queued pages moved; one that sleeps is told."""
         host = self.by_name.get(name)
         if host is None and (sleeper := self._asleep(name)) is not None:
-            self.asleep.rekey(sleeper, moved)
+            return None if self.asleep.rekey(sleeper, moved) else self._wake(sleeper)
         return host
 
     def _wake_domain(self, domain: str) -> None:
@@ -195,10 +196,9 @@ class Hosts:
             self._wake(sleeper)
 
     def _wake(self, sleeper: Sleeper) -> Host:
-        self.asleep.remove(sleeper)
-        row, heads = compact_hosts.row_and_heads(sleeper)
+        row, heads, cursor = self.asleep.take(sleeper)
         host = self.by_name[sleeper[2]] = self.make(sleeper[2], row)
-        host.heads, host.place = heads, READY
+        host.heads, host.cursor, host.more, host.place = heads, cursor, bool(cursor), READY
         self._turns.wake(host, sleeper)
         return host
 
@@ -206,8 +206,8 @@ class Hosts:
         """Put some hosts to sleep; to be called where more than ``most_awake`` are awake, and nobody holds
         one."""
         names = self._to_look_at
-        if not names:
-            names.extend(self.by_name)
+        if not names:  # the first to come stay: most links are to hosts that were met early
+            names.extend(islice(self.by_name, compact_hosts.AWAKE * 3 // 4, None))
         for _ in range(min(compact_hosts.AT_ONCE, len(names))):
             host = self.by_name.get(names.pop())
             if host is not None and may_sleep(host) and not batch.is_touched(host):
