@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 from scrapy import FormRequest, Request
 from scrapy.http import HtmlResponse, JsonRequest
 
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from .pattern_and_force import QueueEntry
 
-_rels_in = etree.XPath("//a/@rel|//area/@rel", smart_strings=False)
 _NO_TYPES: frozenset[str] = frozenset()
 
 
@@ -47,18 +45,17 @@ class Consequences(Component):
         self.settings = FrontierSettings.of_component(crawler.settings)
         self._rels = {rel.encode() for rel in self.settings.nofollow_rels}
 
-    def of(self, response: Response, is_followed: bool = False) -> PageRules | None:
+    def of(self, response: Response) -> PageRules | None:
         """The rules for what the callback of *response* yields; None where everything simply passes.
 
-        0.2 ms for a page of 100 KB without directives: its bytes are searched for the link types that count,
-        but those of a page that *is_followed*: its tree is read anyway.
+        0.1 ms for a page of 100 KB without directives: its bytes are searched for the link types that count.
         """
         said = response.meta.get(DIRECTIVES) if response.request is not None else None
         crawl, flight = self.crawl, self.flights.get(id(response.request))
         leads_on = flight is not None and flight.outcome is not None
         entry = entry_of(response.request)
         is_plain = said is None and entry is None and not leads_on and not self.settings.ajax
-        if is_plain and not (self._rels if is_followed else self._may_have_rels(response)):
+        if is_plain and not self._may_have_rels(response):
             return None
         may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight.callback)
         return PageRules(self, response, said or {}, leads_on, may_add, entry)
@@ -69,24 +66,15 @@ class Consequences(Component):
         body = response.body.lower()
         return any(rel in body for rel in self._rels)
 
-    def _has_rels(self, response: HtmlResponse) -> bool:
-        """What `_may_have_rels` asks of the bytes in 31 us, asked of the tree in 6."""
-        refused = self.settings.nofollow_rels
-        return any(not refused.isdisjoint(rel_tokens(rel)) for rel in _rels_in(tree_of(response)))
-
-    def nofollow_only(
-        self, response: Response, is_followed: bool = False
-    ) -> Generator[None, None, frozenset[bytes]]:
+    def nofollow_only(self, response: Response) -> Generator[None, None, frozenset[bytes]]:
         """Find the keys of the pages that *response* links with a link type that is not
-        followed, and never without. Uses the tree that the response's selectors share, which of a page that
-        *is_followed* is read next.
+        followed, and never without. Uses the tree that the response's selectors share.
 
         Yields after every `AT_A_TIME` links: 100,000 would stop the event loop for a second and a half.
         """
-        if not isinstance(response, HtmlResponse):
+        if not self._may_have_rels(response):
             return frozenset()
-        if not (self._has_rels if is_followed else self._may_have_rels)(response):
-            return frozenset()
+        assert isinstance(response, HtmlResponse)
         absolute, longest = references_of(response), self.settings.traps.length
         keys: dict[str, bytes | None] = {}  # by reference
         shared: dict[bytes, frozenset[str]] = {}  # refused types that all links to a page have
@@ -206,11 +194,10 @@ class PageRules:
             and request.url != self._response.url
         )
 
-    def find_refused(self, is_followed: bool = False) -> Iterator[None]:
-        """Find the links that may not be followed, once; yields on the way through a page with very many.
-        *is_followed*: all of them are read next."""
+    def find_refused(self) -> Iterator[None]:
+        """Find the links that may not be followed, once; yields on the way through a page with very many."""
         if self._nofollow_only is None and not self._is_nofollow:
-            self._nofollow_only = yield from self._rules.nofollow_only(self._response, is_followed)
+            self._nofollow_only = yield from self._rules.nofollow_only(self._response)
 
     @property
     def refuses_none(self) -> bool:

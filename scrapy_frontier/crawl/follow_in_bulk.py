@@ -94,7 +94,7 @@ class PageFollowing:
         page that was met lately, 20 us a new one.
         """
         if self._refusing is not None:
-            yield from self._refusing.find_refused(is_followed=True)
+            yield from self._refusing.find_refused()
             if self._refusing.refuses_none:
                 self._refusing = None
         self._skipped = {self._intake.fingerprint(each) for each in self._yielded}

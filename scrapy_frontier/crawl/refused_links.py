@@ -45,9 +45,8 @@ class Refusals:
 class Refusing(Protocol):
     """Says which links of one page are not followed."""
 
-    def find_refused(self, is_followed: bool = False) -> Iterator[None]:
-        """Look for them, once; yields whenever others should have a turn. *is_followed*: all are read
-        next."""
+    def find_refused(self) -> Iterator[None]:
+        """Look for them, once; yields whenever others should have a turn."""
 
     @property
     def refuses_none(self) -> bool:

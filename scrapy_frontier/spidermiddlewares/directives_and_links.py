@@ -60,10 +60,6 @@ class FrontierSpiderMiddleware(Component):
         if crawl is not None and crawl.follow is not None:
             crawl.follow.begin(response)
 
-    def _rules(self, response: Response) -> PageRules | None:
-        follow = self.crawl.follow if self.crawl is not None else None
-        return self._consequences.of(response, follow is not None and follow.is_followed(response))
-
     def _taker(self, response: Response, rules: PageRules | None) -> PageFollowing | Recorder | None:
         """Who takes down what the callback of *response* yields, or follows what its page links."""
         crawl = self.crawl
@@ -77,7 +73,7 @@ class FrontierSpiderMiddleware(Component):
         return follow.taker(response, recorder, rules) if follow is not None and is_followed else recorder
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
-        rules = self._rules(response)
+        rules = self._consequences.of(response)
         follow = self.crawl.follow if self.crawl is not None else None
         if follow is not None:
             result = follow.after(response, result)
@@ -89,8 +85,8 @@ class FrontierSpiderMiddleware(Component):
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
+        rules, place = self._consequences.of(response), _PlaceInLine(self._line)
         follow = self.crawl.follow if self.crawl is not None else None
-        rules, place = self._rules(response), _PlaceInLine(self._line)
         if follow is not None:
             result = follow.after_async(response, result)
         if rules is not None:
