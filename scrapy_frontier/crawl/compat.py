@@ -178,11 +178,6 @@ async def addresses_of(host: str) -> list[str]:
     return [str(each[4][0]) for each in found]
 
 
-async def first_address(host: str) -> str | None:
-    """The address to which a connection to *host* goes first; None where it does not resolve."""
-    return next(iter(await addresses_of(host)), None)
-
-
 def has_spider_middleware(crawler: Crawler, name: str) -> bool:
     """Whether a spider middleware whose class, or a base of it, is called *name* is at work."""
     return _has(spider_middlewares(crawler), name)

@@ -100,8 +100,7 @@ class Units:
     async def address_of(self, host: str) -> str | None:
         """The address of *host*, looked up where it is not known; None where it does not resolve."""
         if host not in self._addresses:
-            address = await compat.first_address(host)
-            if address is not None:
+            for address in (await compat.addresses_of(host))[:1]:  # to which a connection goes first
                 self.learn(host, address)
         return self._addresses.get(host)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .. import signals
 from ..core import reasons
 from ..core.frontier import Event, Frontier, Outcome
-from ..core.pages.revisit_policy import Met
+from ..core.pages.revisit_policy import Met, lost
 from ..core.pages.visits import Fetched, VisitEnd, are_alike, as_given
 from ..core.parse.validators import kept
 from ..core.store.states import State
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ..core.store.page_rows import Page
     from .stats import Notes
 
-_MOVED = (301, 308)
-_MET = {404: Met.MISSING, 410: Met.GONE}
 _GONE = {
     Met.MISSING: "404",
     Met.GONE: "410",
@@ -47,11 +45,11 @@ def not_modified(flight: Flight, response: Response, noindex: str = "") -> Consu
 
 def same(flight: Flight, response: Response, fetched: Fetched) -> Consumed:
     """What to raise for a page whose content is as it was."""
-    page = flight.lease.page
-    outcome = Outcome(
-        Event.FETCHED, response.status, page.reason, page.target, met=Met.UNCHANGED, fetched=fetched
+    page, status = flight.lease.page, response.status
+    fetched = fetched._replace(digest=flight.digest, was_asked=flight.asked_with != NOTHING)
+    return flight.unheard(
+        Outcome(Event.FETCHED, status, page.reason, page.target, met=Met.UNCHANGED, fetched=fetched)
     )
-    return flight.unheard(outcome)
 
 
 def twice_not_asked(flight: Flight) -> None:
@@ -82,10 +80,9 @@ def met_of(flight: Flight, outcome: Outcome) -> Met | None:
     event = outcome.event
     if event is Event.FETCHED:
         return Met.ERROR if _leads_nowhere(flight) else _met_on(flight)
-    if event is Event.REDIRECTED:
-        return Met.MOVED if flight.status in _MOVED else Met.ELSEWHERE
-    if event is Event.GONE:
-        return _MET.get(outcome.status, Met.MISSING)
+    if event in (Event.GONE, Event.REDIRECTED):
+        is_gone = event is Event.GONE
+        return lost(is_gone, outcome.status if is_gone else flight.status)
     if event is Event.FAILED:
         return Met.CALLBACK_FAILED if flight.spider_error is not None else Met.ERROR
     if event is not Event.EXCLUDED:
@@ -141,9 +138,8 @@ class Revisits:
             end = end._replace(fate="changed")  # it was told as gone, and is there again
         if outcome.met is Met.UNCHANGED and outcome.status == 304:
             self._tally["frontier/visits/not_modified"] += 1
-            self._tally["frontier/visits/spared_bytes"] += (
-                page.visits.length if page.visits is not None else 0
-            )
+            if page.visits is not None:
+                self._tally["frontier/visits/spared_bytes"] += page.visits.length
         else:
             self._tally[_STATS[end.fate]] += 1
         if SITEMAP.encode() in page.payload:  # nobody's document

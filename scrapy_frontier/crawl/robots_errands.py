@@ -203,10 +203,8 @@ class Errands:
 
     def _cool(self, copy: RobotsCopy, answer: Answer) -> None:
         """Have a host rest that asks for less. Without an old copy its pages wait as it is."""
-        is_asked = (
-            answer.status in TOO_BUSY and copy.verdict is Verdict.PARSE and self._settings.cooldown.first
-        )
-        if self._frontier is not None and is_asked:
+        is_asked = answer.status in TOO_BUSY and copy.verdict is Verdict.PARSE
+        if self._frontier is not None and is_asked and self._settings.cooldown.first:
             trouble = Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after or None)
             if self._frontier.cool(answer.host, trouble, self._clock()).is_new:
                 count(self._crawler, "frontier/cooldown/strikes")

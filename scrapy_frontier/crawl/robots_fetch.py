@@ -70,11 +70,7 @@ class RobotsFetcher:
         return self._frontier.begin_visit(host, self._clock(), despite_hold=True)
 
     async def fetch(
-        self,
-        url: str,
-        host: str,
-        sleep: Callable[[float], Awaitable[None]],
-        before: RobotsCopy | None = None,
+        self, url: str, host: str, sleep: Callable[[float], Awaitable[None]], before: RobotsCopy | None
     ) -> Answer:
         """The answer to *url*, after at most five redirects to wherever they lead (RFC 9309 2.3.1.2).
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 from scrapy import Request, signals
 from scrapy.robotstxt import RobotParser
 from scrapy.settings import SETTINGS_PRIORITIES
 from scrapy.utils.misc import load_object
+from scrapy.utils.python import to_unicode
 
 from ..core.parse.robots_txt import parse
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scrapy.crawler import Crawler
     from typing_extensions import Self
 
@@ -45,32 +49,24 @@ class Parsers:
             )
 
 
+_text = partial(to_unicode, errors="replace")
+
+
 class RulesParser(RobotParser):
     """Our rules behind the interface of Scrapy's parsers; those of another agent are read when asked for."""
 
     def __init__(self, rules: Rules | None = None, body: bytes = b"") -> None:
-        self._rules = rules
-        self._body = body
-        self._by_agent: dict[str, Rules] = {}
+        # Rules are those of one agent, a file is read for any that is asked for.
+        self._rules_of: Callable[[str], Rules] = (
+            cache(partial(parse, body)) if rules is None else lambda _: rules
+        )
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
         return cls(body=robotstxt_body)
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
-        return self._rules_for(user_agent).allowed(_text(url))
+        return self._rules_of(_text(user_agent)).allowed(_text(url))
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
-        return self._rules_for(user_agent).crawl_delay
-
-    def _rules_for(self, user_agent: str | bytes) -> Rules:
-        if self._rules is not None:
-            return self._rules
-        agent = _text(user_agent)
-        if agent not in self._by_agent:
-            self._by_agent[agent] = parse(self._body, agent)
-        return self._by_agent[agent]
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+        return self._rules_of(_text(user_agent)).crawl_delay

@@ -207,12 +207,7 @@ class KnownSites:
         return standing(copy, self._clock(), agent, f"{authority}/robots.txt")
 
     def learn(
-        self,
-        authority: str,
-        agent: str,
-        found: Standing,
-        copy: RobotsCopy,
-        failure: Exception | None = None,
+        self, authority: str, agent: str, found: Standing, copy: RobotsCopy, failure: Exception | None = None
     ) -> Site:
         """Remember what a *copy* says (`read`)."""
         parser, rules = self._parsers.of(copy.body), found.rules

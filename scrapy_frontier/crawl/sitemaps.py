@@ -119,7 +119,7 @@ class Sitemaps:
             flight.digest = digest_of(response.body)
             visits, fetched = flight.lease.page.visits, fetched_of(response)
             if flight.lease.is_return and fetched and visits is not None and visits.digest == flight.digest:
-                raise revisits.same(flight, response, fetched._replace(digest=flight.digest))
+                raise revisits.same(flight, response, fetched)
         await maybe_deferred_to_future(self._lock.acquire())
         try:
             reading = SitemapReading(self, request, response, task)

@@ -112,8 +112,8 @@ class CooldownMiddleware(Component):
         flight = self.flights.get(id(request))
         lease = flight.lease if flight is not None else None
         if lease is not None:
-            page = lease.page
-            trouble = trouble._replace(sent=lease.leased_at, page_id=lease.page_id, attempts=page.attempts)
+            page_id, attempts = lease.page_id, lease.page.attempts
+            trouble = trouble._replace(sent=lease.leased_at, page_id=page_id, attempts=attempts)
         trouble = trouble._replace(origin=origin(request.url) or "")
         host = lease.host if lease is not None else crawl.units.of(request.url)
         now = crawl.clock()

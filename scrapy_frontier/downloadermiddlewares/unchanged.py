@@ -11,7 +11,7 @@ from ..core import reasons
 from ..crawl import compat, revisits
 from ..crawl.assembly import Component
 from ..crawl.digests import LONG, digest_by
-from ..crawl.in_flight import NOTHING, Flight, fetched_of
+from ..crawl.in_flight import Flight, fetched_of
 from ..crawl.meta_keys import CHANGED, UNCHANGED
 from ..settings import FrontierSettings
 
@@ -49,11 +49,8 @@ class UnchangedMiddleware(Component):
         has_changed = revisits.has_changed(flight)
         if has_changed is not None:
             request.meta[CHANGED] = has_changed
-            if not request.meta[CHANGED] and self._may_skip(request, flight):
-                was_asked = flight.asked_with != NOTHING
-                raise revisits.same(
-                    flight, response, fetched._replace(digest=flight.digest, was_asked=was_asked)
-                )
+        if has_changed is False and self._may_skip(request, flight):
+            raise revisits.same(flight, response, fetched)
         return response
 
     async def _digest_of(self, response: Response) -> bytes:

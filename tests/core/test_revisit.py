@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.pages.crawl_value import Bounds
 from scrapy_frontier.core.pages.revisit_policy import (
-    NO_DOUBT,
     Adaptive,
-    Doubt,
     Ending,
     Losses,
     Met,
@@ -21,6 +19,7 @@ from scrapy_frontier.core.pages.revisit_policy import (
     ending,
 )
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.visit_rows import NOT_BAD, Bad
 
 HOUR, DAY = 3600.0, 86400.0
 SPAN, LONGEST = 4 * DAY, 45 * DAY
@@ -28,7 +27,7 @@ NOW = 1_700_000_000.0
 
 
 def end(
-    met: Met, doubt: Doubt = NO_DOUBT, now: float = NOW, state: State = State.DONE, can_end: bool = True
+    met: Met, doubt: Bad = NOT_BAD, now: float = NOW, state: State = State.DONE, can_end: bool = True
 ) -> Ending:
     return ending(met, state, SPAN, LONGEST, doubt, now, can_end)
 
@@ -92,9 +91,9 @@ def test_every_end_is_in_the_table_and_has_a_next_time(met: Met) -> None:
 
 @pytest.mark.parametrize("met", [Met.READ, Met.UNCHANGED, Met.NOINDEX, Met.ALIAS])
 def test_what_answers_well_is_done_and_in_no_doubt(met: Met) -> None:
-    found = end(met, Doubt(3, Met.MISSING, NOW - DAY), state=State.GONE)
+    found = end(met, Bad(3, Met.MISSING, NOW - DAY), state=State.GONE)
     assert found.state is State.DONE
-    assert found.doubt == NO_DOUBT
+    assert found.doubt == NOT_BAD
     assert found.after == (LONGEST if met is Met.ALIAS else SPAN)
     assert found.is_lost == (met is Met.NOINDEX)
 
@@ -105,7 +104,7 @@ def test_only_what_is_not_modified_keeps_its_links() -> None:
 
 
 def test_one_bad_day_changes_nothing_but_when_it_comes_back() -> None:
-    doubt, spans = NO_DOUBT, []
+    doubt, spans = NOT_BAD, []
     for visit in range(9):
         found = end(Met.ERROR, doubt, NOW + visit * DAY)
         assert (found.state, found.is_lost, found.keeps_links, found.keeps_validators) == (
@@ -118,7 +117,7 @@ def test_one_bad_day_changes_nothing_but_when_it_comes_back() -> None:
         spans.append(found.after / SPAN)
     assert spans[:5] == [0.25, 0.5, 1, 2, 4]
     assert spans[-1] == LONGEST / SPAN
-    assert end(Met.UNCHANGED, doubt).doubt == NO_DOUBT
+    assert end(Met.UNCHANGED, doubt).doubt == NOT_BAD
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,7 @@ def test_kinds_of_redirects_agree_and_a_missing_page_is_none() -> None:
 
 def test_a_doubtful_page_comes_back_soon_but_not_within_the_hour() -> None:
     assert end(Met.MISSING).after == SPAN / 4
-    assert ending(Met.MISSING, State.DONE, HOUR, LONGEST, NO_DOUBT, NOW).after == HOUR
+    assert ending(Met.MISSING, State.DONE, HOUR, LONGEST, NOT_BAD, NOW).after == HOUR
 
 
 def test_how_long_what_is_lost_rests() -> None:
@@ -188,7 +187,7 @@ def test_what_robots_txt_forbids_waits_for_another_robots_txt() -> None:
 
 @pytest.mark.parametrize("met", [Met.MISSING, Met.GONE, Met.MOVED, Met.ELSEWHERE])
 def test_hubs_and_hosts_that_lose_most_lose_nothing(met: Met) -> None:
-    doubt = NO_DOUBT
+    doubt = NOT_BAD
     for visit in range(20):
         found = end(met, doubt, NOW + visit * DAY, can_end=False)
         assert (found.state, found.is_lost) == (None, False)
@@ -198,7 +197,7 @@ def test_hubs_and_hosts_that_lose_most_lose_nothing(met: Met) -> None:
 
 @given(st.lists(st.tuples(st.floats(1, 1e7), st.sampled_from(Met)), max_size=300), st.floats(1, 1e8))
 def test_no_story_leaves_the_bounds(visits: list[tuple[float, Met]], span: float) -> None:
-    state, doubt, now, longest = State.DONE, NO_DOUBT, NOW, max(span, LONGEST)
+    state, doubt, now, longest = State.DONE, NOT_BAD, NOW, max(span, LONGEST)
     for wait, met in visits:
         now += wait
         found = ending(met, state, span, longest, doubt, now)
@@ -213,7 +212,7 @@ NONE = Losses()
 
 
 def losses(
-    *met: Met, since: Losses = NONE, now: float = NOW, state: State = State.DONE, doubt: Doubt = NO_DOUBT
+    *met: Met, since: Losses = NONE, now: float = NOW, state: State = State.DONE, doubt: Bad = NOT_BAD
 ) -> Losses:
     for each in met:
         since = after_visit(since, each, now, state, doubt)
@@ -227,7 +226,7 @@ def test_a_host_that_loses_most_of_its_pages_is_to_blame() -> None:
     assert not losses(*[Met.MISSING] * 3).are_many, "too few to tell"
     assert not losses(*[Met.ERROR] * 50).are_many, "errors end nothing"
     assert not losses(*[Met.MOVED] * 20, state=State.REDIRECTED).are_many, "they were lost before"
-    doubted = Doubt(1, Met.MOVED, NOW)
+    doubted = Bad(1, Met.MOVED, NOW)
     assert not losses(*[Met.ELSEWHERE] * 20, doubt=doubted).are_many, "their host was well then"
     assert losses(*[Met.MISSING] * 20, doubt=doubted).are_many
 

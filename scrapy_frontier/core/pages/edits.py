@@ -89,18 +89,9 @@ class Edits:
         self._returning.remove(page_id, page, host)
         priority = page.priority if priority is None else priority
         payload = page.payload if payload is None else payload
-        page = page._replace(
-            state=State.QUEUED,
-            attempts=0,
-            priority=priority,
-            payload=payload,
-            status=0,
-            changed=0,
-            target=None,
-            reason="",
-            is_deferred=False,
-            visits=None if page.visits is None else page.visits._replace(due=0),
-        )
+        visits = None if page.visits is None else page.visits._replace(due=0)
+        about = page.url, State.QUEUED, 0, priority, page.discovered, page.parent, page.host, payload
+        page = page_rows.Page(*about, visits=visits)  # how it ended is forgotten
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         self._queue.put(host, self._queue.sort_key_again(page_id, priority), now)
         if was_seen:  # its index row says so for ever, and only the page's own row that it is no more

@@ -120,11 +120,7 @@ class Rankings:
         return Snapshot(self._store, self._batch.counts.next_page)
 
     def steps(
-        self,
-        run: RankRun,
-        computed: Iterable[Computed | float],
-        clock: Callable[[], float],
-        rows: int = 1000,
+        self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int = 1000
     ) -> Iterator[float]:
         """Take over what *run* computed: move queue rows, keep the ranking, pack links. Yields the seconds to
         wait before the next step: a timer drives it in a live crawl, a loop in a stopped one.

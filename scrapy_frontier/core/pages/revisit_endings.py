@@ -11,7 +11,7 @@ from ..store import keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import REDIRECT, Edge, PlainEdge, difference
 from ..store.states import State
-from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Visits
+from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Bad, Visits
 from . import revisit_policy as policy
 from .forbidden_pages import is_forbidden
 from .leases import Lease, Outcome, Released
@@ -117,12 +117,11 @@ class RevisitEndings:
         plan = returning.plan_of(lease.page_id, page, lease.host, visits, weight)
         returning.budget.note(now)
         longest = returning.longest(plan)
-        doubt = policy.doubt_of(visits.bad)
-        losses = self._losses_with(lease.host, met, page.state, doubt, now)
+        losses = self._losses_with(lease.host, met, page.state, visits.bad, now)
         if plan.is_hub and met in policy.NO_END_OF_A_HUB:
             met = Met.ERROR
         span = plan.span if plan.span < inf else longest
-        end = policy.ending(met, page.state, span, longest, doubt, now, not losses.are_many)
+        end = policy.ending(met, page.state, span, longest, visits.bad, now, not losses.are_many)
         if policy.is_alias(met, page.reason):
             end = end._replace(after=policy.rest(Met.READ if plan.is_hub else Met.ALIAS, span, longest))
         page = _after(page, visits, met, end, outcome, int(now))
@@ -144,7 +143,7 @@ class RevisitEndings:
         page = lease.page._replace(visits=before)
         return rates.observed(lease.host, lease.delay, page, after, has_changed, now)
 
-    def _losses_with(self, host: str, met: Met, state: State, doubt: policy.Doubt, now: float) -> Losses:
+    def _losses_with(self, host: str, met: Met, state: State, doubt: Bad, now: float) -> Losses:
         """What is lost of *host* within the hour, with one more visit."""
         rates, before = self._returning.rates, self._losses.get(host)
         if before is None:
@@ -234,7 +233,7 @@ def _after(page: Page, visits: Visits, met: Met, end: policy.Ending, outcome: Ou
         else:  # from Scrapy's HTTP cache, say: nobody was visited
             visits = visits._replace(bad=NOT_BAD)
     else:
-        visits = visits._replace(bad=policy.bad_of(end.doubt))
+        visits = visits._replace(bad=end.doubt)
         if end.state is not None and (end.state is State.EXCLUDED or not end.keeps_validators):
             visits = visits._replace(validators=NO_VALIDATORS, digest=b"")
     page = page._replace(visits=visits)

@@ -85,15 +85,6 @@ class Met(IntEnum):
     ALIAS = 10  # its canonical is another page
 
 
-class Doubt(NamedTuple):
-    """Bad visits in a row: how many, what the first says that a second one must confirm, and since when."""
-
-    visits: int = 0
-    met: Met = Met.READ
-    since: float = 0.0
-
-
-NO_DOUBT = Doubt()
 NO_END_OF_A_HUB = (Met.MISSING, Met.GONE, Met.CALLBACK_FAILED)
 
 
@@ -115,18 +106,6 @@ def is_alias(met: Met, notes: str) -> bool:
     return met is Met.ALIAS or (met in (Met.READ, Met.UNCHANGED) and reasons.is_alias(notes))
 
 
-def doubt_of(bad: Bad) -> Doubt:
-    try:
-        met = Met(bad.met)
-    except ValueError:
-        met = Met.READ
-    return Doubt(bad.visits, met, float(bad.since))
-
-
-def bad_of(doubt: Doubt) -> Bad:
-    return Bad(doubt.visits, int(doubt.met), int(doubt.since)) if doubt.visits or doubt.met else NOT_BAD
-
-
 class Ending(NamedTuple):
     """What becomes of a page by a further visit.
 
@@ -137,14 +116,14 @@ class Ending(NamedTuple):
 
     state: State | None
     after: float
-    doubt: Doubt = NO_DOUBT
+    doubt: Bad = NOT_BAD
     is_lost: bool = False
     keeps_links: bool = True
     keeps_validators: bool = True
 
 
 def ending(
-    met: Met, state: State, span: float, longest: float, doubt: Doubt, now: float, can_end: bool = True
+    met: Met, state: State, span: float, longest: float, doubt: Bad, now: float, can_end: bool = True
 ) -> Ending:
     """What becomes of a page in *state* that comes back every *span* seconds, at most *longest*.
 
@@ -162,14 +141,14 @@ def ending(
     if becomes is None or (not can_end and state is not becomes):
         return Ending(None, _later(span, bad, longest), bad)
     if met is Met.GONE:
-        return _lost(State.GONE, longest, Doubt(1, met, now), state)
+        return _lost(State.GONE, longest, Bad(1, met, int(now)), state)
     if state is becomes:
         return _lost(becomes, rest(met, span, longest, bad), bad, state)
     if state_lost(bad.met) is not becomes:
-        bad = Doubt(bad.visits, met, now)
+        bad = Bad(bad.visits, met, int(now))
     if now - bad.since < _AGREED_AFTER:
         return Ending(None, max(_later(span, bad, longest), bad.since + _AGREED_AFTER - now), bad)
-    bad = Doubt(0, met, now)
+    bad = Bad(0, met, int(now))
     return _lost(becomes, rest(met, span, longest, bad), bad, state)
 
 
@@ -182,19 +161,19 @@ _SETTLED = {
 }
 
 
-def _lost(becomes: State, after: float, doubt: Doubt, state: State) -> Ending:
+def _lost(becomes: State, after: float, doubt: Bad, state: State) -> Ending:
     """A page that is certainly not where it was; told once."""
     return Ending(becomes, after, doubt, state is not becomes, keeps_links=False, keeps_validators=False)
 
 
-def state_lost(met: Met) -> State | None:
+def state_lost(met: int) -> State | None:
     """What a page becomes that is certainly not where it was; None where the visit met no such thing."""
     if met in (Met.MISSING, Met.GONE):
         return State.GONE
     return State.REDIRECTED if met in (Met.MOVED, Met.ELSEWHERE) else None
 
 
-def rest(met: Met, span: float, longest: float, doubt: Doubt = NO_DOUBT) -> float:
+def rest(met: Met, span: float, longest: float, doubt: Bad = NOT_BAD) -> float:
     """Seconds until a page comes back that was read, or is lost: that one is looked for rarely, for hardly
     any is gone for ever."""
     if met is Met.MISSING:
@@ -204,7 +183,7 @@ def rest(met: Met, span: float, longest: float, doubt: Doubt = NO_DOUBT) -> floa
     return min(4.0 * span if met is Met.MOVED else span, longest)
 
 
-def _later(span: float, doubt: Doubt, longest: float) -> float:
+def _later(span: float, doubt: Bad, longest: float) -> float:
     return _doubled(_ERROR_SHARE * span, doubt.visits - 1, longest)
 
 
@@ -241,7 +220,7 @@ def blamed(blame: int, now: float) -> Losses:
     return Losses(now, _FEW, blame) if blame else Losses(now)
 
 
-def after_visit(losses: Losses, met: Met, now: float, state: State, doubt: Doubt = NO_DOUBT) -> Losses:
+def after_visit(losses: Losses, met: Met, now: float, state: State, doubt: Bad = NOT_BAD) -> Losses:
     """The losses of a host after one more visit of a page, as that was before; doubts count as well as ends.
 
     Errors say nothing, nor do pages that were lost before, or doubted when their host was well: the second

@@ -20,7 +20,7 @@ from ..store.states import FINISHED, State
 from ..store.visit_rows import NO_VISITS, Visits
 from .forbidden_pages import ForbiddenPages, is_forbidden
 from .rates import PageRates
-from .revisit_policy import NO_END_OF_A_HUB, Met, bad_of, doubt_of, due_at, ending, met_at_the_end, rest
+from .revisit_policy import NO_END_OF_A_HUB, Met, due_at, ending, met_at_the_end, rest
 from .revisit_share import ReturnShare
 from .revisit_wishes import Plan, Plans, RevisitRule
 from .visit_budget import VisitBudget
@@ -99,23 +99,18 @@ class Returning:
 
     def until(self, now: float) -> float:
         """What is due by then is visited now (POSIX seconds)."""
-        return now if self.rule is not None and self.rule.waits else self._opened_at
+        return now if self._rule.waits else self._opened_at
 
     def awaits(self, now: float) -> bool:
         """Whether the crawl is to stay open for a page that falls due."""
-        return (
-            self.rule is not None
-            and self.rule.waits
-            and self.next is not None
-            and self.next <= now + self.rule.horizon
-        )
+        return self._rule.waits and self.next is not None and self.next <= now + self._rule.horizon
 
     @property
     def wake_at(self) -> float | None:
         """When to look again for what is due, 0: now. The clock once a minute: a computer may have slept."""
         if self._has_due:
             return 0.0
-        if self.next is None or self.rule is None or not self.rule.waits:
+        if self.next is None or not self._rule.waits:
             return None
         return min(self.next, self._looked_at + _MINUTE)
 
@@ -210,9 +205,8 @@ class Returning:
         """Seconds until a page comes back that ended like this, and its record with that."""
         met = met_at_the_end(page.state, page.status, page.reason, plan.is_hub)
         if met is Met.ERROR or (plan.is_hub and met in NO_END_OF_A_HUB):
-            doubt = doubt_of(visits.bad)
-            end = ending(Met.ERROR, page.state, plan.span, self.longest(plan), doubt, now)
-            return end.after, visits._replace(bad=bad_of(end.doubt))
+            end = ending(Met.ERROR, page.state, plan.span, self.longest(plan), visits.bad, now)
+            return end.after, visits._replace(bad=end.doubt)
         return rest(met, plan.span, self.longest(plan)), visits
 
     def forbid(self, lease: Lease, page: Page, now: float) -> Page:

@@ -88,9 +88,8 @@ class ReturnShare:
     def _best_of(self, host: Host) -> bytes | None:
         batch = self._batch
         for sort_key in self._store.keys_of(host.prefix, RETURNS, 1 + len(host.leased) + batch.ends):
-            is_there = (
-                batch.rows.get(host.prefix + sort_key, b"") is not None
-            )  # its end may not be written yet
+            # Its end may not be written yet.
+            is_there = batch.rows.get(host.prefix + sort_key, b"") is not None
             if is_there and sort_key not in host.leased:
                 return sort_key
         return None

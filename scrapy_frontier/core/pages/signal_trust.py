@@ -21,10 +21,8 @@ _LIED_TO = 0x08  # a 304 was false: it is asked unconditionally
 _QUIET = 0xF0  # 304s in a row
 _ONE_QUIET = 0x10
 
-_FULL_AFTER = (
-    9  # so many 304s in a row comes a full visit, or up to _SPREAD - 1 later: not of all pages at once
-)
-_SPREAD = 6
+_FULL_AFTER = 9  # 304s in a row comes a full visit
+_SPREAD = 6  # or up to so many less one later: not of all pages at once
 _FULL_IN_DOUBT = 2
 _LIES_OF_A_HOST = 3  # pages with a false 304, after which the whole host is asked unconditionally
 

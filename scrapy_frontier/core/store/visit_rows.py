@@ -45,8 +45,8 @@ NO_VALIDATORS = Validators()
 
 
 class Bad(NamedTuple):
-    """Bad visits in a row: how many, what the first of them met (a number, see `pages.revisit.Met`), and
-    since when (POSIX seconds, to the minute)."""
+    """Bad visits in a row: how many, what the first of them met (a number, see `pages.revisit_policy.Met`),
+    which a second one must confirm, and since when (POSIX seconds, to the minute)."""
 
     visits: int = 0
     met: int = 0
