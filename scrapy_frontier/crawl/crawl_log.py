@@ -42,22 +42,19 @@ class CrawlLog:
         if frontier.pending:
             log(logging.INFO, "Resuming crawl (%d requests scheduled): %s", frontier.pending, what)
             if other is not None:
-                log(
-                    logging.WARNING,
+                words = (
                     "These are requests of spider %r. Unless it was renamed to %r, stop and give each spider "
-                    "a directory of its own: pages whose callback is missing here end as failed",
-                    other,
-                    spider.name,
+                    "a directory of its own: pages whose callback is missing here end as failed"
                 )
+                log(logging.WARNING, words, other, spider.name)
         elif any(states.values()):
             log(logging.INFO, "%s", what)
         elif left:
-            log(
-                logging.WARNING,
+            words = (
                 "%s holds the queue of Scrapy's own scheduler, which is not read: this crawl begins anew. To "
-                "go on with that one, unset SCHEDULER and the add-on; else remove the directory",
-                left,
+                "go on with that one, unset SCHEDULER and the add-on; else remove the directory"
             )
+            log(logging.WARNING, words, left)
         for name, likely in unknown_names(settings):
             meant = f": is {likely} meant?" if likely else ""
             log(logging.WARNING, "There is no setting %s%s", name, meant)
@@ -65,14 +62,9 @@ class CrawlLog:
             log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
 
     def say_who_is_given_up(self, given_up: Iterable[Abandoned]) -> None:
+        words = "Gave up %s: %s; its pages end with that (%d are queued for this host)"
         for host, origin, reason, queued in given_up:
-            self._notes.log(
-                logging.INFO,
-                "Gave up %s: %s; its pages end with that (%d are queued for this host)",
-                origin or host,
-                reason,
-                queued,
-            )
+            self._notes.log(logging.INFO, words, origin or host, reason, queued)
 
     def say_who_is_waited_for(self, now: float, end: float, end_wait: float) -> None:
         """Once in *end_wait* seconds."""
@@ -80,13 +72,8 @@ class CrawlLog:
             return
         self._is_told_until = now + end_wait
         left = self._frontier.left_over(now)
-        self._notes.log(
-            logging.INFO,
-            "Waiting: %s; the crawl goes on at %s, or ends at %s if no page comes until then",
-            _left(left),
-            moment(left.first),
-            moment(end),
-        )
+        words = "Waiting: %s; the crawl goes on at %s, or ends at %s if no page comes until then"
+        self._notes.log(logging.INFO, words, _left(left), moment(left.first), moment(end))
 
     def say_what_is_left(self, reason: str) -> None:
         """Where a crawl ended although pages are left, say of whom, and when to come back."""
@@ -111,14 +98,13 @@ class CrawlLog:
         """Who runs a crawl a second time must see why the feed has nothing in it."""
         tally, due = self._notes.tally, self._frontier.next_due()
         if due is not None and not (tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]):
-            pages = self._frontier.totals().due
-            self._notes.log(
-                logging.WARNING,
+            waiting = self._frontier.totals().due
+            pages = "1 page" if waiting == 1 else f"{waiting:,} pages"
+            words = (
                 "Nothing is due: the first of %s is due %s. New seeds are fetched; `scrapy frontier requeue` "
-                "fetches again",
-                "1 page" if pages == 1 else f"{pages:,} pages",
-                moment(due),
+                "fetches again"
             )
+            self._notes.log(logging.WARNING, words, pages, moment(due))
             return
         if not count:
             return

@@ -50,15 +50,9 @@ class DupeFilter:
         try:
             return bool(self._filter.request_seen(request))
         except Exception as error:
-            self._notes.say_once(
-                _NAME,
-                logging.ERROR,
-                "%s raised %s for %s, which is taken in (said once)",
-                self._name,
-                describe(error),
-                request,
-                exc_info=True,
-            )
+            words = "%s raised %s for %s, which is taken in (said once)"
+            about = self._name, describe(error), request
+            self._notes.say_once(_NAME, logging.ERROR, words, *about, exc_info=True)
             return False
 
     def close(self, reason: str) -> None:
@@ -67,8 +61,8 @@ class DupeFilter:
         try:
             self._filter.close(reason)
         except Exception as error:
-            what = f"{self._name} raised {describe(error)} when it was closed"
-            self._notes.log(logging.ERROR, "%s", what, exc_info=True)
+            words = "%s raised %s when it was closed"
+            self._notes.log(logging.ERROR, words, self._name, describe(error), exc_info=True)
 
     def _had(self, make: Callable[[], Any], when: str) -> Any:
         try:

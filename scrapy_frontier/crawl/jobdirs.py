@@ -54,14 +54,8 @@ def claim(jobdir: Path, spider: str) -> Path:
     if owner == spider:
         return first
     own = _own(jobdir, spider)
-    logger.info(
-        "The frontier of spider %r is %s, for %s is that of %r; FRONTIER_DIR = %r would have both use one",
-        spider,
-        own,
-        first,
-        owner,
-        str(first),
-    )
+    words = "The frontier of spider %r is %s, for %s is that of %r; FRONTIER_DIR = %r would have both use one"
+    logger.info(words, spider, own, first, owner, str(first))
     return own
 
 

@@ -142,9 +142,8 @@ class Outlinks:
         if 0 <= score < math.inf:
             return score
         self._notes.tally["frontier/scores/ignored"] += 1
-        self._notes.say_once(
-            f"score {name}", logging.WARNING, "%s = %r is no number of at least 0 (said once)", name, value
-        )
+        words = "%s = %r is no number of at least 0 (said once)"
+        self._notes.say_once(f"score {name}", logging.WARNING, words, name, value)
         return 1.0
 
     # -- when the page ends ----------------------------------------------------------------------------

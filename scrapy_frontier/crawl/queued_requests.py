@@ -57,13 +57,8 @@ class Records:
             if self._is_temporary:  # nothing survives a restart
                 return record, False
             self._notes.tally["scheduler/unserializable"] += 1
-            self._notes.say_once(
-                "unstorable",
-                logging.WARNING,
-                "Unable to serialize request: %s - reason: %s; it would not survive a restart (said once)",
-                request,
-                reason,
-            )
+            words = "Unable to serialize request: %s - reason: %s; it would not survive a restart (said once)"
+            self._notes.say_once("unstorable", logging.WARNING, words, request, reason)
             return record, False
 
     def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:
@@ -123,14 +118,12 @@ class Sharing:
             raise Shared(found)
         if found:
             self._is_said = True
-            self._notes.log(
-                logging.INFO,
+            words = (
                 "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in "
                 "it, others do not see. Pass it from request to request in a chain, or run without JOBDIR "
-                "and FRONTIER_DIR (said once)",
-                request,
-                found,
+                "and FRONTIER_DIR (said once)"
             )
+            self._notes.log(logging.INFO, words, request, found)
 
 
 def memory_record(request: Request, fingerprint: bytes) -> bytes:

@@ -189,14 +189,11 @@ class Errands:
         if copy.failures:
             self._cool(copy, answer)
             count(self._crawler, "frontier/robots/unreachable")
-            logger.warning(
-                "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s",
-                authority,
-                answer.error or f"HTTP {answer.status}",
-                "an old copy is used" if copy.body else "its pages wait",
-                span(copy.ask_at - self._clock()),
-                extra={"spider": self._crawler.spider},
-            )
+            error, pause = answer.error or f"HTTP {answer.status}", span(copy.ask_at - self._clock())
+            meanwhile = "an old copy is used" if copy.body else "its pages wait"
+            words = "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s"
+            extra = {"spider": self._crawler.spider}
+            logger.warning(words, authority, error, meanwhile, pause, extra=extra)
         else:
             await self._parsers.tell(copy.body, asking.request)
         return copy

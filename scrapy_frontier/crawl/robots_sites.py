@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
     from scrapy.robotstxt import RobotParser
+    from scrapy.settings import BaseSettings
 
     from ..core.frontier import Frontier
     from .robots_parser import Parsers
@@ -79,6 +80,17 @@ class Site(NamedTuple):
 def agent_header(request: Request) -> list[bytes] | None:
     """What *request* itself says of its agent."""
     return dict.get(request.headers, b"User-Agent") if request.headers else None
+
+
+class Agents:
+    """The names by which requests are judged: ``ROBOTSTXT_USER_AGENT``, else what they say themselves, else
+    ``USER_AGENT``."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        self._own, self._default = (settings[name] or "" for name in ("ROBOTSTXT_USER_AGENT", "USER_AGENT"))
+
+    def of(self, header: list[bytes] | None) -> str:
+        return str(self._own or (header[0].decode("latin-1") if header else self._default))
 
 
 class Decision(NamedTuple):
@@ -151,9 +163,7 @@ class KnownSites:
     _listed: Callable[[str, tuple[str, ...]], None] | None
 
     def __post_init__(self) -> None:
-        settings = self._crawler.settings
-        self._agent = str(settings["ROBOTSTXT_USER_AGENT"] or "")
-        self._default_agent = str(settings["USER_AGENT"] or "")
+        self._agents = Agents(self._crawler.settings)
         self._sites: Shelf[tuple[str, str], Site] = Shelf(lambda site: site.size)
         # Where there is no frontier to keep them.
         self._copies: Shelf[str, RobotsCopy] = Shelf(lambda copy: len(copy.body))
@@ -182,7 +192,7 @@ class KnownSites:
     def decide(self, request: Request, now: float) -> Decision:
         """What is known of *request* at *now*."""
         url, header = request.url, agent_header(request)
-        agent, authority = self._agent_in(header), authority_of(request)
+        agent, authority = self._agents.of(header), authority_of(request)
         site = self.known(authority, agent) if authority is not None else None
         if site is None:
             return Decision(url, header, authority, None, 0.0, 0.0, None)
@@ -198,10 +208,7 @@ class KnownSites:
 
     def agent_of(self, request: Request) -> str:
         """The name by which *request* is judged."""
-        return self._agent_in(agent_header(request))
-
-    def _agent_in(self, header: list[bytes] | None) -> str:
-        return self._agent or (header[0].decode("latin-1") if header else self._default_agent)
+        return self._agents.of(agent_header(request))
 
     def read(self, copy: RobotsCopy, authority: str, agent: str) -> Standing:
         return standing(copy, self._clock(), agent, f"{authority}/robots.txt")

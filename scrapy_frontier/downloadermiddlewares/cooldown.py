@@ -123,14 +123,9 @@ class CooldownMiddleware(Component):
             return None
         if rest.is_new:
             count(self.crawler, "frontier/cooldown/strikes")
-            logger.info(
-                "%s rests for %s after strike %d: %s",
-                host,
-                span(rest.cooldown.until - now),
-                rest.cooldown.strikes,
-                trouble.reason,
-                extra={"spider": self.crawler.spider},
-            )
+            pause, extra = span(rest.cooldown.until - now), {"spider": self.crawler.spider}
+            words = "%s rests for %s after strike %d: %s"
+            logger.info(words, host, pause, rest.cooldown.strikes, trouble.reason, extra=extra)
         if lease is None or not rest.keeps_attempts or lease.is_last:
             return None
         return self._sent_back(request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))

@@ -21,6 +21,7 @@ from ..crawl.assembly import Component
 from ..crawl.fingerprints import is_same_page
 from ..crawl.meta_keys import DIRECTIVES, SITEMAP
 from ..crawl.response_head import head_of
+from ..crawl.robots_sites import Agents, agent_header
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
@@ -48,8 +49,7 @@ class DirectivesMiddleware(Component):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._settings = FrontierSettings.of_component(crawler.settings)
-        self._own_agent: str | None = crawler.settings["ROBOTSTXT_USER_AGENT"]
-        self._default_agent: str = crawler.settings["USER_AGENT"]
+        self._agents = Agents(crawler.settings)
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
@@ -87,7 +87,7 @@ class DirectivesMiddleware(Component):
         if not (tags or links or head.metas or head.canonicals):
             return None
         now = self.crawl.clock() if self.crawl is not None else time.time()
-        robots = robots_directives(tags, head.metas, self._agent(request), now)
+        robots = robots_directives(tags, head.metas, self._agents.of(agent_header(request)), now)
         named = canonical(head, links, response.url) if links or head.canonicals else None
         if named is not None and is_same_page(named, response.url):
             named = None
@@ -99,13 +99,6 @@ class DirectivesMiddleware(Component):
             "names": sorted(robots.names),
             "canonical": named,
         }
-
-    def _agent(self, request: Request) -> str:
-        """As Scrapy's own middleware for robots.txt has it."""
-        if self._own_agent:
-            return self._own_agent
-        agent = request.headers.get("User-Agent")
-        return agent.decode("latin-1") if agent else self._default_agent
 
     def _note(self, flight: Flight, said: dict[str, Any], response: Response) -> None:
         """Have the record of the page tell what became of its items and links, and whose alias it is."""
