@@ -145,14 +145,9 @@ class Revisits:
         if SITEMAP.encode() in page.payload:  # nobody's document
             return
         if end.fate == "changed":
-            self._send(
-                signals.page_changed,
-                url=page.url,
-                digest_before=end.before,
-                digest=end.digest,
-                links_added=end.added,
-                links_removed=end.removed,
-            )
+            digests = {"digest_before": end.before, "digest": end.digest}
+            links = {"links_added": end.added, "links_removed": end.removed}
+            self._send(signals.page_changed, url=page.url, **digests, **links)
         elif end.fate == "unchanged":
             self._send(signals.page_unchanged, url=page.url)
         elif end.fate == "gone" and outcome.met is not None:

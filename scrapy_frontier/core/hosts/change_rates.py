@@ -96,14 +96,8 @@ def rate(history: History, expected: float) -> float:
     if interval <= 0.0:
         return expected
     share = -_EXPECTED * expm1(-expected * interval)
-    found = likeliest_rate(
-        History(
-            visits + _EXPECTED,
-            changes + share,
-            quiet + (_EXPECTED - share) * interval,
-            busy + share * interval,
-        )
-    )
+    quiet, busy = quiet + (_EXPECTED - share) * interval, busy + share * interval
+    found = likeliest_rate(History(visits + _EXPECTED, changes + share, quiet, busy))
     return min(max(found, _SLOWEST), _FASTEST)
 
 
@@ -133,12 +127,8 @@ class HostRates(NamedTuple):
 
 def learned(rates: HostRates, page_rate: float, span: float) -> HostRates:
     """What is known of a host after one more visit of a page, *span* seconds after the one before."""
-    visits, seconds, logs = rates
-    return HostRates(
-        _MEMORY * visits + 1.0,
-        _MEMORY * seconds + span,
-        _MEMORY * logs + span * log(min(max(page_rate, _SLOWEST), _FASTEST)),
-    )
+    visits, seconds, logs = (_MEMORY * each for each in rates)
+    return HostRates(visits + 1.0, seconds + span, logs + span * log(min(max(page_rate, _SLOWEST), _FASTEST)))
 
 
 def expected_rate(host: HostRates, everywhere: HostRates, unknown: float) -> float:

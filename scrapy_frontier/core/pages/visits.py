@@ -68,6 +68,7 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
     if not is_body_whole:
         return before._replace(last=now, visits=before.visits + 1)
     has_changed = bool(before.digest and digest) and before.digest != digest
+    kept, told = Told(*before.validators, before.digest), Told(*validators, digest)
     return before._replace(
         last=now,
         changed=now if has_changed else before.changed,
@@ -80,12 +81,7 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
         bad=NOT_BAD,
         validators=validators,
         is_signalled=False,
-        trust=after_content(
-            before.trust,
-            Told(*before.validators, before.digest),
-            Told(*validators, digest),
-            fetched.was_asked,
-        ),
+        trust=after_content(before.trust, kept, told, fetched.was_asked),
     )
 
 
