@@ -18,7 +18,7 @@ from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.response_troubles import error_of
 from ..crawl.robots_gate import Gate, make_gate
 from ..crawl.robots_parser import RulesParser
-from ..crawl.robots_sites import agent_header, authority_of
+from ..crawl.robots_sites import authority_of
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
@@ -67,7 +67,8 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     ) -> Request | None:
         flight = self.flights.get(id(request))
         decision = flight.robots if flight is not None else None
-        if decision is not None and (decision.url != request.url or decision.header != agent_header(request)):
+        header = dict.get(request.headers, b"User-Agent")
+        if decision is not None and (decision.url != request.url or decision.header != header):
             decision = None  # it was about another request
         if decision is not None and decision.is_allowed:
             return None

@@ -108,9 +108,8 @@ class HandOut:
         back = self._returning
         if back.next is not None or (back.rule is not None and back.forbidden.are_to_judge):
             back.wake(now)
-            budget = back.budget
-            if budget is not None and budget.is_due(now):
-                budget.step(now)
+            if back.budget.is_due(now):
+                back.budget.step(now)
         self._is_over = self._has_opened = False
         if len(self._hosts.by_name) > self._hosts.most_awake:
             self._hosts.doze(batch)
