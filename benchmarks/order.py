@@ -132,7 +132,7 @@ class Told(Mixed):
 
     def rank(self, indptr, indices, weights=None, **_):
         scores = self.truth[self.crawl.pages[: len(indptr) - 1]]
-        return Ranking(scores / scores.sum(), 0, 0.0, 0.0, converged=True)
+        return Ranking(scores / scores.sum(), 0, 0.0, converged=True)
 
 
 OTHERS = {  # from true PageRank and dice

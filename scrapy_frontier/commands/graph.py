@@ -125,7 +125,7 @@ def _how(by: str, found: tops.Scores) -> str:
     ranking, pages = found.ranking, len(found.values)
     return (
         f"{by} of {pages:,} pages by {found.links:,} links, times the average: {ranking.iterations} "
-        f"iterations, error at most {ranking.error_bound:.1e}, {ranking.seconds:.2f} s."
+        f"iterations, error at most {ranking.error_bound:.1e}, {found.seconds:.2f} s."
     )
 
 

@@ -315,8 +315,3 @@ def test_nonsense_is_refused(wrong):
         pagerank(*csr(2, [(0, 1)]), **wrong)
     with pytest.raises(ValueError, match="outside"):
         pagerank(np.array([0, 1]), np.array([1]))
-
-
-def test_seconds_are_read_from_the_given_clock():
-    ticks = iter([10.0, 12.5])
-    assert pagerank(*csr(2, [(0, 1)]), clock=lambda: next(ticks)).seconds == 2.5

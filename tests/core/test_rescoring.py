@@ -12,6 +12,7 @@ import pytest
 from answers import ids, release, see
 from scrapy.utils.misc import load_object
 
+from scrapy_frontier.core.admin import facts
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
@@ -109,6 +110,21 @@ def rank(frontier: Frontier, limit: int = 7) -> None:
     rescoring.begin_walk({"at": NOW, "pages": graph.pages})
     while not frontier._rankings.rescore(NOW, limit):
         pass
+
+
+def test_a_ranking_keeps_the_seconds_that_the_given_clock_tells(tmp_path: Path) -> None:
+    frontier = start(tmp_path, "pagerank")
+    frontier.discover([link("seed", None)], NOW)
+    read(frontier, "one", "two")
+    ticks = iter([10.0, 12.5])
+    run = frontier.rank_now()
+    for _ in frontier.rank_steps(run, run.compute(bool, lambda: next(ticks)), lambda: NOW):
+        pass
+    run.close()
+    kept = facts.summary(frontier._store).ranking
+    assert run.is_adopted
+    assert kept is not None
+    assert kept["seconds"] == 2.5
 
 
 # -- links -------------------------------------------------------------------------------------------------

@@ -192,11 +192,11 @@ def test_a_scorer_of_the_users_own(web: Web, run: Callable[..., Crawl]) -> None:
 class Stubborn(PageRank):
     """Ranks for ever, unless somebody stops it."""
 
-    def rank(self, *graph: Any, stop: Any = None, clock: Any = None) -> Any:
+    def rank(self, *graph: Any, stop: Any = None) -> Any:
         logging.getLogger(__name__).info("ranks for ever")
         while not stop():
             time.sleep(0.01)
-        return super().rank(*graph, stop=stop, clock=clock)
+        return super().rank(*graph, stop=stop)
 
 
 def test_a_crawl_that_ends_does_not_wait_for_a_ranking(web: Web, start: Callable[..., Crawl]) -> None:
@@ -217,7 +217,7 @@ def test_a_crawl_that_ends_does_not_wait_for_a_ranking(web: Web, start: Callable
 class Broken(PageRank):
     """Cannot rank."""
 
-    def rank(self, *graph: Any, stop: Any = None, clock: Any = None) -> Any:
+    def rank(self, *graph: Any, stop: Any = None) -> Any:
         raise ArithmeticError("no rank today")
 
 
@@ -239,12 +239,12 @@ def test_a_ranking_that_fails_is_told_once_and_the_crawl_goes_on(
 class Jealous(PageRank):
     """Ranks for longer than the pause between two rankings, and bears no other beside itself."""
 
-    def rank(self, *graph: Any, stop: Any = None, clock: Any = None) -> Any:
+    def rank(self, *graph: Any, stop: Any = None) -> Any:
         time.sleep(0.3)
         threads = [thread.name for thread in threading.enumerate()]
         if threads.count("frontier-ranking") != 1:
             raise RuntimeError(f"others rank too: {threads}")
-        return super().rank(*graph, stop=stop, clock=clock)
+        return super().rank(*graph, stop=stop)
 
 
 def test_a_crawl_that_waits_is_looked_at_less_and_less(monkeypatch: pytest.MonkeyPatch) -> None:

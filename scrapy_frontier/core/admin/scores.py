@@ -5,7 +5,7 @@ Scores are about 1 for an average page, like those of a scorer, and come as an a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,7 @@ class Scores(NamedTuple):
     values: Floats
     links: int = 0
     ranking: Ranking | None = None
+    seconds: float = 0.0  # of the computing
 
 
 class Leader(NamedTuple):
@@ -135,13 +136,14 @@ def content_scores(store: Store, pages: int) -> Floats | None:
 def _ranked(store: Store, by: str, pages: int, clock: Callable[[], float]) -> Scores:
     found = whole_graph(store)
     links, content = (found.indptr, found.indices), content_scores(store, found.pages)
-    how: dict[str, Any] = {"weights": graph.ranking_weights(found), "clock": clock}
+    weights, began = graph.ranking_weights(found), clock()
     if by == "pagerank":
-        ranking = pagerank(*links, preference=content, tolerance=TOLERANCE, **how)
+        ranking = pagerank(*links, weights=weights, preference=content, tolerance=TOLERANCE)
     else:
-        ranking = hits(*links, content=content, tolerance=_HITS_TOLERANCE, exact=False, **how)
+        ranking = hits(*links, weights=weights, content=content, tolerance=_HITS_TOLERANCE, exact=False)
+    seconds = clock() - began
     vector = ranking.scores if by != "hub" or ranking.hubs is None else ranking.hubs
-    return Scores((vector * len(vector)).astype(np.float32), len(found.indices), ranking)
+    return Scores((vector * len(vector)).astype(np.float32), len(found.indices), ranking, seconds)
 
 
 def _recounted(store: Store, pages: int) -> Scores:

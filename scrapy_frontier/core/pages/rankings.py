@@ -44,6 +44,7 @@ class RankRun:
         self.ranking: Ranking | None = None
         self.prepared: Any = None
         self.pages = self.links = self.moved = 0
+        self.seconds = 0.0  # that it took to rank
         self.is_adopted = False
 
     def compute(self, stop: Callable[[], bool], clock: Callable[[], float]) -> Iterator[Computed]:
@@ -68,7 +69,9 @@ class RankRun:
         graph = self._snapshot.read(stop)
         self.pages, self.links = graph.pages, len(graph.indices)
         weights = ranking_weights(graph)
-        ranking = scorer.rank(graph.indptr, graph.indices, weights, stop=stop, clock=clock)
+        began = clock()
+        ranking = scorer.rank(graph.indptr, graph.indices, weights, stop=stop)
+        self.seconds = clock() - began
         if stop():
             raise Stopped
         if ranking is not None:
@@ -159,7 +162,8 @@ class Rankings:
 
         scorer = self._scores.scorer
         scorer.adopt(run.prepared)
-        self._scores.begin_walk(about_ranking(run.ranking, scorer, run.pages, run.links, clock()))
+        about = about_ranking(run.ranking, scorer, run.pages, run.links, run.seconds, clock())
+        self._scores.begin_walk(about)
         yield 0.0
         while not self.rescore(clock(), rows):
             run.moved = self._scores.rows_moved

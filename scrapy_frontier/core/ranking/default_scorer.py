@@ -14,11 +14,11 @@ from .partial_crawl import foreseen_pagerank
 from .scorer import noticed, room
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from .matrix import Ranking
+    from .matrix import Ranking, Stop, Weights
     from .scorer import Bools, Change, Codes, Floats, Ints
 
 RANK, CASH, CHANCE = 0, 1, 2
@@ -137,15 +137,7 @@ class Mixed(PageRank):
         preference[read] *= 1 + pages / max(len(read), 1)
         return preference
 
-    def rank(
-        self,
-        indptr: Ints,
-        indices: Ints,
-        weights: Floats | None = None,
-        *,
-        stop: Callable[[], bool] | None = None,
-        clock: Callable[[], float] | None = None,
-    ) -> Ranking:
+    def rank(self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None) -> Ranking:
         pages = len(indptr) - 1
         read = np.diff(indptr) > 0
         known = min(pages, self.known)
@@ -159,7 +151,6 @@ class Mixed(PageRank):
             preference=self._preference(pages),
             start=self._start(pages),
             stop=stop,
-            clock=clock,
         )
 
     def _start(self, pages: int) -> Floats | None:

@@ -11,7 +11,7 @@ from .matrix import Ranking, checked, distance, distribution, link_matrix, scale
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from .matrix import Clock, Floats, Ints, Stop, Weights
+    from .matrix import Floats, Ints, Stop, Weights
 
 
 def hits(
@@ -24,7 +24,6 @@ def hits(
     content: ArrayLike | None = None,
     exact: bool = True,
     stop: Stop = None,
-    clock: Clock = None,
 ) -> Ranking:
     """HITS (Kleinberg 1999): ``a = A'(c h)``, ``h = A(c a)``, both scaled to sum 1, from uniform h.
 
@@ -33,10 +32,9 @@ def hits(
     Where the largest singular value is not simple, uniform h decides; without links the scores are uniform.
     Converges slowly on page graphs: bound it. Raises as `pagerank` does.
     """
-    began = clock() if clock else 0.0
     pages = checked(indptr, indices, weights)
     if pages == 0:
-        return Ranking(np.zeros(0), 0, 0.0, 0.0, converged=True, hubs=np.zeros(0))
+        return Ranking(np.zeros(0), 0, 0.0, converged=True, hubs=np.zeros(0))
     kind = np.dtype(np.float64 if exact else np.float32)
     matrix = link_matrix(indptr, indices, weights, pages).astype(kind)
     turned = matrix.tocsc().T
@@ -58,5 +56,5 @@ def hits(
             break
     change, authorities, hubs = best
     error = 0.0 if change == 0 else change * ratio / (1 - ratio) if ratio < 1 else np.inf
-    seconds, scores = clock() - began if clock else 0.0, authorities.astype(np.float64)
-    return Ranking(scores, sweeps, float(error), seconds, bool(change <= tolerance), hubs.astype(np.float64))
+    scores = authorities.astype(np.float64)
+    return Ranking(scores, sweeps, float(error), bool(change <= tolerance), hubs.astype(np.float64))

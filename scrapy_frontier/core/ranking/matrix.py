@@ -5,7 +5,7 @@ networkx and igraph: self-links count; parallel links count once, so no target m
 link of weight 0 is no link.
 
 Only NumPy and SciPy, whose sparse products release the interpreter's lock; nothing in this room reads a
-clock of its own accord: whoever wants ``seconds`` passes one.
+clock.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     Ints = NDArray[np.signedinteger]
     Weights = Floats | None  # of links; None: 1 each
     Stop = Callable[[], bool] | None  # asked before each sweep: whether to end with the best so far
-    Clock = Callable[[], float] | None  # tells seconds
 
 _BLOCK = 10_000  # pages at a time: OpenBLAS then multiplies in its caller's thread, and the cache holds them
 
@@ -42,7 +41,6 @@ class Ranking:
     scores: NDArray[np.float64]
     iterations: int
     error_bound: float
-    seconds: float
     converged: bool
     hubs: NDArray[np.float64] | None = None
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .matrix import Clock, Ranking, Stop, Weights
+    from .matrix import Ranking, Stop, Weights
     from .scorer import Bools, Change, Codes, Floats, Ints
 
 
@@ -187,12 +187,12 @@ class PageRank(Cash):
         return self._score[: min(pages, self.known)] if self.known else None
 
     def rank(
-        self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None, clock: Clock = None
+        self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None
     ) -> Ranking | None:
         pages = len(indptr) - 1
         known: dict[str, Any] = {"preference": self._preference(pages), "start": self._start(pages)}
         # L1: an average page is right to 0.01 %, a seventh of a bucket.
-        until: dict[str, Any] = {"tolerance": 1e-4, "stop": stop, "clock": clock}
+        until: dict[str, Any] = {"tolerance": 1e-4, "stop": stop}
         return pagerank(indptr, indices, weights=weights, damping=self.damping, **known, **until)
 
     def prepare(self, ranking: Ranking) -> Any:
@@ -208,8 +208,8 @@ class Hits(PageRank):
     """Authorities of HITS, and cash for what came since. Content scores weigh what a page passes on."""
 
     def rank(
-        self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None, clock: Clock = None
+        self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None
     ) -> Ranking | None:
         content = self._preference(len(indptr) - 1) if self._content is not None else None
         until: dict[str, Any] = {"tolerance": 1e-3, "max_iterations": 100, "exact": False, "stop": stop}
-        return hits(indptr, indices, weights=weights, content=content, clock=clock, **until)
+        return hits(indptr, indices, weights=weights, content=content, **until)

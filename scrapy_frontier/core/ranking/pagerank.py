@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike, NDArray
 
-    from .matrix import Clock, Floats, Ints, Stop, Weights
+    from .matrix import Floats, Ints, Stop, Weights
 
 DAMPING = 0.85
 _FEW_LINKING = 0.6  # above this share of linking pages, picking them out costs more than it saves
@@ -41,7 +41,6 @@ def pagerank(
     preference: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: Stop = None,
-    clock: Clock = None,
 ) -> Ranking:
     """PageRank with an L1 error of at most *tolerance*, or the best vector within *max_iterations* sweeps.
 
@@ -55,12 +54,11 @@ def pagerank(
     `ValueError` for shapes that do not fit, damping outside [0, 1), and negative or infinite preference or
     weights.
     """
-    began = clock() if clock else 0.0
     pages = checked(indptr, indices, weights)
     if not 0 <= damping < 1:
         raise ValueError(f"damping must be at least 0 and below 1, not {damping}")
     if pages == 0:
-        return Ranking(np.zeros(0), 0, 0.0, 0.0, converged=True)
+        return Ranking(np.zeros(0), 0, 0.0, converged=True)
     v = distribution(preference, pages, "preference")
     guess = v if start is None else distribution(filled(start, pages), pages, "start")
     system = _System(indptr, indices, weights, damping, v)
@@ -69,8 +67,7 @@ def pagerank(
     scores, change = system.solve(guess, tolerance / factor if factor else np.inf, budget)
     scores = np.maximum(scores, 0)
     error = min(2.0, factor * change) if np.isfinite(change) else 2.0
-    seconds = clock() - began if clock else 0.0
-    return Ranking(scores / scores.sum(), budget.used, error, seconds, converged=error <= tolerance)
+    return Ranking(scores / scores.sum(), budget.used, error, converged=error <= tolerance)
 
 
 class _Budget:

@@ -11,7 +11,7 @@ from .matrix import Ranking, distribution, filled, link_matrix
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from .matrix import Clock, Floats, Ints, Stop, Weights
+    from .matrix import Floats, Ints, Stop, Weights
 
 LIKE = 0.9  # of the rank of an unread page, what it is thought to pass on
 OWN = 2.0  # read pages that the page which links to it counts for, among those linked beside it
@@ -29,7 +29,6 @@ def foreseen_pagerank(
     preference: ArrayLike | None = None,
     start: ArrayLike | None = None,
     stop: Stop = None,
-    clock: Clock = None,
 ) -> Ranking:
     """PageRank where a page that is not *read* links like pages near it that are.
 
@@ -44,10 +43,9 @@ def foreseen_pagerank(
     A sweep brings two vectors of sum 1 closer by at least *damping* (L1), from which the error bound follows.
     It is three float32 products. Arguments as for `pagerank.pagerank`, with 0 < *damping* < 1.
     """
-    began = clock() if clock else 0.0
     pages = len(indptr) - 1
     if pages == 0:
-        return Ranking(np.zeros(0), 0, 0.0, 0.0, converged=True)
+        return Ranking(np.zeros(0), 0, 0.0, converged=True)
     links = link_matrix(indptr, indices, weights, pages)
     into = links.tocsc().T
     v = distribution(preference, pages, "preference").astype(np.float32)
@@ -71,8 +69,7 @@ def foreseen_pagerank(
         sweeps += 1
     error = min(2.0, damping / (1 - damping) * change)
     scores = x.astype(np.float64)
-    seconds = clock() - began if clock else 0.0
-    return Ranking(scores / scores.sum(), sweeps, error, seconds, converged=error <= tolerance)
+    return Ranking(scores / scores.sum(), sweeps, error, converged=error <= tolerance)
 
 
 def _inverse(values: Floats) -> Floats:

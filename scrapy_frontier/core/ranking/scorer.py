@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from .matrix import Clock, Ranking, Stop, Weights
+    from .matrix import Ranking, Stop, Weights
 
     Change = tuple[int, float]
     Floats = NDArray[np.floating]
@@ -135,7 +135,7 @@ class Scorer:
     # -- rankings
 
     def rank(
-        self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None, clock: Clock = None
+        self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None
     ) -> Ranking | None:
         """Rank the graph of a snapshot; None for scorers that need none. Changes nothing."""
         return None
@@ -169,7 +169,9 @@ class Scorer:
         """Which of the pages known at the start are queued; the last of what comes back."""
 
 
-def about_ranking(ranking: Ranking, scorer: Scorer, pages: int, links: int, now: float) -> dict[str, Any]:
+def about_ranking(
+    ranking: Ranking, scorer: Scorer, pages: int, links: int, seconds: float, now: float
+) -> dict[str, Any]:
     """What is kept of a ranking."""
     return {
         "at": now,
@@ -178,6 +180,6 @@ def about_ranking(ranking: Ranking, scorer: Scorer, pages: int, links: int, now:
         "links": links,
         "iterations": ranking.iterations,
         "error_bound": ranking.error_bound if math.isfinite(ranking.error_bound) else None,
-        "seconds": round(ranking.seconds, 3),
+        "seconds": round(seconds, 3),
         "converged": ranking.converged,
     }
