@@ -78,12 +78,11 @@ class Endings:
             return self._end_return(lease, outcome, now)
         page = self.after(lease.page, outcome, now)
         queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
-        ended = self._leases.end(lease.id)
-        if ended is None:
+        if not self._leases.end(lease):
             return self._late(lease)
         host = by_name.get(lease.host) or self._table.get(lease.host)
-        if ended.is_on_wire:
-            self._clocks.left(host, lease.leased_at, ended.was_sent, now)
+        if self._leases.leave_wire(lease):
+            self._clocks.left(host, lease.leased_at, lease.was_sent, now)
         host.is_unqueued(lease.sort_key)
         links, beside = 0, None
         if page.state is QUEUED:
@@ -133,11 +132,10 @@ class Endings:
 
     def _end_return(self, lease: Lease, outcome: Outcome, now: float) -> Released:
         """The same for a page that came back."""
-        ended = self._leases.end(lease.id)
-        if ended is None:
+        if not self._leases.end(lease):
             return self._late(lease)
-        if ended.is_on_wire:
-            self._clocks.left(self._table.get(lease.host), lease.leased_at, ended.was_sent, now)
+        if self._leases.leave_wire(lease):
+            self._clocks.left(self._table.get(lease.host), lease.leased_at, lease.was_sent, now)
         released = self._revisit_endings.release(lease, outcome, now)
         self.finished += released.state is not QUEUED
         is_written = self._settle(self._table.get(lease.host), outcome, now)

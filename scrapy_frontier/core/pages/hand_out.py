@@ -159,14 +159,14 @@ class HandOut:
         """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
         has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
         host = self._hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
-        if not host.delay or not self._leases.sending(lease.id):
+        if not host.delay or not self._leases.sending(lease):
             return False
         self._clocks.send(host, now)
         return True
 
     def sent(self, lease: Lease, now: float) -> None:
         """The request of a lease has gone out: the delay of its host counts from *now*."""
-        if self._leases.sent(lease.id):
+        if self._leases.sent(lease):
             self._clocks.sent(self._table.get(lease.host), now)
 
     def off_wire(self, lease: Lease, now: float, response_time: float | None = None) -> None:
@@ -174,14 +174,12 @@ class HandOut:
 
         *response_time* in seconds says that the host answered, and how fast.
         """
-        found = self._leases.leave_wire(lease.id)
-        if found is None:
+        if not self._leases.leave_wire(lease):
             return
-        was_sent = found[1]
         host = self._hosts.by_name.get(lease.host) or self._table.get(lease.host)
         if response_time is not None:
             self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
-        self._clocks.left(host, lease.leased_at, was_sent, now)
+        self._clocks.left(host, lease.leased_at, lease.was_sent, now)
 
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
         """End the lease granted last as if it had never been: page, clock and turns are as before. Writes
@@ -190,7 +188,7 @@ class HandOut:
         *is_replaced*: the turn is used up all the same, by something else that is asked of the host.
         """
         host = self._unvisit(lease, now, is_replaced)
-        if self._leases.end(lease.id) is None or host is None:
+        if not self._leases.end(lease) or host is None:
             return
         host.put_back(lease.sort_key)
         self._hosts.put(host, now)
@@ -204,12 +202,10 @@ class HandOut:
             self._hosts.put(host, now)
 
     def _unvisit(self, lease: Lease, now: float, is_replaced: bool = False) -> Host | None:
-        found = self._leases.leave_wire(lease.id)
-        if found is None:
+        if not self._leases.leave_wire(lease):
             return None
-        was_sent = found[1]
         host = self._table.get(lease.host)
-        self._clocks.leave(host, was_sent)
+        self._clocks.leave(host, lease.was_sent)
         if not is_replaced:
             self._hosts.taken_back(host, now)
         self._clocks.take_back(host, lease.leased_at, lease.before)

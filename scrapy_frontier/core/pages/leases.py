@@ -29,7 +29,9 @@ class Lease:
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
 
     ``page_id`` is opaque to callers; ``node`` is the page whose links gather on it as ``edges``: the same,
-    but for a further visit, of which `Frontier.identify` has to say what page it is for.
+    but for a further visit, of which `Frontier.identify` has to say what page it is for. While its request
+    takes up a place of its host the lease ``is_on_wire``; ``was_sent`` says whether that went out, None:
+    nobody tells. Both are for `Leases`.
     """
 
     __slots__ = (
@@ -43,12 +45,14 @@ class Lease:
         "id",
         "is_forced",
         "is_last",
+        "is_on_wire",
         "is_return",
         "leased_at",
         "node",
         "page",
         "page_id",
         "sort_key",
+        "was_sent",
     )
 
     def __init__(
@@ -76,6 +80,8 @@ class Lease:
         self.is_last = is_last  # nobody waits for the page any longer: it cannot be put off again
         self.is_return = page.state is not QUEUED  # it ended before, and stays so until this visit ends
         self.is_forced = False  # it is asked for unconditionally, and its callback called
+        self.is_on_wire = False
+        self.was_sent: bool | None = None
         self.node: PageId | None = page_id if page_id < FIRST_VISIT else None
         self.edges: list[PlainEdge] = []
 
@@ -137,21 +143,12 @@ class Released(NamedTuple):
     is_written: bool = True
 
 
-class Ended(NamedTuple):
-    """Whether the request of a lease that ended still took up a place of its host, and whether it was sent
-    (None: nobody told)."""
-
-    is_on_wire: bool
-    was_sent: bool | None
-
-
 class Leases:
     """The leases that are out, in order of their deadlines: all last equally long."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self.by_id: dict[int, Lease] = {}
-        self._on_wire: dict[int, bool | None] = {}  # whether the request went out; None: nobody tells
         self._last_id = 0
 
     def __len__(self) -> int:
@@ -164,37 +161,32 @@ class Leases:
         number = self._last_id = self._last_id + 1
         lease = Lease(number, page_id, page, host, sort_key, now, now + self.timeout, given_up)
         self.by_id[number] = lease
-        self._on_wire[number] = None
+        lease.is_on_wire = True
         return lease
 
-    def sending(self, lease_id: int) -> bool:
+    def sending(self, lease: Lease) -> bool:
         """Its request is about to go out, which `sent` or `leave_wire` will follow; false if it takes no
         place of its host, or that was said before."""
-        if self._on_wire.get(lease_id, True) is not None:
+        if not lease.is_on_wire or lease.was_sent is not None:
             return False
-        self._on_wire[lease_id] = False
+        lease.was_sent = False
         return True
 
-    def sent(self, lease_id: int) -> bool:
+    def sent(self, lease: Lease) -> bool:
         """Its request went out just now; false for one that was not `sending`."""
-        if self._on_wire.get(lease_id) is not False:
+        if not lease.is_on_wire or lease.was_sent is not False:
             return False
-        self._on_wire[lease_id] = True
+        lease.was_sent = True
         return True
 
-    def leave_wire(self, lease_id: int) -> tuple[Lease, bool | None] | None:
-        """The lease whose request takes up a place of its host no longer, and whether it was sent (None:
-        nobody told); None if it did not before."""
-        if lease_id not in self._on_wire:
-            return None
-        return self.by_id[lease_id], self._on_wire.pop(lease_id)
+    def leave_wire(self, lease: Lease) -> bool:
+        """Its request takes up a place of its host no longer; false if it did not before."""
+        was_on_wire, lease.is_on_wire = lease.is_on_wire, False
+        return was_on_wire
 
-    def end(self, lease_id: int) -> Ended | None:
-        """The lease is no more; None if it was not before."""
-        if self.by_id.pop(lease_id, None) is None:
-            return None
-        is_on_wire = lease_id in self._on_wire
-        return Ended(is_on_wire, self._on_wire.pop(lease_id) if is_on_wire else None)
+    def end(self, lease: Lease) -> bool:
+        """The lease is no more; false if it was not before."""
+        return self.by_id.pop(lease.id, None) is not None
 
     def next_deadline(self) -> float | None:
         return next((lease.deadline for lease in self.by_id.values()), None)
