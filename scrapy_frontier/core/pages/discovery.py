@@ -1,6 +1,6 @@
 """Which pages there are, and how a link makes one known.
 
-A link is asked for in one order: the texts met lately, the open batch, the filter of what is surely new, the
+A link is asked for in one order: the texts met lately, the filter of what is surely new, the open batch, the
 store. What is new gets its id, its place in the order and all its rows in one go.
 """
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 LATELY = 50_000  # texts in each of two generations; about 160 bytes each
 _NEW, _ONLY_SEEN = Fate.NEW, (Fate.SEEN, Fate.REFUSED)
-_MOST_FRESH = 100  # new pages in one batch: a seed list must not pile up in memory
+_MOST_ROWS = 300  # in one batch, three for each new page: a seed list must not pile up in memory
 
 
 class Texts:
@@ -115,16 +115,14 @@ class Known:
 
     def look_up(self, fingerprint: bytes) -> int | None:
         """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
-        found = self._batch.fresh.get(fingerprint)
-        if found is None:
-            seen, number = self._seen, hash(fingerprint)  # `Seen.is_new`, without the call
-            pair = PAIRS[number >> 23 & 0xFF]
-            if seen.bits[number & MASK] & pair == pair or not seen.is_complete:
-                return self._stored(fingerprint)
-        return found
+        seen, number = self._seen, hash(fingerprint)  # `Seen.is_new`, without the call
+        pair = PAIRS[number >> 23 & 0xFF]
+        if seen.bits[number & MASK] & pair != pair and seen.is_complete:
+            return None
+        return self._stored(fingerprint)
 
     def _stored(self, fingerprint: bytes) -> int | None:
-        stored = self._store.get(keys.INDEX + fingerprint)
+        stored = self._batch.get(keys.INDEX + fingerprint)
         if stored is None:
             return None
         page_id = int.from_bytes(stored[: keys.ID_BYTES], "big")
@@ -143,8 +141,6 @@ class Known:
 
     def standing(self, fingerprint: bytes, page_id: int) -> Fate:
         """What a page is of which `look_up` says that it may be only seen."""
-        if fingerprint in self._batch.fresh:
-            return Fate.SEEN
         try:
             page = page_rows.decode_page(self._batch.get(keys.page_key(page_id)) or b"")
         except UnreadableRecord:
@@ -184,7 +180,7 @@ class Discovery:
         `FrontierUnwritable`.
         """
         batch = self._batch
-        if len(batch.fresh) >= _MOST_FRESH or batch.failure is not None:
+        if len(batch.rows) >= _MOST_ROWS or batch.failure is not None:
             batch.check()
             batch.commit()
         if len(self._hosts.by_name) > self._hosts.most_awake:
@@ -196,7 +192,7 @@ class Discovery:
     def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
         """`discover` for a single link, a few calls less; as durable, O(log hosts), and raises the same."""
         batch, hosts = self._batch, self._hosts
-        is_full = len(batch.fresh) >= _MOST_FRESH or len(hosts.by_name) > hosts.most_awake
+        is_full = len(batch.rows) >= _MOST_ROWS or len(hosts.by_name) > hosts.most_awake
         if is_full or batch.failure is not None:
             return self.discover((link,), now, source)[0]
         return self._take_in(link, link.parent if source is None else source.node, source, now)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import FrontierError, FrontierUnreadable, UnreadableRecord
 from . import host_rows, keys, meta_rows, page_rows
+from .bloom import MASK, PAIRS
 from .link_rows import encode_links
 from .meta_rows import Counts
 from .page_rows import PAGE_HEAD
@@ -36,10 +37,9 @@ class Batch:
     """Collects rows until `commit` writes them as one atomic batch.
 
     ``rows`` are those of the open batch, a value by key, None for a key that is deleted: whoever decides on
-    a row puts it there. ``fresh`` maps fingerprints of new pages that are in the open batch to their ids,
-    ``~id`` for one that is only seen; the filter *seen* takes them in when they are written. ``left`` names
-    hosts that were forgotten while their newest row is there; ``ends`` are the leases whose ends are there.
-    *on_commit* is told of each batch that was written: its rows, in order.
+    a row puts it there; the filter *seen* takes in the fingerprints of new pages. ``left`` names hosts that
+    were forgotten while their newest row is there; ``ends`` are the leases whose ends are there. *on_commit*
+    is told of each batch that was written: its rows, in order.
     """
 
     def __init__(self, store: Store, seen: Seen, on_commit: OnCommit | None = None) -> None:
@@ -53,7 +53,6 @@ class Batch:
         self.withheld = 0  # queued pages of blocked hosts in memory
         self.ends = 0
         self.link_rows = 0  # put in this run
-        self.fresh: dict[bytes, int] = {}
         self.left: set[str] = set()
         if store.get(keys.FORMAT) != str(keys.FORMAT_VERSION).encode():  # from the first batch on it is ours
             self.rows[keys.FORMAT] = str(keys.FORMAT_VERSION).encode()
@@ -119,7 +118,8 @@ class Batch:
         head = PAGE_HEAD.pack(_QUEUED, 0, priority, int(now), 0 if parent is None else parent + 1, len(raw))
         rows[keys.PAGE + name] = head + raw + payload
         rows[keys.INDEX + fingerprint] = name
-        self.fresh[fingerprint] = page_id
+        number = hash(fingerprint)  # `Seen.add`, without the call
+        self._seen.bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
         sort_key = SORT_KEY_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + name
         rows[host.prefix + sort_key] = b""
         host.queued += 1
@@ -130,20 +130,18 @@ class Batch:
         return sort_key
 
     def add_page(self, fingerprint: bytes, page: Page, is_marked: bool = False, is_seen: bool = False) -> int:
-        """A new page that is in no queue, and its index row, *is_marked* as `meta_rows.may_be_only_seen`
-        says; until the next batch one that is only seen is ``~id`` in ``fresh``."""
+        """A new page that is in no queue, and its index row, *is_marked* as `may_be_only_seen` says."""
         page_id = self.counts.next_page
         self.counts.next_page = page_id + 1
         self.index(fingerprint, page_id, is_marked)
         if is_seen:
-            self.fresh[fingerprint] = ~page_id
             self.counts.states[SEEN] += 1
         self.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         return page_id
 
     def index(self, fingerprint: bytes, page_id: int, is_marked: bool) -> None:
         """Have *fingerprint* lead to a page."""
-        self.fresh[fingerprint] = page_id
+        self._seen.add(fingerprint)
         self.rows[keys.INDEX + fingerprint] = keys.index_value(page_id, is_marked)
 
     def queue(self, host: KeptHost, sort_key: bytes) -> None:
@@ -261,9 +259,6 @@ class Batch:
         except FrontierError as error:
             self.failure = error
             raise
-        if self.fresh:
-            self._seen.update(self.fresh)
-            self.fresh.clear()
         if self._on_commit is not None:
             self._on_commit(list(rows.items()))
         batch.clear()
