@@ -41,8 +41,8 @@ class Bulk(ApiDriver):
         begin = time.perf_counter_ns()
         bulk, lease = self.bulk, self.flights[id(request)].lease
         before = bulk._tally["scheduler/enqueued/disk"]
-        self.shared.meta["depth"], self.shared.headers["Referer"] = request.meta.get("depth", 0) + 1, page_url
-        record, text = bulk.encode(self.shared), quote(TEXT).encode()
+        meta = self.shared.meta | {"depth": request.meta.get("depth", 0) + 1}
+        record, text = bulk.record(self.shared.callback, None, page_url, meta), quote(TEXT).encode()
         new, met = [], set()
         for url, priority, words in links:
             if url in met or bulk.recognize(url, lease):
