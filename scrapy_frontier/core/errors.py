@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _Row = TypeVar("_Row")
+_Stored = TypeVar("_Stored")
 
 
 class FrontierError(Exception):
@@ -55,9 +56,9 @@ class UnreadableRecord(ValueError):
     """A row whose bytes do not decode."""
 
 
-def lenient(decode: Callable[[bytes], _Row], stored: bytes | None) -> _Row | None:
-    """What *decode* makes of a row; None where there is none, or none that can be read."""
+def lenient(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _Row | None:
+    """What *read* makes of a row, or of where it is; None where there is none, or none that can be read."""
     try:
-        return None if stored is None else decode(stored)
+        return None if stored is None else read(stored)
     except UnreadableRecord:
         return None

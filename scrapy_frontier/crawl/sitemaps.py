@@ -15,7 +15,7 @@ from scrapy.utils.httpobj import urlparse_cached
 from twisted.internet.defer import DeferredLock
 
 from ..core import reasons
-from ..core.errors import UnreadableRecord
+from ..core.errors import lenient
 from ..core.frontier import Event, Frontier, Outcome, PageId
 from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import Contact, SitemapScope, SitemapTask
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.parse.sitemap_entries import Entry
-    from ..core.store.page_rows import Page
     from .fingerprints import Identities
 
 _KEPT_LASTMOD = re.compile(rb'"%s":(-?[0-9]+)' % LASTMOD.encode()).search
@@ -144,7 +143,7 @@ class Sitemaps:
         frontier, now, due = self.frontier, self._clock(), 0
         for page_id, listed in known:
             lastmod = listed.meta.get(LASTMOD)
-            page = self._page(page_id) if lastmod is not None else None
+            page = lenient(frontier.page, page_id) if lastmod is not None else None
             if page is None or lastmod is None:
                 continue
             found, visits = _KEPT_LASTMOD(page.payload), page.visits
@@ -159,12 +158,6 @@ class Sitemaps:
                 frontier.renew(page_id, payload)
         frontier.commit()
         return due
-
-    def _page(self, page_id: PageId) -> Page | None:
-        try:
-            return self.frontier.page(page_id)
-        except UnreadableRecord:
-            return None
 
     def _try_next_guess(self, task: SitemapTask) -> None:
         following = task.next_guess()

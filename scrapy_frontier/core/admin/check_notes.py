@@ -11,7 +11,7 @@ from array import array
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..reasons import DAMAGED
 from ..store import due_rows, host_rows, page_rows
 from ..store.states import FINISHED, State
@@ -68,10 +68,9 @@ def salvage(stored: bytes, host: str, now: float) -> page_rows.Page:
 
     *host* is where its queue row was found, if it had one.
     """
-    try:  # without the flags that announce more than the URL
-        legible = page_rows.decode_page(bytes((stored[0] & 0x07,)) + stored[1:])
-    except (UnreadableRecord, IndexError):
-        legible = page_rows.Page("")
+    # Without the flags that announce more than the URL.
+    plain = bytes(flags & 0x07 for flags in stored[:1]) + stored[1:]
+    legible = lenient(page_rows.decode_page, plain) or page_rows.Page("")
     state = legible.state if legible.state in FINISHED else State.FAILED
     own = facts.host_of_page(legible._replace(host=""))
     return legible._replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..pages.forbidden_pages import is_forbidden
 from ..pages.links import NEUTRAL
 from ..store import due_rows, keys, page_rows, queue_keys
@@ -25,9 +25,8 @@ def pages(work: Work) -> Iterator[Finding]:
         page_id = int.from_bytes(key[1:], "big")
         is_visit = page_id >= keys.FIRST_VISIT
         work.highest[is_visit] = max(work.highest[is_visit], page_id)
-        try:
-            page = page_rows.decode_page(value)
-        except UnreadableRecord:
+        page = lenient(page_rows.decode_page, value)
+        if page is None:
             work.ledger.enter(page_id, KNOWN | UNREADABLE, "")
             work.damaged[page_id] = ""
             continue

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import UnreadableRecord, lenient
 from ..hosts.cooldown import CooldownRule, at_start
 from ..pages.rates import SIZES
 from ..pages.score_columns import CONTENT
@@ -45,9 +44,8 @@ def small_rows(work: Work) -> Iterator[Finding]:
 
 def links(work: Work) -> Iterator[Finding]:
     """Links of forgotten pages, and to them, are nothing unusual; to ids never given out, damage."""
-    known = work.highest[0]
-    with contextlib.suppress(UnreadableRecord):
-        known = max(known, meta_rows.read_counts(work.store).next_page - 1)
+    counts = lenient(meta_rows.read_counts, work.store) or meta_rows.Counts.none()
+    known = max(work.highest[0], counts.next_page - 1)
     loose, packed = (work.store.scan(prefix) for prefix in (keys.LINK_ROW, keys.SEGMENT_ROW))
     for key, value in chain(loose, packed):
         work.rows += 1
@@ -76,9 +74,8 @@ def hosts(work: Work) -> Iterator[Finding]:
         work.host_rows += 1
         name = key[1:].decode(errors="replace")
         expected = work.tally.hosts.pop(name, host_rows.HostRow())
-        try:
-            row = host_rows.decode_host(value)
-        except UnreadableRecord:
+        row = lenient(host_rows.decode_host, value)
+        if row is None:
             yield work.found("unreadable host row", name)
             expected.visited = work.now  # for all we know
             work.put(key, host_rows.encode_host(expected))
@@ -117,10 +114,7 @@ def _is_explained(work: Work, row: host_rows.HostRow, expected: host_rows.HostRo
 
 
 def counts(work: Work) -> Iterator[Finding]:
-    try:
-        counts = meta_rows.read_counts(work.store)
-    except UnreadableRecord:
-        counts = meta_rows.Counts.none()
+    counts = lenient(meta_rows.read_counts, work.store) or meta_rows.Counts.none()
     tally = work.tally
     wrong = _wrong((state.name.lower(), counts.states[state], tally.states[state]) for state in State)
     next_page, next_visit = work.highest[0] + 1, work.highest[1] + 1 - keys.FIRST_VISIT

@@ -11,7 +11,7 @@ import json
 from base64 import b64encode
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys
 from . import facts
 from .check_notes import salvage
@@ -59,9 +59,8 @@ def _header(store: Store, now: float) -> Iterator[Record]:
 def _pages(store: Store, now: float) -> Iterator[Record]:
     for key, value in store.scan(keys.PAGE):
         page_id = int.from_bytes(key[1:], "big")
-        try:
-            page = page_rows.decode_page(value)
-        except UnreadableRecord:
+        page = lenient(page_rows.decode_page, value)
+        if page is None:
             if store.get(keys.aside_key(page_id)) is None:
                 yield {"aside": page_id, "bytes": b64encode(value).decode()}
             if page_id >= keys.FIRST_VISIT:

@@ -5,13 +5,12 @@ Everything that lists is an iterator over a scan; memory does not grow with the 
 
 from __future__ import annotations
 
-import contextlib
 from difflib import get_close_matches
 from heapq import merge
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import UnreadableRecord
+from ..errors import lenient
 from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
 from ..hosts.robots_expiry import standing
 from ..pages.lifecycle import TABLE, Event
@@ -137,10 +136,7 @@ def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
 
 def host_row(stored: bytes | None) -> host_rows.HostRow:
     """A host row; zeros where there is none, or none that can be read."""
-    try:
-        return host_rows.decode_host(stored or b"")
-    except UnreadableRecord:
-        return host_rows.HostRow()
+    return lenient(host_rows.decode_host, stored) or host_rows.HostRow()
 
 
 def is_host_known(store: Store, name: str) -> bool:
@@ -186,16 +182,14 @@ def _copies_of(store: Store, host: str) -> Iterator[tuple[site_rows.RobotsCopy, 
         for key, value in store.scan(keys.robots_key(f"{scheme}://{host}")):
             authority = key[1:].decode(errors="replace")
             if host_of(authority) == host:
-                with contextlib.suppress(UnreadableRecord):
-                    yield site_rows.decode_copy(value), authority
+                copy = lenient(site_rows.decode_copy, value)
+                if copy is not None:
+                    yield copy, authority
 
 
 def robots_copy(store: Store, url: str) -> site_rows.RobotsCopy | None:
     """What is kept of the robots.txt for *url*; None where nothing is, or nothing that can be read."""
-    stored = store.get(keys.robots_key(origin(url) or ""))
-    with contextlib.suppress(UnreadableRecord):
-        return site_rows.decode_copy(stored) if stored is not None else None
-    return None
+    return lenient(site_rows.decode_copy, store.get(keys.robots_key(origin(url) or "")))
 
 
 # -- pages -------------------------------------------------------------------------------------------------
@@ -214,10 +208,7 @@ def read_page(store: Store, page_id: int) -> page_rows.Page | None:
 
 def legible_page(store: Store, page_id: int) -> page_rows.Page | None:
     """None where there is no row, or none that can be read."""
-    try:
-        return read_page(store, page_id)
-    except UnreadableRecord:
-        return None
+    return lenient(page_rows.decode_page, store.get(keys.page_key(page_id)))
 
 
 def find_page(store: Store, fingerprint: bytes) -> int | None:
@@ -232,10 +223,9 @@ def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[int, page_ro
         page_id = int.from_bytes(key[1:], "big")
         if page_id >= keys.FIRST_VISIT and not with_visits:
             return
-        try:
-            yield page_id, page_rows.decode_page(value)
-        except UnreadableRecord:
-            continue
+        page = lenient(page_rows.decode_page, value)
+        if page is not None:
+            yield page_id, page
 
 
 def matching(

@@ -7,10 +7,10 @@ Nothing here opens the store. Steps, within `salvaging`: `salvage.copied`, `salv
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import FrontierUnreadable, UnreadableRecord
+from ..errors import FrontierUnreadable, lenient
 from ..store import keys, meta_rows
 from ..store.directory import REPAIRED, REPAIRING, Lock
 from .check import Check
@@ -134,9 +134,7 @@ def mended_copy(store: Store, directory: Path, damage: Damage, examine: Callable
             f"{directory}: not one page is legible: nothing was changed; restore it from a copy, or "
             f"remove {directory} to begin anew"
         )
-    before: Counts | None = None
-    with suppress(UnreadableRecord):
-        before = meta_rows.read_counts(store)
+    before = lenient(meta_rows.read_counts, store)
     examined = examine()
     # The last visits of hosts may be lost: the next crawl must take every host for visited just now.
     batch = store.batch()
