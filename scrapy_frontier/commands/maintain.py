@@ -65,7 +65,7 @@ def import_(call: Call) -> int:
     with (
         source.open("rb"),
         filling(project.directory) as empty,
-        closing(open_store(empty, project.scheme)) as store,
+        closing(open_store(empty, project.identities.scheme)) as store,
     ):
         done = Importer(store, project.fingerprint_of).run(progress(_records(source), "records read"))
         store.flush()

@@ -52,7 +52,7 @@ def check(call: Call) -> int:
 
 def _examine(project: Project, store: Store, repair: bool) -> Examined:
     reading = partial(progress, doing="things found")
-    return examine(store, project.scheme, project.fingerprint_of, project.now, repair, reading)
+    return examine(store, project.identities.scheme, project.fingerprint_of, project.now, repair, reading)
 
 
 def _salvage(project: Project) -> Salvaged:
@@ -63,7 +63,7 @@ def _salvage(project: Project) -> Salvaged:
             pass
         print("Saving what is legible into a copy ...", file=sys.stderr)
         damage = mend(directory, repair_files)
-        with closing(open_store(copy, "", project.scheme, project.user)) as store:
+        with closing(open_store(copy, "", project.identities.scheme, project.user)) as store:
             salvaged = mended_copy(store, directory, damage, lambda: _examine(project, store, repair=True))
         return salvaged._replace(kept=put_in_place(directory, project.now))
 

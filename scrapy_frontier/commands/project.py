@@ -107,8 +107,9 @@ class Project:
             raise NoFrontier(
                 f"there is no frontier in {self.directory}: write --dir DIR, or set FRONTIER_DIR or JOBDIR"
             )
-        scheme = self.scheme if identified or create else ""
-        with closing(open_store(self.directory, scheme, self.scheme if restore else "", self.user)) as store:
+        scheme = self.identities.scheme if identified or create else ""
+        anew = self.identities.scheme if restore else ""
+        with closing(open_store(self.directory, scheme, anew, self.user)) as store:
             yield store
 
     # -- identity --------------------------------------------------------------------------------------
@@ -131,10 +132,6 @@ class Project:
         crawler = Crawler(self.spider, self.settings)  # type: ignore[arg-type]
         cls = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
         return Identities(build_from_crawler(cls, crawler))
-
-    @property
-    def scheme(self) -> str:
-        return self.identities.scheme
 
     def fingerprint(self, request: Request) -> bytes:
         return self.identities.of(request)

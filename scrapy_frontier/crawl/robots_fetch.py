@@ -15,7 +15,7 @@ from scrapy.http.request import NO_CALLBACK
 
 from ..core.hosts.host import FOREVER
 from ..core.hosts.robots_expiry import MAX_REDIRECTS, Answer
-from ..core.parse.headers import location, retry_after
+from ..core.parse.headers import REDIRECTS, location, retry_after
 from ..core.parse.robots_txt import BODY_LIMIT
 from ..core.parse.urls import host_of
 from ..core.store.site_rows import RobotsCopy, Verdict
@@ -37,7 +37,6 @@ PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
 INFLATED = 4 << 20  # bytes that a compressed file may grow to
 LONGEST_WAIT = 60.0  # seconds for the host of a redirect: nobody else's rest of a day keeps a site waiting
-_REDIRECTS = (301, 302, 303, 307, 308)
 
 
 _META = {
@@ -172,6 +171,6 @@ def _conditions(before: RobotsCopy | None) -> dict[str, str]:
 def _target(response: Any, url: str) -> str | None:
     """Where a redirect leads; None for any other answer, and for one that leads nowhere on the web."""
     value = response.headers.get("Location")
-    if response.status not in _REDIRECTS or value is None:
+    if response.status not in REDIRECTS or value is None:
         return None
     return location(value.decode("latin-1"), url)

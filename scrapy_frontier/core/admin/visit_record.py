@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
-from ..hosts.change_rates import History, likeliest_rate, unpack_history
+from ..hosts.change_rates import by_counts, likeliest_rate, unpack_history
 from ..pages.signal_trust import is_lied_to, may_send
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.states import State
@@ -54,11 +54,9 @@ def interval(visits: Visits) -> float | None:
     none."""
     if not visits.changes or visits.visits < 2:
         return None
-    history, seen = unpack_history(visits.history), visits.visits - 1
+    history = unpack_history(visits.history)
     if visits.history == NO_HISTORY or not history.changes:
-        whole = max(visits.last - visits.first, 1)
-        busy = whole * min(visits.changes / seen, 1.0)
-        history = History(seen, visits.changes, whole - busy, busy)
+        history = by_counts(visits.visits, visits.changes, visits.last - visits.first)
     return 1.0 / max(likeliest_rate(history), 1e-12)
 
 

@@ -114,6 +114,13 @@ def likeliest_rate(history: History) -> float:
     return changes / busy * log1p(busy / quiet)
 
 
+def by_counts(visits: int, changes: int, seconds: float) -> History:
+    """What at least two visits showed in so many *seconds*, where only how many there were is known."""
+    seen, seconds = visits - 1, max(seconds, 1.0)
+    busy = seconds * min(changes / seen, 1.0)
+    return History(seen, changes, seconds - busy, busy)
+
+
 class HostRates(NamedTuple):
     """What the rates of a host's pages, or of all pages, are like: 12 bytes a host are enough.
 

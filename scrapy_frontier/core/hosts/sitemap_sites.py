@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ..parse.urls import origin
-from .change_rates import DAY, History, rate
+from .change_rates import DAY, by_counts, rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,10 +80,8 @@ def span_of(visits: Visits | None, longest: float) -> float:
     day; an hour at the least."""
     if visits is None or visits.visits < 2:
         return min(DAY, longest)
-    seen, whole = visits.visits - 1, float(max(visits.last - visits.first, 1))
-    busy = whole * min(visits.changes / seen, 1.0)
-    changes = rate(History(seen, visits.changes, whole - busy, busy), 1 / DAY)
-    return min(max(1 / changes, _SHORTEST), longest)
+    history = by_counts(visits.visits, visits.changes, visits.last - visits.first)
+    return min(max(1 / rate(history, 1 / DAY), _SHORTEST), longest)
 
 
 # -- a sitemap on its way ------------------------------------------------------------------------------

@@ -67,7 +67,8 @@ def read(
         if left < 0:
             yield Slice(reader.kind, (), f"more than {max_entries} entries")
             return
-    yield Slice(reader.kind, (), inflated.problem or reader.problem)
+    nothing = "no sitemap" if reader.kind is Kind.UNKNOWN else ""
+    yield Slice(reader.kind, (), inflated.problem or reader.problem or nothing)
 
 
 def _reader(inflated: Iterable[bytes], url: str) -> _XmlReader | _TextReader:
@@ -110,8 +111,6 @@ class _TextReader:
                 self.problem = "no entry in too many bytes"
                 return
         yield from _handfuls(map(self._entry, [rest]))
-        if self.kind is Kind.UNKNOWN:
-            self.problem = "no sitemap"
 
     def _entry(self, line: bytes) -> Entry | None:
         text = line.decode("utf-8", "replace").strip("\ufeff").strip().split("\t")[0]
@@ -185,9 +184,7 @@ class _XmlReader:
         with suppress(etree.XMLSyntaxError):  # the log tells
             self._parser.close()
         errors = self._parser.feed_error_log
-        if self.kind is Kind.UNKNOWN:
-            self.problem = "no sitemap"
-        elif len(errors):
+        if self.kind is not Kind.UNKNOWN and len(errors):
             self.problem = f"broken XML: {errors[0].message}"
 
     def _entries(self) -> Iterator[Entry | None]:
