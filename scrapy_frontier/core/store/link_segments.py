@@ -158,6 +158,13 @@ def unpack(first: int, segment: bytes) -> Iterator[Part]:
         offset += size
 
 
+def newest(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> list[Part]:
+    """The parts of a segment after *rows* (page, row) replaced what it said of them; none is empty."""
+    replaced = np.array([source for source, _ in rows], np.int64)
+    parts = [only(part, ~np.isin(part.sources, replaced)) for part in unpack(first, segment)]
+    return [part for part in (*parts, *decode_rows(rows)) if len(part.targets)]
+
+
 def pages_with_links(segment: bytes) -> int:
     """How many pages have links in *segment*; 0 for an empty one."""
     return varint.decode(segment, varint.decode(segment)[1])[0] if segment else 0
@@ -202,9 +209,7 @@ def pack(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> bytes
 
     *segment* may be empty; so is the result if no page has links. About 5 million links a second.
     """
-    replaced = np.array([source for source, _ in rows], np.int64)
-    parts = [only(part, ~np.isin(part.sources, replaced)) for part in unpack(first, segment)]
-    parts = [part for part in (*parts, *decode_rows(rows)) if len(part.targets)]
+    parts = newest(first, segment, rows)
     sections = []
     with_links = np.zeros(SEGMENT, np.bool_)
     for flags in sorted({part.flags for part in parts}):
