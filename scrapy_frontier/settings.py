@@ -121,7 +121,13 @@ class FrontierSettings:
             clock=_clock(settings),
             traps=_traps(settings),
             strips_sessions=choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip",
-            limits=_limits(settings),
+            limits=Limits(
+                host_pages=number(settings, "FRONTIER_HOST_PAGES", 0, int),
+                host_pending=number(settings, "FRONTIER_HOST_PENDING", 0, int),
+                domain_pages=number(settings, "FRONTIER_DOMAIN_PAGES", 0, int),
+                domain_pending=number(settings, "FRONTIER_DOMAIN_PENDING", 0, int),
+                depth=number(settings, "FRONTIER_DEPTH", 0, int),
+            ),
             stops_duplicates=choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop",
             noindex=choice(settings, "FRONTIER_NOINDEX", NOINDEX),
             nofollow_rels=words(settings, "FRONTIER_NOFOLLOW", ("nofollow",)),
@@ -217,16 +223,6 @@ def _traps(settings: BaseSettings) -> TrapLimits:
     depth = number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int)
     repeats = number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int)
     return TrapLimits(settings.getint("URLLENGTH_LIMIT"), depth, repeats)
-
-
-def _limits(settings: BaseSettings) -> Limits:
-    return Limits(
-        host_pages=number(settings, "FRONTIER_HOST_PAGES", 0, int),
-        host_pending=number(settings, "FRONTIER_HOST_PENDING", 0, int),
-        domain_pages=number(settings, "FRONTIER_DOMAIN_PAGES", 0, int),
-        domain_pending=number(settings, "FRONTIER_DOMAIN_PENDING", 0, int),
-        depth=number(settings, "FRONTIER_DEPTH", 0, int),
-    )
 
 
 def _scorer(settings: BaseSettings) -> str:

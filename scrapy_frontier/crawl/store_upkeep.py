@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 import weakref
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ..core.store import keys
@@ -44,11 +45,8 @@ def repair_files(path: Path) -> None:
 
 def spider_in(directory: Path) -> str:
     """The spider that the database in *directory* says it belongs to; empty where nobody used it so far."""
-    store = open_store(directory)
-    try:
+    with closing(open_store(directory)) as store:
         return (store.get(keys.SPIDER) or b"").decode(errors="replace")
-    finally:
-        store.close()
 
 
 class Upkeep:

@@ -72,6 +72,13 @@ class _Limited(redirect.BaseRedirectMiddleware, Component):
             child.meta[FROM_PUBLIC] = host_of(url)
         return child
 
+    def to_follow(self, child: Request, request: Request, response: Response) -> Request:
+        """`limited`; raises `IgnoreRequest` where it may not be followed."""
+        found = self.limited(child, request, response)
+        if isinstance(found, ChainRefusal):
+            raise IgnoreRequest(self.told(found, child.url))
+        return found
+
     def told(self, refusing: ChainRefusal, target: str) -> str:
         """Count a refusal; the reason for the record of the page."""
         count(self.crawler, "frontier/redirects/refused")
@@ -100,11 +107,9 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
         except ValueError:  # `javascript:`, broken addresses: Scrapy cannot make a request of them
             raise IgnoreRequest(self.told(NO_HTTP, _location(response))) from None
         if isinstance(result, Request):
-            followed = self.limited(result, request, response)
-            if isinstance(followed, ChainRefusal):
-                raise IgnoreRequest(self.told(followed, result.url))
-            self._delay(followed, response)
-            return followed
+            child = self.to_follow(result, request, response)
+            self._delay(child, response)
+            return child
         if self._was_to_be_followed(request, response):
             reason = self.told(NO_HTTP, _location(response))
             flight = self.flights.get(id(request))
@@ -160,12 +165,7 @@ class MetaRefreshMiddleware(_Limited, redirect.MetaRefreshMiddleware):
         if isinstance(response, HtmlResponse) and not is_text(response):
             return response
         result = super().process_response(request, response)
-        if isinstance(result, Request):
-            followed = self.limited(result, request, response)
-            if isinstance(followed, ChainRefusal):
-                raise IgnoreRequest(self.told(followed, result.url))
-            return followed
-        return result
+        return self.to_follow(result, request, response) if isinstance(result, Request) else result
 
     def _refresh(self, response: Response) -> Refresh | None:
         """Where *response* goes on to, as an absolute URL; the header counts before the page."""

@@ -22,7 +22,8 @@ def index(work: Work) -> Iterator[Finding]:
     doubled: set[int] = set()
     for key, value in work.scan(keys.INDEX):
         page_id = keys.index_id(value)
-        flags = work.ledger[page_id] if value in _index_values(page_id) else 0
+        values = keys.index_value(page_id), keys.index_value(page_id, is_seen=True)
+        flags = work.ledger[page_id] if value in values else 0
         if not flags & KNOWN or page_id >= keys.FIRST_VISIT:
             yield work.removed(key, "index row that leads nowhere", key[1:].hex(), f"to page {page_id}")
         elif flags & INDEXED:
@@ -88,7 +89,3 @@ def _remove_twin(work: Work, page_id: int, page: Page) -> None:
         for unit in keys.deferred_units(host):
             work.delete(keys.deferred_key(unit, page_id))
     work.ledger.strike(page_id)
-
-
-def _index_values(page_id: int) -> tuple[bytes, bytes]:
-    return keys.index_value(page_id), keys.index_value(page_id, is_seen=True)

@@ -15,7 +15,7 @@ from ..store import host_rows, keys, meta_rows, site_rows
 from ..store.states import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from .check_notes import Finding
     from .check_work import Work
@@ -31,13 +31,11 @@ def small_rows(work: Work) -> Iterator[Finding]:
         (keys.ROBOTS, site_rows.decode_copy, "unreadable robots row", None),
         (keys.LISTING, site_rows.decode_listing, "unreadable listing", None),
         (keys.COOLDOWN, host_rows.decode_cooldown, "unreadable cooldown", rests),
-        (keys.BODY, _decode_body, "unreadable body row", None),
-        (keys.RATES, _decode_rates, "unreadable rates", None),
+        (keys.BODY, _of_size(keys.ID_BYTES), "unreadable body row", None),
+        (keys.RATES, _of_size(*SIZES), "unreadable rates", None),
     ):
         for key, value in work.scan(prefix):
-            try:
-                decode(value)
-            except UnreadableRecord:  # noqa: PERF203 - one row at a time may be damaged
+            if lenient(decode, value) is None:
                 work.put(key, instead)
                 yield work.found(kind, key[1:].decode(errors="replace"))
 
@@ -141,12 +139,12 @@ def counts(work: Work) -> Iterator[Finding]:
     yield work.found("wrong counts", "the counts", "; ".join(wrong))
 
 
-def _decode_body(value: bytes) -> None:
-    """Raises `UnreadableRecord` for what is no page id; that of a forgotten page is."""
-    if len(value) != keys.ID_BYTES:
-        raise UnreadableRecord(f"body row of {len(value)} bytes")
+def _of_size(*sizes: int) -> Callable[[bytes], bytes]:
+    """What takes any row of these *sizes* for one that can be read: the page in it may be forgotten."""
 
+    def read(value: bytes) -> bytes:
+        if len(value) not in sizes:
+            raise UnreadableRecord(f"row of {len(value)} bytes")
+        return value
 
-def _decode_rates(value: bytes) -> None:
-    if len(value) not in SIZES:
-        raise UnreadableRecord(f"rates row of {len(value)} bytes")
+    return read

@@ -11,6 +11,7 @@ import errno
 import mmap
 import os
 import shutil
+from contextlib import closing
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -148,14 +149,11 @@ def remove(directory: Path, user: str) -> None:
     for path in (directory, *found):
         if not os.access(path, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-    lock = Lock(directory, user)
-    doomed = [path.with_name(f"{path.name}.removed-{os.getpid()}") for path in found]
-    try:
+    with closing(Lock(directory, user)) as lock:
+        doomed = [path.with_name(f"{path.name}.removed-{os.getpid()}") for path in found]
         for path, target in zip(found, doomed, strict=True):
             path.rename(target)
         lock.database_removed()
-    finally:
-        lock.close()
     for target in doomed:
         shutil.rmtree(target)
 

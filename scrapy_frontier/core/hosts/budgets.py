@@ -94,10 +94,7 @@ class Budgets:
 
     def _tally(self, name: str) -> Tally:
         domain = self._domain_of(name)
-        tally = self._tallies.get(domain)
-        if tally is None:
-            tally = self._tallies[domain] = Tally(domain)
-        return tally
+        return self._tallies.setdefault(domain, Tally(domain))
 
     def note(self, host: Host) -> None:
         """Bring the count of its domain up to date with *host*."""

@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from ..hosts import change_rates
-from ..hosts.change_rates import HostRates, Knowledge, Shown, Signals, Upheaval
+from ..hosts.change_rates import DAY, HostRates, Knowledge, Shown, Signals, Upheaval
 from ..parse.urls import origin
 from ..store import keys
 from .revisit_policy import age_value, due_value
@@ -29,7 +29,6 @@ SIZES = (12, _HOST.size, _BLAMED_HOST.size)  # bytes; the shortest has no delay
 _ALL = struct.Struct(">dddddd")
 _SIZES_OF_ALL = (32, _ALL.size)
 _MOST_HOSTS = 10_000  # in memory
-_DAY = 86400.0
 _NO_SIGNALS = Signals()
 
 
@@ -40,7 +39,7 @@ class PageRates:
         self._batch = batch
         self._sites = sites
         self.is_adaptive = rule.policy == ADAPTIVE
-        self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * _DAY)
+        self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * DAY)
         self._hosts: dict[str, tuple[HostRates, float, int]] = {}
         *everywhere, multiplier, unlike, usual = _read(_ALL, store.get(keys.RATES_OF_ALL), _SIZES_OF_ALL)
         self._everywhere, self._upheaval = HostRates(*everywhere), Upheaval(unlike, usual)
@@ -122,11 +121,11 @@ class PageRates:
     def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
         """What puts due pages in order, in days of an average page."""
         if not self.is_adaptive:
-            return age_value(weight, visits.last, now) / _DAY
+            return age_value(weight, visits.last, now) / DAY
         signals = self.signals_of(page)
         trust = signals.weight if visits.is_signalled else 0.0
         rate_of_page = self.rate_of(host, visits)
-        return due_value(weight, rate_of_page, now - visits.last, signals.share_told, trust) / _DAY
+        return due_value(weight, rate_of_page, now - visits.last, signals.share_told, trust) / DAY
 
 
 def _read(layout: struct.Struct, stored: bytes | None, sizes: tuple[int, ...]) -> tuple[Any, ...]:

@@ -110,8 +110,7 @@ class DueAnew:
 
     def _weight(self, page_id: int, due: int) -> int:
         key = due_rows.due_key(due, page_id)
-        stored = self._batch.get(key) if due else None
-        weight = due_rows.decode_due(key, stored).weight if stored is not None else 0
+        weight = due_rows.decode_due(key, self._batch.get(key) or b"").weight if due else 0
         if not weight and self._scores is not None:
             score = self._scores.score_of(page_id)
             weight = 0 if score is None else due_rows.code(score)
