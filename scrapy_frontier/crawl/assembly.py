@@ -61,8 +61,6 @@ SITEMAPS = "SitemapsMiddleware"
 closing = object()  # signal: the frontier is about to be closed, and to be let go of
 
 _crawls: WeakKeyDictionary[Crawler, Crawl] = WeakKeyDictionary()
-_YOUNG = 2000  # objects
-_thresholds: list[tuple[int, int, int]] = []  # as they were before a crawl was opened
 
 
 def crawl_of(crawler: Crawler) -> Crawl | None:
@@ -128,7 +126,9 @@ class Crawl:
             self.frontier = self._open_frontier(directory, spider, undo)
             self._make_parts(spider, notes, failed)
             self._let_go = undo.pop_all().close
-        _spare_collections()
+        # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
+        # stands still: spare it what is there for good.
+        gc.freeze()
         read_suffixes(after=1.0)
         _crawls[crawler] = self
 
@@ -231,32 +231,11 @@ class Crawl:
             self.gate.close()
         _crawls.pop(self._crawler, None)
         if not _crawls:  # else another crawl of this process would pay for it
-            _restore_collections()
+            gc.unfreeze()
         try:
             self._let_go()
         finally:
             self._dupefilter.close(reason)
-
-
-def _spare_collections() -> None:
-    """Have the garbage collector of the process walk less, and less often.
-
-    A full collection walks all that was imported, 80,000 objects in 40 ms, and the event loop stands still:
-    what is there for good is left out. One of what is new comes after 700 objects that were made and not
-    freed, which the pages under way are, and finds hardly any garbage: 60 us a page. After 2,000, as from
-    Python 3.13 on, it is half of that.
-    """
-    gc.freeze()
-    young, middle, old = gc.get_threshold()
-    if 0 < young < _YOUNG:  # 0: somebody wants none
-        _thresholds.append((young, middle, old))
-        gc.set_threshold(_YOUNG, middle, old)
-
-
-def _restore_collections() -> None:
-    gc.unfreeze()
-    while _thresholds:
-        gc.set_threshold(*_thresholds.pop())
 
 
 def _directory(crawler: Crawler, settings: FrontierSettings, spider: Spider) -> str | None:

@@ -49,16 +49,6 @@ other.close("finished")
 print(gc.get_freeze_count() > 0)
 """
 
-RARER = """
-for young in (700, 5_000, 0):
-    gc.set_threshold(young, 7, 8)
-    one, other = opened(sys.argv[1] + "/one"), opened(sys.argv[1] + "/other")
-    one.close("finished")
-    during = gc.get_threshold()
-    other.close("finished")
-    print(*during, *gc.get_threshold())
-"""
-
 WITHOUT_A_LOOP = """
 import sys
 
@@ -122,10 +112,6 @@ def test_an_engine_that_answers_everything_does_not_keep_the_frontier_from_openi
 def test_the_end_of_one_crawl_does_not_make_collections_long_for_another(tmp_path: Path) -> None:
     """What is there for good is spared from garbage collections until the last crawl of a process ends."""
     assert printed(SCRIPT + TWO, tmp_path) == "True\nTrue\nFalse\n"
-
-
-def test_collections_are_rarer_while_a_crawl_is_open_unless_somebody_said_how_rare(tmp_path: Path) -> None:
-    assert printed(SCRIPT + RARER, tmp_path) == "2000 7 8 700 7 8\n5000 7 8 5000 7 8\n0 7 8 0 7 8\n"
 
 
 def test_a_scheduler_without_an_event_loop_brings_back_what_an_earlier_run_left(tmp_path: Path) -> None:
