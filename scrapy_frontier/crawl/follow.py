@@ -63,11 +63,9 @@ class Follow:
     def __post_init__(self) -> None:
         self._rules = SpiderRules(self._spider)
 
-    def begin(self, response: Response) -> None:
-        """A callback is about to see *response*: its meta, and what it is, decide."""
-        request = response.request
-        wanted = request is not None and request.meta.get(FOLLOW, self.is_on)
-        flight = self._flights.get(id(request)) if wanted else None
+    def begin(self, response: Response, wanted: Any) -> None:
+        """A callback is about to see *response*, whose links are *wanted*: what it is decides."""
+        flight = self._flights.get(id(response.request))
         if flight is None or not isinstance(response, HtmlResponse) or not is_text(response):
             return
         if self._bar is None:

@@ -11,6 +11,7 @@ from ..crawl.assembly import Component
 from ..crawl.callback_requests import Spell
 from ..crawl.consequences_of_directives import Consequences
 from ..crawl.known_links import KnownLinks
+from ..crawl.meta_keys import FOLLOW
 from ..crawl.stock_middlewares import Stock, way_past
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..crawl.consequences_of_directives import PageRules
+    from ..crawl.follow import Follow
     from ..crawl.follow_in_bulk import PageFollowing
     from ..crawl.outlinks import Recorder
 
@@ -55,17 +57,23 @@ class FrontierSpiderMiddleware(Component):
     def _known(self) -> KnownLinks:
         return KnownLinks(self.crawler, self._stock)
 
+    @property
+    def _follow(self) -> Follow | None:
+        return None if self.crawl is None else self.crawl.follow
+
     def process_spider_input(self, response: Response) -> None:
-        crawl = self.crawl
-        if crawl is not None and crawl.follow is not None:
-            crawl.follow.begin(response)
+        follow = self._follow
+        if follow is None or response.request is None:
+            return
+        if wanted := response.request.meta.get(FOLLOW, follow.is_on):
+            follow.begin(response, wanted)
 
     def _taker(self, response: Response, rules: PageRules | None) -> PageFollowing | Recorder | None:
         """Who takes down what the callback of *response* yields, or follows what its page links."""
         crawl = self.crawl
         if crawl is None:
             return None
-        follow, recorder = crawl.follow, None
+        follow, recorder = self._follow, None
         is_followed = follow is not None and follow.is_followed(response)
         if crawl.links is not None:  # callbacks of followed pages ask for little themselves
             ending = None if is_followed else self._known.ending_on(response)
@@ -74,7 +82,7 @@ class FrontierSpiderMiddleware(Component):
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         rules = self._consequences.of(response)
-        follow = self.crawl.follow if self.crawl is not None else None
+        follow = self._follow
         if follow is not None:
             result = follow.after(response, result)
         if rules is not None:
@@ -86,7 +94,7 @@ class FrontierSpiderMiddleware(Component):
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
         rules, place = self._consequences.of(response), _PlaceInLine(self._line)
-        follow = self.crawl.follow if self.crawl is not None else None
+        follow = self._follow
         if follow is not None:
             result = follow.after_async(response, result)
         if rules is not None:
