@@ -118,7 +118,7 @@ class Codec:
         """`encode` of a `Request` with these alone, text and numbers in its *meta*, of which nobody has to be
         made: 4 us for 25."""
         head = self._plain_head(callback, errback, "utf-8", () if referer is None else (referer.encode(),))
-        return _and_meta(head, _flat_text(meta) or "{}") if meta else head
+        return _and_meta(head, _flat_text(meta) or dumps(to_plain(meta))) if meta else head
 
     def _head(
         self, request: Request, callback: Any, errback: Any, encoding: str, headers: Headers | None
