@@ -1,6 +1,6 @@
 """Which pages there are, and how a link makes one known.
 
-A link is asked for in one order: the texts met lately, the filter of what is surely new, the open batch, the
+A link is asked for in one order: the texts met lately, the open batch, the filter of what is surely new, the
 store. What is new gets its id, its place in the order and all its rows in one go.
 """
 
@@ -115,16 +115,16 @@ class Known:
 
     def look_up(self, fingerprint: bytes) -> int | None:
         """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
-        seen, number = self._seen, hash(fingerprint)  # `Seen.is_new`, without the call
-        pair = PAIRS[number >> 23 & 0xFF]
-        if seen.bits[number & MASK] & pair != pair and seen.is_complete:
-            return None
-        return self._stored(fingerprint)
-
-    def _stored(self, fingerprint: bytes) -> int | None:
-        stored = self._batch.get(keys.INDEX + fingerprint)
+        key = keys.INDEX + fingerprint
+        stored = self._batch.rows.get(key)
         if stored is None:
-            return None
+            seen, number = self._seen, hash(fingerprint)  # `Seen.is_new`, without the call
+            pair = PAIRS[number >> 23 & 0xFF]
+            if seen.bits[number & MASK] & pair != pair and seen.is_complete:
+                return None
+            stored = self._batch.get(key)  # a row that the open batch deletes is None there too
+            if stored is None:
+                return None
         page_id = int.from_bytes(stored[: keys.ID_BYTES], "big")
         return page_id if len(stored) == keys.ID_BYTES else ~page_id
 
