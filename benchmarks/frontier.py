@@ -7,7 +7,9 @@
 Discovers pages in batches of six, as a page's new links come, leases and releases a few at each size, and
 at the end opens the frontier again: after a clean stop, and from the files that a kill would leave. Few hosts
 have most of the pages, or, ``--even``, all have as many. Discovery is told by the processor's time, LevelDB's
-own threads included; leases and releases by the clock, in the middle.
+own threads included; leases and releases by the clock, in the middle. "urljoin" is what the standard library
+takes to put a URL together in the same minutes, and "page" all that a page costs, over that: a processor that
+others use too is slower for both, so that sizes and runs can be compared.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 PAYLOAD = b'{"callback":"parse_page","headers":{"Referer":"https://www.example.com/"},"meta":{"depth":3}}'
 SAMPLE = 500  # pages leased and released at each size
+OFTEN = 100  # batches between two measures of the processor
 FIRST = 330  # hand-outs after the frontier was opened again
 AT_ONCE = 5  # hosts that a step of loading brings
 
@@ -53,18 +57,29 @@ def start(directory: Path) -> Frontier:
     return Frontier(Store(directory), time.time())
 
 
-def visit(frontier: Frontier, count: int) -> tuple[float, float]:
-    """Lease and release *count* pages; the median of each in microseconds."""
-    leases, releases = [], []
+def reference() -> float:
+    """Microseconds to put a URL together that no cache knows, in the middle."""
+    times = []
+    for number in range(5):
+        begin = time.perf_counter()
+        urljoin(f"https://www.example.com/{begin}/page-{number}.html", "../other.html")
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e6
+
+
+def visit(frontier: Frontier, count: int) -> tuple[float, float, float]:
+    """Lease and release *count* pages; the median of each in microseconds, and of the reference beside it."""
+    leases, releases, references = [], [], []
     for _ in range(count):
         begin = time.perf_counter()
         lease = frontier.lease(time.time())
         middle = time.perf_counter()
         assert lease is not None
         frontier.release(lease, Outcome(Event.FETCHED, 200), time.time())
-        leases.append(middle - begin)
-        releases.append(time.perf_counter() - middle)
-    return statistics.median(leases) * 1e6, statistics.median(releases) * 1e6
+        leases.append((middle - begin) * 1e6)
+        releases.append((time.perf_counter() - middle) * 1e6)
+        references.append(reference())
+    return statistics.median(leases), statistics.median(releases), statistics.median(references)
 
 
 def reopened(directory: Path, what: str) -> None:
@@ -139,23 +154,31 @@ def main() -> None:
     directory = given.dir or Path(tempfile.mkdtemp(prefix="frontier-bench-"))
     frontier = start(directory)
     source = links(given.hosts, given.even)
-    print("   pages  discover us  lease us  release us  resident MB  own MB  peak MB  disk B/page")
+    print(
+        "   pages  discover us  lease us  release us  urljoin us  page  "
+        "resident MB  own MB  peak MB  disk B/page"
+    )
     done, size = 0, 10_000
     while done < given.pages:
         size = min(size, given.pages)
-        spent = 0.0
-        for _ in range((size - done) // 6 + 1):
+        spent, references = 0.0, []
+        for number in range((size - done) // 6 + 1):
             batch = [next(source) for _ in range(6)]
             begin = time.process_time()
             frontier.discover(batch, time.time())
             frontier.commit()
             spent += time.process_time() - begin
-        lease, release = visit(frontier, SAMPLE)
+            if number % OFTEN == 0:
+                references.append(reference())
+        discover = spent / (size - done) * 1e6
+        urljoin_us = statistics.fmean(references)
+        lease, release, beside = visit(frontier, SAMPLE)
+        page = discover / urljoin_us + (lease + release) / beside
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         disk, (in_memory, own) = size_of(directory) / size, resident()
         print(
-            f"{size:8} {spent / (size - done) * 1e6:12.1f} {lease:9.1f} {release:11.1f} "
-            f"{in_memory:12.0f} {own:7.0f} {peak:8.0f} {disk:12.0f}",
+            f"{size:8} {discover:12.1f} {lease:9.1f} {release:11.1f} {urljoin_us:6.1f} {beside:4.1f} "
+            f"{page:5.1f} {in_memory:12.0f} {own:7.0f} {peak:8.0f} {disk:12.0f}",
             flush=True,
         )
         done, size = size, size * 10
