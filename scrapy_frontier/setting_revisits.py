@@ -39,11 +39,11 @@ def revisit_rule(settings: BaseSettings) -> RevisitRule | None:
 
 def _seconds(name: str, value: Any, least: float = 1.0) -> float:
     """At least so many; "inf" is a number too."""
-    return float(within(name, value, float, least, inf, f"seconds, at least {least:g}, or inf"))
+    return within(name, value, float, least, inf, f"seconds, at least {least:g}, or inf")
 
 
 def _share(settings: BaseSettings, name: str) -> float:
-    return float(within(name, settings.get(name, 0.5), float, 0.0, 1.0, "a share, 0 to 1"))
+    return within(name, settings.get(name, 0.5), float, 0.0, 1.0, "a share, 0 to 1")
 
 
 def _shelf_lives(settings: BaseSettings, name: str) -> tuple[float, tuple[tuple[str, float], ...]]:

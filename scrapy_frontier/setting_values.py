@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scrapy.utils.misc import load_object
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
 
+_Number = TypeVar("_Number", int, float)
 _MOST = sys.float_info.max  # all but infinity
 
 
@@ -24,13 +25,14 @@ class FrontierSetting(FrontierError):
     reason = "frontier_setting"
 
 
-def number(settings: BaseSettings, name: str, default: float, kind: type, least: float = 0) -> Any:
-    value = settings.get(name)
+def number(settings: BaseSettings, name: str, default: _Number, least: float = 0) -> _Number:
+    """A number of the kind of its *default*."""
+    value, kind = settings.get(name), type(default)
     wanted = f"a {'whole ' if kind is int else ''}number of at least {least:g}"
-    return kind(default) if value is None else within(name, value, kind, least, _MOST, wanted)
+    return default if value is None else within(name, value, kind, least, _MOST, wanted)
 
 
-def within(name: str, value: Any, kind: type, least: float, most: float, wanted: str) -> Any:
+def within(name: str, value: Any, kind: type[_Number], least: float, most: float, wanted: str) -> _Number:
     """*value* as a number of a *kind* that is no less than *least* and no more than *most*."""
     try:
         number = kind(value)

@@ -5,9 +5,8 @@ What a setting of Scrapy already says (`DOWNLOAD_DELAY`, `DOWNLOAD_SLOTS`, `JOBD
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import Settings
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy.settings import BaseSettings
-
-    from .core.pages.revisit_wishes import RevisitRule
 
 
 PREFIX = "FRONTIER_"
@@ -53,101 +50,75 @@ LONGEST_BACKOFF = 3600.0  # seconds, unless FRONTIER_RETRY_DELAY is more; ten at
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 
 
-@dataclass(frozen=True, slots=True)
 class FrontierSettings:
-    """The settings of one crawl; `from_settings` reads them and raises `FrontierSetting`."""
+    """The settings of one crawl, read once and never changed. Raises `FrontierSetting`."""
 
-    directory: str | None  # FRONTIER_DIR
-    jobdir: str | None  # which holds a frontier for each spider, where there is no `directory`
-    max_attempts: int
-    lease_timeout: float  # seconds
-    retry_times: int  # RETRY_TIMES, 0 where RETRY_ENABLED is false
-    retry_delay: float  # seconds before the first retry; doubles with each
-    sync_interval: float  # seconds between two syncs to the disk; 0: never
-    robots_timeout: float  # seconds
-    crawl_delay_max: float  # seconds
-    sitemaps: bool  # look for the sitemaps of every host, and queue what they list
-    cooldown: CooldownRule  # FRONTIER_COOLDOWN (0: off) and FRONTIER_COOLDOWN_MAX, seconds
-    end_wait: float  # seconds a crawl waits where only hosts are left that do not answer
-    pace: ResponseDelay  # FRONTIER_DELAY_FACTOR (0: off) and FRONTIER_DELAY_MAX, seconds
-    domain_rate: float  # pages a second of a registered domain, beyond which others come first; 0: off
-    domain_rate_max: float  # the same, beyond which it waits; 0: off
-    politeness_key: str | Callable[[str], str]  # FRONTIER_POLITENESS_KEY; see `politeness_key`
-    scorer: str  # a name of `SCORERS`, or the path of a class
-    links: str  # of `LINKS`
-    follows: bool  # FRONTIER_FOLLOW: what pages link is followed without the spider's doing
-    rank_interval: float  # seconds between two rankings at most; 0: never by time
-    clock: Callable[[], float] | None
-    traps: TrapLimits
-    strips_sessions: bool
-    limits: Limits
-    stops_duplicates: bool
-    noindex: str  # one of NOINDEX
-    nofollow_rels: frozenset[str]  # link types that are not followed, in lower case
-    obeys_canonical: bool
-    redirects: ChainLimits
-    ajax: bool
-    revisits: RevisitRule | None  # None: pages are visited once
-    digest: str | Callable[[Any], Any]  # of DIGESTS, or a function of a response
-    unchanged: str  # of UNCHANGED: whether the callback sees a page that came back as it was
-
-    @classmethod
-    def from_settings(cls, settings: BaseSettings) -> FrontierSettings:
+    def __init__(self, settings: BaseSettings) -> None:
         default_attempts = max(LEAST_ATTEMPTS, settings.getint("RETRY_TIMES") + 1)
-        return cls(
-            directory=path(settings, "FRONTIER_DIR"),
-            jobdir=path(settings, "JOBDIR"),
-            max_attempts=number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, int, least=1),
-            lease_timeout=number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, float, least=1),
-            retry_times=settings.getint("RETRY_TIMES") if settings.getbool("RETRY_ENABLED") else 0,
-            retry_delay=number(settings, "FRONTIER_RETRY_DELAY", 1.0, float),
-            sync_interval=number(settings, "FRONTIER_SYNC_INTERVAL", 5.0, float),
-            robots_timeout=min(settings.getfloat("DOWNLOAD_TIMEOUT"), ROBOTS_TIMEOUT),
-            crawl_delay_max=number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0, float),
-            sitemaps=switch(settings, "FRONTIER_SITEMAPS", default=False),
-            cooldown=_cooldown(settings),
-            end_wait=number(settings, "FRONTIER_END_WAIT", 300.0, float),
-            pace=ResponseDelay(
-                number(settings, "FRONTIER_DELAY_FACTOR", 0.0, float),
-                number(settings, "FRONTIER_DELAY_MAX", 60.0, float),
-            ),
-            domain_rate=number(settings, "FRONTIER_DOMAIN_RATE", 0.0, float),
-            domain_rate_max=number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0, float),
-            politeness_key=_politeness_key(settings),
-            scorer=_scorer(settings),
-            links=choice(settings, "FRONTIER_LINKS", LINKS),
-            follows=switch(settings, "FRONTIER_FOLLOW", default=False),
-            rank_interval=number(settings, "FRONTIER_RANK_INTERVAL", 3600.0, float),
-            clock=_clock(settings),
-            traps=_traps(settings),
-            strips_sessions=choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip",
-            limits=Limits(
-                host_pages=number(settings, "FRONTIER_HOST_PAGES", 0, int),
-                host_pending=number(settings, "FRONTIER_HOST_PENDING", 0, int),
-                domain_pages=number(settings, "FRONTIER_DOMAIN_PAGES", 0, int),
-                domain_pending=number(settings, "FRONTIER_DOMAIN_PENDING", 0, int),
-                depth=number(settings, "FRONTIER_DEPTH", 0, int),
-            ),
-            stops_duplicates=choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop",
-            noindex=choice(settings, "FRONTIER_NOINDEX", NOINDEX),
-            nofollow_rels=words(settings, "FRONTIER_NOFOLLOW", ("nofollow",)),
-            obeys_canonical=switch(settings, "FRONTIER_CANONICAL", True),
-            redirects=ChainLimits(
-                number(settings, "FRONTIER_REDIRECT_MAX_HOSTS", ChainLimits().most_hosts, int),
-                switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
-            ),
-            ajax=switch(settings, "FRONTIER_AJAX", False),
-            revisits=revisit_rule(settings),
-            digest=_digest(settings),
-            unchanged=choice(settings, "FRONTIER_UNCHANGED", UNCHANGED),
+        self.directory: Final = path(settings, "FRONTIER_DIR")
+        # Holds a frontier for each spider, where there is no `directory`.
+        self.jobdir: Final = path(settings, "JOBDIR")
+        self.max_attempts: Final = number(settings, "FRONTIER_MAX_ATTEMPTS", default_attempts, least=1)
+        self.lease_timeout: Final = number(settings, "FRONTIER_LEASE_TIMEOUT", 3600.0, least=1)  # seconds
+        retries = settings.getbool("RETRY_ENABLED")
+        self.retry_times: Final = settings.getint("RETRY_TIMES") if retries else 0
+        # Seconds before the first retry; doubles with each.
+        self.retry_delay: Final = number(settings, "FRONTIER_RETRY_DELAY", 1.0)
+        # Seconds between two syncs to the disk; 0: never.
+        self.sync_interval: Final = number(settings, "FRONTIER_SYNC_INTERVAL", 5.0)
+        self.robots_timeout: Final = min(settings.getfloat("DOWNLOAD_TIMEOUT"), ROBOTS_TIMEOUT)  # seconds
+        self.crawl_delay_max: Final = number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0)  # seconds
+        # Look for the sitemaps of every host, and queue what they list.
+        self.sitemaps: Final = switch(settings, "FRONTIER_SITEMAPS", False)
+        self.cooldown: Final = _cooldown(settings)
+        # Seconds a crawl waits where only hosts are left that do not answer.
+        self.end_wait: Final = number(settings, "FRONTIER_END_WAIT", 300.0)
+        self.pace: Final = ResponseDelay(
+            number(settings, "FRONTIER_DELAY_FACTOR", 0.0),  # 0: off
+            number(settings, "FRONTIER_DELAY_MAX", 60.0),  # seconds
         )
+        # Pages a second of a registered domain, beyond which others come first, and beyond which it waits;
+        # 0: off.
+        self.domain_rate: Final = number(settings, "FRONTIER_DOMAIN_RATE", 0.0)
+        self.domain_rate_max: Final = number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0)
+        self.politeness_key: Final = _politeness_key(settings)
+        self.scorer: Final = _scorer(settings)
+        self.links: Final = choice(settings, "FRONTIER_LINKS", LINKS)
+        # Whether what pages link is followed without the spider's doing.
+        self.follows: Final = switch(settings, "FRONTIER_FOLLOW", False)
+        # Seconds between two rankings at most; 0: never by time.
+        self.rank_interval: Final = number(settings, "FRONTIER_RANK_INTERVAL", 3600.0)
+        self.clock: Final = _clock(settings)
+        self.traps: Final = _traps(settings)
+        self.strips_sessions: Final = choice(settings, "FRONTIER_SESSION_IDS", ("keep", "strip")) == "strip"
+        self.limits: Final = Limits(
+            host_pages=number(settings, "FRONTIER_HOST_PAGES", 0),
+            host_pending=number(settings, "FRONTIER_HOST_PENDING", 0),
+            domain_pages=number(settings, "FRONTIER_DOMAIN_PAGES", 0),
+            domain_pending=number(settings, "FRONTIER_DOMAIN_PENDING", 0),
+            depth=number(settings, "FRONTIER_DEPTH", 0),
+        )
+        self.stops_duplicates: Final = choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop"
+        self.noindex: Final = choice(settings, "FRONTIER_NOINDEX", NOINDEX)
+        # Link types that are not followed, in lower case.
+        self.nofollow_rels: Final = words(settings, "FRONTIER_NOFOLLOW", ("nofollow",))
+        self.obeys_canonical: Final = switch(settings, "FRONTIER_CANONICAL", True)
+        self.redirects: Final = ChainLimits(
+            number(settings, "FRONTIER_REDIRECT_MAX_HOSTS", ChainLimits().most_hosts),
+            switch(settings, "FRONTIER_ALLOW_PRIVATE", False),
+        )
+        self.ajax: Final = switch(settings, "FRONTIER_AJAX", False)
+        self.revisits: Final = revisit_rule(settings)  # None: pages are visited once
+        self.digest: Final = _digest(settings)
+        # Whether the callback sees a page that came back as it was.
+        self.unchanged: Final = choice(settings, "FRONTIER_UNCHANGED", UNCHANGED)
 
     @classmethod
     def of_component(cls, settings: BaseSettings) -> FrontierSettings:
-        """`from_settings` for a middleware: it is left out where a setting makes no sense. Our scheduler says
+        """The settings for a middleware: it is left out where a setting makes no sense. Our scheduler says
         so and closes the spider; with another one the middleware says it."""
         try:
-            return cls.from_settings(settings)
+            return cls(settings)
         except FrontierSetting as error:
             words = () if _is_told_by_scheduler(settings) else (str(error),)
             raise NotConfigured(*words) from error
@@ -194,7 +165,7 @@ def unknown_names(settings: BaseSettings) -> list[tuple[str, str]]:
     if not given:
         return []
     asked = _Asked()
-    FrontierSettings.from_settings(asked)
+    FrontierSettings(asked)
     known = [name.removeprefix(PREFIX) for name in asked.names if name.startswith(PREFIX)]
     found = []
     for name in given:
@@ -210,8 +181,8 @@ def _is_told_by_scheduler(settings: BaseSettings) -> bool:
 
 
 def _cooldown(settings: BaseSettings) -> CooldownRule:
-    first = number(settings, "FRONTIER_COOLDOWN", CooldownRule().first, float)
-    longest = number(settings, "FRONTIER_COOLDOWN_MAX", max(first, CooldownRule().longest), float)
+    first = number(settings, "FRONTIER_COOLDOWN", CooldownRule().first)
+    longest = number(settings, "FRONTIER_COOLDOWN_MAX", max(first, CooldownRule().longest))
     if longest < first:
         raise FrontierSetting(
             f"FRONTIER_COOLDOWN_MAX = {longest:g} is less than FRONTIER_COOLDOWN = {first:g}: set as much"
@@ -220,8 +191,8 @@ def _cooldown(settings: BaseSettings) -> CooldownRule:
 
 
 def _traps(settings: BaseSettings) -> TrapLimits:
-    depth = number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth, int)
-    repeats = number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats, int)
+    depth = number(settings, "FRONTIER_PATH_DEPTH", TrapLimits.depth)
+    repeats = number(settings, "FRONTIER_REPEATED_SEGMENTS", TrapLimits.repeats)
     return TrapLimits(settings.getint("URLLENGTH_LIMIT"), depth, repeats)
 
 

@@ -130,7 +130,7 @@ def test_the_defaults_are_those_of_the_code() -> None:
 
     from scrapy_frontier.settings import FrontierSettings
 
-    defaults = FrontierSettings.from_settings(Settings())
+    defaults = FrontierSettings(Settings())
     table = dict(re.findall(r"^\| `(FRONTIER_\w+)` \| (\d+)", page("settings"), re.MULTILINE))
     assert table == {
         "FRONTIER_MAX_ATTEMPTS": f"{defaults.max_attempts}",

@@ -17,7 +17,7 @@ from scrapy_frontier.settings import FrontierSetting, FrontierSettings, unknown_
 
 
 def read(**settings: Any) -> FrontierSettings:
-    return FrontierSettings.from_settings(Settings(settings))
+    return FrontierSettings(Settings(settings))
 
 
 @pytest.mark.parametrize(

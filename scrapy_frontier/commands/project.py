@@ -69,7 +69,7 @@ class Project:
             except KeyError:
                 raise UsageError(f"this project has no spider {spider!r}") from None
             self.spider.update_settings(self.settings)
-        self.frontier_settings = FrontierSettings.from_settings(self.settings)
+        self.frontier_settings = FrontierSettings(self.settings)
         self.directory = self._find(directory or self.frontier_settings.directory, spider)
         self.now = (self.frontier_settings.clock or time.time)()
 

@@ -111,7 +111,7 @@ class Crawl:
         self, crawler: Crawler, spider: Spider, notes: Notes, failed: Callable[[Exception], None]
     ) -> None:
         self._crawler = crawler
-        settings = self.settings = FrontierSettings.from_settings(crawler.settings)
+        settings = self.settings = FrontierSettings(crawler.settings)
         self.clock = steady_clock() if settings.clock is None else never_back(settings.clock)
         assert crawler.request_fingerprinter is not None
         self.identities = Identities(crawler.request_fingerprinter)

@@ -324,7 +324,7 @@ def test_full_disk(web: Web, start: Run, settings: dict[str, Any]) -> None:
 )
 def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
     with pytest.raises(FrontierSetting, match=f"{name} = {re.escape(repr(value))}.*"):
-        FrontierSettings.from_settings(Settings({name: value}))
+        FrontierSettings(Settings({name: value}))
 
 
 @pytest.mark.parametrize(
@@ -340,7 +340,7 @@ def test_settings_that_make_no_sense_are_refused(name: str, value: Any) -> None:
     ],
 )
 def test_settings_of_the_command_line_are_text(name: str, value: Any, found: float) -> None:
-    settings = FrontierSettings.from_settings(Settings({name: value}))
+    settings = FrontierSettings(Settings({name: value}))
     assert getattr(settings, name.removeprefix("FRONTIER_").lower()) == found
 
 
