@@ -18,9 +18,6 @@ from .check_work import Work
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..pages.edits import FingerprintOf
-    from ..store.leveldb import Store
-
 _PARTS = (
     check_pages.pages,
     check_pages.queue,
@@ -39,26 +36,15 @@ _PARTS = (
 )
 
 
-class Check:
-    """One check of *store*; `run` it once. *fingerprint_of* finds index rows that are missing."""
-
-    def __init__(
-        self, store: Store, fingerprint_of: FingerprintOf | None, now: float, repair: bool = False
-    ) -> None:
-        self._work = Work(store, fingerprint_of, now, repair)
-
-    @property
-    def rows(self) -> int:
-        """Rows read so far."""
-        return self._work.rows
+class Check(Work):
+    """One check of a store; `run` it once."""
 
     def run(self) -> Iterator[Finding]:
-        work = self._work
-        if work.store.is_restored:
+        if self.store.is_restored:
             yield Finding("lost format", "the frontier", "format or key scheme", is_mended=True)
         for part in _PARTS:
-            yield from part(work)
-            work.flush()
+            yield from part(self)
+            self.flush()
         for prefix in (keys.ASIDE, keys.FORMAT[:1]):  # so that no row of any kind is left unread
-            for _ in work.store.scan(prefix):
+            for _ in self.store.scan(prefix):
                 pass

@@ -68,7 +68,7 @@ def not_indexed(work: Work) -> Iterator[Finding]:
         if twin is None:
             value = keys.index_value(page_id, meta_rows.may_be_only_seen(page))
             work.put(keys.INDEX + fingerprint, value)
-        elif work.is_mending:
+        elif work.repair:
             _remove_twin(work, page_id, page)
         yield work.found(kind, subject(page_id, page), detail)
 

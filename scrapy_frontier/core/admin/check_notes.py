@@ -13,7 +13,7 @@ from zlib import crc32
 
 from ..errors import lenient
 from ..reasons import DAMAGED
-from ..store import due_rows, host_rows, page_rows
+from ..store import due_rows, host_rows, meta_rows, page_rows
 from ..store.states import FINISHED, State
 from . import facts
 
@@ -132,8 +132,7 @@ class HostTally:
     """Pages counted anew: per state, per host, and those that come back."""
 
     def __init__(self) -> None:
-        self.states = [0] * len(State)
-        self.due = self.returning = 0
+        self.counts = meta_rows.Counts.none()
         self.hosts: dict[str, host_rows.HostRow] = {}
 
     def enter(self, host: str, page: page_rows.Page) -> int:
@@ -145,25 +144,17 @@ class HostTally:
         if due == due_rows.QUEUED_AGAIN:
             self.count(host, State.QUEUED)  # besides, for a finished page that was due and is queued
             self.of(host).returning += 1
-            self.returning += 1
-        self.due += due > due_rows.QUEUED_AGAIN
+            self.counts.returning += 1
+        self.counts.due += due > due_rows.QUEUED_AGAIN
         return due
 
     def count(self, host: str, state: State, change: int = 1, status: int = 0) -> None:
-        """The rule of `Batch.count_ended`, and of `count_queued`."""
-        self.states[state] += change
-        if state is State.SEEN:
-            return
-        row = self.of(host)
+        """As `Batch.count_ended` and `count_queued` do."""
+        self.counts.states[state] += change
         if state is State.QUEUED:
-            row.queued += change
-        elif state in (State.FAILED, State.GONE):
-            row.failed += change
-        else:
-            row.done += change
-        if state is State.EXCLUDED:
-            row.excluded += change
-            row.answered += change if status else 0
+            self.of(host).queued += change
+        elif state is not State.SEEN:
+            self.of(host).count_ended(state, change, status)
 
     def count_deferred(self, host: str, change: int = 1) -> None:
         """Besides, for a page that waits for a budget."""

@@ -126,11 +126,11 @@ def damaged(work: Work) -> Iterator[Finding]:
         was_aside = work.store.get(keys.aside_key(page_id)) is not None
         page = salvage(stored, host, work.now)
         yield work.found("unreadable page", subject(page_id, page), f"{len(stored)} bytes")
-        if not work.is_mending:
+        if not work.repair:
             # As the crawl counts it: as queued until it is set aside, and as failed of a host from then on.
             if was_aside:
                 work.set_aside += 1
-                work.tally.states[State.FAILED] += 1
+                work.tally.counts.states[State.FAILED] += 1
             elif work.ledger[page_id] & PLACED:
                 work.tally.count(host, State.QUEUED)
             continue

@@ -44,9 +44,7 @@ def links(work: Work) -> Iterator[Finding]:
     """Links of forgotten pages, and to them, are nothing unusual; to ids never given out, damage."""
     counts = lenient(meta_rows.read_counts, work.store) or meta_rows.Counts.none()
     known = max(work.highest[0], counts.next_page - 1)
-    loose, packed = (work.store.scan(prefix) for prefix in (keys.LINK_ROW, keys.SEGMENT_ROW))
-    for key, value in chain(loose, packed):
-        work.rows += 1
+    for key, value in chain(work.scan(keys.LINK_ROW), work.scan(keys.SEGMENT_ROW)):
         name = ("page" if key[:1] == keys.LINK_ROW else "pages from") + f" {keys.key_id(key)}"
         try:
             highest = graph.highest_id(key, value)
@@ -69,7 +67,7 @@ def scores(work: Work) -> Iterator[Finding]:
 
 def hosts(work: Work) -> Iterator[Finding]:
     for key, value in work.scan(keys.HOST):
-        work.host_rows += 1
+        work.tally.counts.hosts += 1
         name = key[1:].decode(errors="replace")
         expected = work.tally.hosts.pop(name, host_rows.HostRow())
         row = lenient(host_rows.decode_host, value)
@@ -85,7 +83,7 @@ def hosts(work: Work) -> Iterator[Finding]:
             work.put(key, host_rows.encode_host(expected))
     for name, expected in work.tally.hosts.items():
         if wrong := _differences(host_rows.HostRow(), expected):
-            work.host_rows += 1
+            work.tally.counts.hosts += 1
             yield work.found("missing host row", name, wrong)
             expected.visited = work.now if expected.done or expected.failed else 0.0
             work.put(keys.host_key(name), host_rows.encode_host(expected))
@@ -112,31 +110,22 @@ def _is_explained(work: Work, row: host_rows.HostRow, expected: host_rows.HostRo
 
 
 def counts(work: Work) -> Iterator[Finding]:
-    counts = lenient(meta_rows.read_counts, work.store) or meta_rows.Counts.none()
-    tally = work.tally
-    wrong = _wrong((state.name.lower(), counts.states[state], tally.states[state]) for state in State)
-    next_page, next_visit = work.highest[0] + 1, work.highest[1] + 1 - keys.FIRST_VISIT
-    if counts.next_page < next_page:
-        wrong.append(f"next page {counts.next_page}, but page {next_page - 1} is there")
-    if counts.next_visit < next_visit:
-        wrong.append(f"next visit {counts.next_visit}, but visit {next_visit - 1} is there")
-    wrong += _wrong(
-        (
-            ("due", counts.due, tally.due),
-            ("returning", counts.returning, tally.returning),
-            ("hosts", counts.hosts, work.host_rows),
-        )
-    )
-    if not wrong:
-        return
-    counts.states[:] = tally.states
-    counts.hosts = work.host_rows
-    counts.due, counts.returning = tally.due, tally.returning
-    counts.next_page = max(counts.next_page, next_page)
-    counts.next_visit = max(counts.next_visit, next_visit)
-    counts.attempts = counts.attempts or work.attempts
-    work.put(keys.COUNTS, meta_rows.encode_counts(counts))
-    yield work.found("wrong counts", "the counts", "; ".join(wrong))
+    counts, expected = lenient(meta_rows.read_counts, work.store), work.tally.counts
+    counts = counts or meta_rows.Counts.none()
+    last_page, last_visit = work.highest[0], work.highest[1] - keys.FIRST_VISIT
+    expected.next_page = max(counts.next_page, last_page + 1)
+    expected.next_visit = max(counts.next_visit, last_visit + 1)
+    expected.attempts = counts.attempts or expected.attempts
+    wrong = _wrong((state.name.lower(), counts.states[state], expected.states[state]) for state in State)
+    if counts.next_page <= last_page:
+        wrong.append(f"next page {counts.next_page}, but page {last_page} is there")
+    if counts.next_visit <= last_visit:
+        wrong.append(f"next visit {counts.next_visit}, but visit {last_visit} is there")
+    names = ("due", "returning", "hosts")
+    wrong += _wrong((name, getattr(counts, name), getattr(expected, name)) for name in names)
+    if wrong:
+        work.put(keys.COUNTS, meta_rows.encode_counts(expected))
+        yield work.found("wrong counts", "the counts", "; ".join(wrong))
 
 
 def _of_size(*sizes: int) -> Callable[[bytes], bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..store import due_rows, keys
@@ -31,28 +32,24 @@ def write_rows(store: Store, rows: dict[bytes, bytes | None]) -> None:
     rows.clear()
 
 
+@dataclass(eq=False)
 class Work:
-    """Writes only where it *is_mending*."""
+    """Writes only where it is to *repair*. *fingerprint_of* finds index rows that are missing."""
 
-    def __init__(
-        self, store: Store, fingerprint_of: FingerprintOf | None, now: float, is_mending: bool
-    ) -> None:
-        self.store = store
-        self.fingerprint_of = fingerprint_of
-        self.now = now
-        self.is_mending = is_mending
-        self.rows = 0  # read so far
-        self.ledger = Ledger()
-        self.tally = HostTally()
-        self.damaged: dict[int, str] = {}  # unreadable pages, and the host whose queue they stand in
-        self.set_aside = 0  # of the unreadable pages, how many the crawl has counted as failed already
-        self.highest = [-1, keys.FIRST_VISIT - 1]  # page id, id of a further visit
-        self.attempts = 0
-        self.host_rows = 0
-        self._rows: dict[bytes, bytes | None] = {}  # to be written
+    store: Store
+    fingerprint_of: FingerprintOf | None
+    now: float
+    repair: bool = False
+    rows: int = 0  # read so far
+    ledger: Ledger = field(default_factory=Ledger)
+    tally: HostTally = field(default_factory=HostTally)
+    damaged: dict[int, str] = field(default_factory=dict)  # unreadable, and the host whose queue they are in
+    set_aside: int = 0  # of the unreadable pages, how many the crawl has counted as failed already
+    highest: list[int] = field(default_factory=lambda: [-1, keys.FIRST_VISIT - 1])  # page, further visit
+    _rows: dict[bytes, bytes | None] = field(default_factory=dict)  # to be written
 
     def found(self, kind: str, subject: str, detail: str = "", can_mend: bool = True) -> Finding:
-        return Finding(kind, subject, detail, self.is_mending and can_mend)
+        return Finding(kind, subject, detail, self.repair and can_mend)
 
     def removed(self, key: bytes, kind: str, subject: str, detail: str = "") -> Finding:
         """Say of a row what is wrong with it; it goes."""
@@ -60,7 +57,7 @@ class Work:
         return self.found(kind, subject, detail)
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        if self.is_mending:
+        if self.repair:
             self._rows[key] = value
             if len(self._rows) >= AT_A_TIME:
                 self.flush()
@@ -87,7 +84,7 @@ class Work:
     def enter(self, page_id: int, page: Page) -> None:
         """Note a page that can be read."""
         host = facts.host_of_page(page)
-        self.attempts += page.attempts
+        self.tally.counts.attempts += page.attempts
         flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
         if due := self.tally.enter(host, page):
             flags |= QUEUED if due == due_rows.QUEUED_AGAIN else DUE

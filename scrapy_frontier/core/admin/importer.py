@@ -70,7 +70,6 @@ class Importer:
         self._fingerprint_of = fingerprint_of
         self._rows: dict[bytes, bytes | None] = {}  # to be written
         self._tally = HostTally()
-        self._counts = meta_rows.Counts.none()
         self._merged: dict[int, int] = {}  # pages, and the page each turned out to be
         self._graph = GraphImporter(self._put, self._merged)
         self._not_rebuilt = 0
@@ -109,9 +108,8 @@ class Importer:
             raise BadExport(
                 f"this is an export of version {version}, and only {EXPORT_VERSION} can be read here"
             )
-        self._counts.next_page = _number(record, "next_page")
-        self._counts.next_visit = _number(record, "next_visit")
-        self._counts.attempts = _number(record, "attempts")
+        counts, names = self._tally.counts, ("next_page", "next_visit", "attempts")
+        counts.next_page, counts.next_visit, counts.attempts = (_number(record, name) for name in names)
         if revisit := str(record.get("revisit", "")):
             self._put(keys.REVISIT, bytes.fromhex(revisit))
         return record
@@ -238,18 +236,16 @@ class Importer:
 
     def _finish(self, header: Record) -> Imported:
         self._graph.finish()
-        hosts = self._tally.hosts
+        counts, hosts = self._tally.counts, self._tally.hosts
         for name, row in hosts.items():
             self._put(keys.host_key(name), host_rows.encode_host(row))
-        self._counts.states[:] = self._tally.states
-        self._counts.due, self._counts.returning = self._tally.due, self._tally.returning
-        self._counts.hosts = len(hosts)
-        self._put(keys.COUNTS, meta_rows.encode_counts(self._counts))
+        counts.hosts = len(hosts)
+        self._put(keys.COUNTS, meta_rows.encode_counts(counts))
         if header.get("is_clean"):
             self._put(keys.CLEAN, b"")
         write_rows(self._store, self._rows)
-        pages = sum(self._counts.states)
-        return Imported(pages, self._counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
+        pages = sum(counts.states)
+        return Imported(pages, counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from .link_rows import encode_links
 from .meta_rows import Counts
 from .page_rows import PAGE_HEAD
 from .queue_keys import MAX_PRIORITY, SORT_KEY_HEAD
-from .states import EXCLUDED, FAILED, GONE, QUEUED, SEEN, State
+from .states import QUEUED, SEEN, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -188,24 +188,15 @@ class Batch:
         self.touch(host)
 
     def count_ended(self, host: KeptHost, state: State, change: int = 1, status: int = 0) -> None:
-        """Count a page that ended in *state* with this HTTP *status*, or with -1 one that is taken back from
-        there. One that was refused once it was answered costs its host as much as any other.
+        """Count a page that ended, see `HostRow.count_ended`.
 
         Pages only seen do not count for their host: most belong to hosts nobody visits. For one that waits
         for a budget there is `count_deferred`.
         """
         self.counts.states[state] += change
-        if state is SEEN:
-            return
-        if state in (FAILED, GONE):
-            host.failed += change
-        else:
-            host.done += change
-            if state is EXCLUDED:
-                host.excluded += change
-                if status:
-                    host.answered += change
-        self._touched.add(host)
+        if state is not SEEN:
+            host.count_ended(state, change, status)
+            self._touched.add(host)
 
     def count_deferred(self, host: KeptHost, change: int) -> None:
         self.counts.states[SEEN] += change

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord, lenient
 from .keys import ORDERS, cooldown_key, orders_key
+from .states import EXCLUDED, FAILED, GONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .leveldb import Store
+    from .states import State
 
 _HOST = struct.Struct(">IIIdIIfII")
 _HOSTS_BEFORE = struct.Struct(">IIIdIIfI"), struct.Struct(">IIIdIIf")  # the numbers they lack are 0
@@ -40,6 +42,17 @@ class HostRow:
     response_time: float = 0.0
     answered: int = 0
     returning: int = 0
+
+    def count_ended(self, state: State, change: int = 1, status: int = 0) -> None:
+        """Count a page that ended in *state* with this HTTP *status*, or with -1 one that is taken back from
+        there. One that was refused once it was answered costs its host as much as any other."""
+        if state in (FAILED, GONE):
+            self.failed += change
+            return
+        self.done += change
+        if state is EXCLUDED:
+            self.excluded += change
+            self.answered += change if status else 0
 
     @property
     def fetched(self) -> int:
@@ -71,17 +84,8 @@ class KeptHost(HostRow):
 
 
 def encode_host(row: HostRow) -> bytes:
-    return _HOST.pack(
-        row.queued,
-        row.done,
-        row.failed,
-        row.visited,
-        row.deferred,
-        row.excluded,
-        row.response_time,
-        row.answered,
-        row.returning,
-    )
+    begun = row.queued, row.done, row.failed, row.visited, row.deferred, row.excluded
+    return _HOST.pack(*begun, row.response_time, row.answered, row.returning)
 
 
 def decode_host(data: bytes) -> HostRow:

@@ -72,15 +72,8 @@ class Counts:
 
 
 def encode_counts(counts: Counts) -> bytes:
-    return _COUNTS.pack(
-        counts.next_page,
-        counts.next_visit,
-        counts.attempts,
-        *counts.states,
-        counts.hosts,
-        counts.returning,
-        counts.due,
-    )
+    begun = counts.next_page, counts.next_visit, counts.attempts
+    return _COUNTS.pack(*begun, *counts.states, counts.hosts, counts.returning, counts.due)
 
 
 def decode_counts(data: bytes) -> Counts:
