@@ -125,42 +125,39 @@ class Frontier:
     ) -> None:
         chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
         self._store = store
-        seen = Seen()
-        self._batch = batch = Batch(store, seen, on_commit)
+        self._batch = batch = Batch(store, Seen(), on_commit)
         self.was_clean = batch.begin_run()
         self._first_of_run = batch.counts.next_page
-        seen.is_complete = not batch.counts.next_page
-        self._known = known = Known(store, batch, seen)
+        batch.seen.is_complete = not batch.counts.next_page
+        self._known = known = Known(batch)
         self._budgets = budgets = Budgets(limits, domain_of)
         make = maker(politeness or {}, default_politeness, budgets)
         self._hosts = hosts = Hosts(domain_of, rates, chance, make)
-        troubles = Troubles(store, batch, cooldown, chance)
-        self._table = table = HostTable(
-            store, batch, seen, hosts, budgets, troubles, pace, now, self.was_clean
-        )
+        troubles = Troubles(batch, cooldown, chance)
+        self._table = table = HostTable(batch, hosts, budgets, troubles, pace, now, self.was_clean)
         self._clocks = Clocks(batch, hosts, table, troubles, pace, haste)
-        self._sites = SiteNotes(store, batch, haste)
+        self._sites = SiteNotes(batch, haste)
         self._leases = Leases(lease_timeout)
-        self._scores = scores = _rescoring(scorer, store, batch, hosts)
-        self._queue = queue = Queue(store, batch, hosts, table, budgets, scores)
-        self._waiting = waiting = Waiting(store, batch, table, queue)
-        self._deferred = deferred = Deferral(store, batch, table, budgets, queue, scores)
-        self._returning = back = Returning(store, batch, hosts, table, self._sites, scores, revisits, now)
+        self._scores = scores = _rescoring(scorer, batch, hosts)
+        self._queue = queue = Queue(batch, hosts, table, budgets, scores)
+        self._waiting = waiting = Waiting(batch, table, queue)
+        self._deferred = deferred = Deferral(batch, table, budgets, queue, scores)
+        self._returning = back = Returning(batch, hosts, table, self._sites, scores, revisits, now)
         self._discovery = Discovery(batch, known, hosts, table, budgets, queue, deferred, scores, back, traps)
-        due_anew = DueAnew(store, batch, back, scores)
-        self._earlier_runs = EarlierRuns(store, batch, seen, table, deferred, queue, scores, due_anew)
+        due_anew = DueAnew(batch, back, scores)
+        self._earlier_runs = EarlierRuns(batch, table, deferred, queue, scores, due_anew)
         leases = self._leases
-        self._edits = Edits(store, batch, known, table, leases, queue, deferred, scores, back, due_anew)
+        self._edits = Edits(batch, known, table, leases, queue, deferred, scores, back, due_anew)
         revisit_endings = RevisitEndings(batch, table, queue, waiting, scores, back, max_attempts)
         self._lies = revisit_endings.lies
         self._endings = Endings(
             *(batch, known, hosts, table, budgets, self._clocks, self._leases, queue, waiting),
             *(scores, back, revisit_endings, max_attempts, at_risk),
         )
-        self._rankings = Rankings(store, batch, queue, scores)
+        self._rankings = Rankings(batch, queue, scores)
         self._contents = Contents(batch)
         self._hand_out = HandOut(
-            *(store, batch, known, hosts, budgets, table, self._clocks, self._leases, queue),
+            *(batch, known, hosts, budgets, table, self._clocks, self._leases, queue),
             *(waiting, deferred, self._endings, back, haste, at_risk),
         )
 
@@ -337,9 +334,9 @@ class Frontier:
             self._store.close()
 
 
-def _rescoring(scorer: Scorer | None, store: Store, batch: Batch, hosts: Hosts) -> Rescoring | None:
+def _rescoring(scorer: Scorer | None, batch: Batch, hosts: Hosts) -> Rescoring | None:
     if scorer is None:
         return None
     from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
 
-    return Rescoring(scorer, store, batch, hosts)
+    return Rescoring(scorer, batch, hosts)

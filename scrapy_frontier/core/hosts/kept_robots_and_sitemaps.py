@@ -10,23 +10,21 @@ from ..store.site_rows import Listing, RobotsCopy, Verdict
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from .giving_up import Haste
 
 
 class SiteNotes:
-    """The rows of sites in *store*, by authority (scheme://host:port)."""
+    """The rows of sites in the store, by authority (scheme://host:port)."""
 
-    def __init__(self, store: Store, batch: Batch, haste: Haste | None) -> None:
-        self._store = store
+    def __init__(self, batch: Batch, haste: Haste | None) -> None:
         self._batch = batch
         self._haste = haste
-        self.has_changed = bool(store.keys_of(keys.ROBOTS_CHANGED, b"", 1))
+        self.has_changed = bool(batch.store.keys_of(keys.ROBOTS_CHANGED, b"", 1))
 
     def robots_copy(self, authority: str) -> RobotsCopy | None:
         """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
         that cannot be read: the file is asked for again."""
-        return lenient(site_rows.decode_copy, self._store.get(keys.robots_key(authority)))
+        return lenient(site_rows.decode_copy, self._batch.store.get(keys.robots_key(authority)))
 
     def hastened(self, copy: RobotsCopy, now: float) -> RobotsCopy:
         """*copy*, but in haste a file that could not be read is asked for again as soon as a page would be,
@@ -49,7 +47,7 @@ class SiteNotes:
     def changed(self) -> str | None:
         """A site whose robots.txt has become another one, until it is `judged`. To be called with nothing
         open."""
-        found = self._store.keys_of(keys.ROBOTS_CHANGED, b"", 1) if self.has_changed else []
+        found = self._batch.store.keys_of(keys.ROBOTS_CHANGED, b"", 1) if self.has_changed else []
         self.has_changed = bool(found)
         return found[0].decode() if found else None
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..store.batch import Batch
-    from ..store.bloom import Seen
-    from ..store.leveldb import Store
     from .budgets import Budgets
     from .delay_sources import ResponseDelay
     from .ready_hosts import Hosts
@@ -46,14 +44,12 @@ def maker(
 
 @dataclass(eq=False, repr=False)
 class HostTable:
-    """Loads the hosts of *store* into *hosts*. *seen* is filled with the names that earlier runs left.
+    """Loads the hosts of the store into *hosts*. The filter takes in the names that earlier runs left.
 
     After a kill (not *was_clean*) a host may have been visited up to *opened_at* without its row saying so.
     """
 
-    _store: Store
     _batch: Batch
-    _seen: Seen
     _hosts: Hosts
     _budgets: Budgets
     _troubles: Troubles
@@ -63,7 +59,7 @@ class HostTable:
     _to_load: bytes | None = field(default=b"", init=False)
 
     def __post_init__(self) -> None:
-        self._orders = dict(all_orders(self._store))
+        self._orders = dict(all_orders(self._batch.store))
 
     @property
     def is_loaded(self) -> bool:
@@ -76,9 +72,9 @@ class HostTable:
         self._batch.commit()
         if len(self._hosts.by_name) > self._hosts.most_awake:
             self._hosts.doze(self._batch)
-        rows = list(self._store.scan(keys.HOST, after=self._to_load, limit=limit))
+        rows = list(self._batch.store.scan(keys.HOST, after=self._to_load, limit=limit))
         for key, value in rows:
-            self._seen.add(key)
+            self._batch.seen.add(key)
             name = key[1:].decode()
             is_there = self._hosts.is_there(name)
             if not is_there or self._budgets.is_counting:
@@ -99,23 +95,23 @@ class HostTable:
             if name in self._batch.left:
                 self._batch.commit()
             key = keys.host_key(name)
-            is_new = self._to_load is None and self._seen.is_new(key)
-            stored = None if is_new else self._store.get(key)
+            is_new = self._to_load is None and self._batch.seen.is_new(key)
+            stored = None if is_new else self._batch.store.get(key)
             host = self._enter(name, self._row(name, stored) if stored else _NOTHING)
             host.is_kept = stored is not None
-            self._seen.add(key)
+            self._batch.seen.add(key)
         return host
 
     def row_of(self, name: str) -> HostRow | None:
         """What is known of a host, which is not loaded for that; None: nothing."""
         host = self._hosts.by_name.get(name)
-        stored = self._store.get(keys.host_key(name)) if host is None else None
+        stored = self._batch.store.get(keys.host_key(name)) if host is None else None
         return host if stored is None else self._row(name, stored)
 
     def _row(self, name: str, stored: bytes) -> HostRow:
         row = lenient(host_rows.decode_host, stored)
         if row is None:  # its queue says what matters most
-            queued = sum(1 for _ in self._store.scan(queue_keys.queue_prefix(name)))
+            queued = sum(1 for _ in self._batch.store.scan(queue_keys.queue_prefix(name)))
             row = HostRow(queued=queued, visited=self._opened_at)
         return row
 
@@ -177,7 +173,7 @@ class HostTable:
         if host.needs_sort_keys():
             self._batch.commit()
             while host.needs_sort_keys():
-                host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
+                host.filled(self._batch.store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
     def settle(self, host: Host, now: float) -> None:
         """Have *host* stand where it belongs, after whatever changed of its queue or its clock."""

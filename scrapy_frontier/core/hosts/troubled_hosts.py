@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from ..store.batch import Batch
     from ..store.host_rows import Cooldown
-    from ..store.leveldb import Store
     from .host import Host
 
 
@@ -31,18 +30,17 @@ class Rest(NamedTuple):
 class Troubles:
     """Gives hosts their cooldown and takes it back; rows go into the open batch."""
 
-    def __init__(self, store: Store, batch: Batch, rule: CooldownRule, chance: random.Random) -> None:
-        self._store = store
+    def __init__(self, batch: Batch, rule: CooldownRule, chance: random.Random) -> None:
         self._batch = batch
         self._rule = rule
         self._chance = chance
         # Most stores hold no cooldown at all: then no host that is loaded costs a lookup.
         self._latest = 0.0  # strike of this run
-        self._are_any = next(store.scan(keys.COOLDOWN, limit=1), None) is not None
+        self._are_any = next(batch.store.scan(keys.COOLDOWN, limit=1), None) is not None
 
     def recall(self, host: Host, opened_at: float) -> None:
         """Give a host that is loaded the cooldown in its row; one that was forgiven goes."""
-        stored = self._store.get(keys.cooldown_key(host.name)) if self._are_any else None
+        stored = self._batch.store.get(keys.cooldown_key(host.name)) if self._are_any else None
         if stored is None:
             return
         latest = max(opened_at, self._latest)
@@ -93,7 +91,7 @@ class Troubles:
 
     def end_rest(self, name: str, host: Host | None, now: float) -> bool:
         """A host, in memory or not, need not rest any longer; whether it did. In the next batch."""
-        rest = host_rows.read_cooldown(self._store, name)
+        rest = host_rows.read_cooldown(self._batch.store, name)
         if rest is None or rest.until <= now:
             return False
         self._batch.rows[keys.cooldown_key(name)] = None

@@ -10,21 +10,19 @@ from ..store import keys, queue_keys
 if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from .queue import Queue
 
 _AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
 
 class Waiting:
-    """The waiting rows of *store*. ``next`` is when the first wait is over; None: nobody waits."""
+    """The waiting rows of the store. ``next`` is when the first wait is over; None: nobody waits."""
 
-    def __init__(self, store: Store, batch: Batch, table: HostTable, queue: Queue) -> None:
-        self._store = store
+    def __init__(self, batch: Batch, table: HostTable, queue: Queue) -> None:
         self._batch = batch
         self._table = table
         self._queue = queue
-        first = next(store.scan(keys.WAITING, limit=1), None)
+        first = next(batch.store.scan(keys.WAITING, limit=1), None)
         self.next = queue_keys.waiting_time(first[0]) if first else None
         self._cursor = b""
         self.cut_short: set[int] = set()  # ids of pages whose backoff was, until they are handed out
@@ -46,7 +44,7 @@ class Waiting:
         """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
         time; commits."""
         self.next = None
-        rows = list(self._store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
+        rows = list(self._batch.store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
             when = queue_keys.waiting_time(key)
             if (when > now and not is_over) or index == _AT_A_TIME:

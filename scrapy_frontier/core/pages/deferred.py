@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .queue import Queue
     from .rescoring import Rescoring
@@ -37,7 +36,6 @@ class Deferral:
     out; `take_back` queues up to `AT_A_TIME` pages of a unit, in the order of their discovery.
     """
 
-    _store: Store
     _batch: Batch
     _table: HostTable
     _budgets: Budgets
@@ -52,7 +50,7 @@ class Deferral:
     def load(self, limit: int) -> bool:
         """Find up to *limit* more units with deferred pages, one seek each; true once all are found."""
         while self._to_load is not None and limit > 0:
-            row = next(self._store.scan(keys.DEFERRED, after=self._to_load, limit=1), None)
+            row = next(self._batch.store.scan(keys.DEFERRED, after=self._to_load, limit=1), None)
             found = None if row is None else keys.split_deferred_key(row[0])
             if row is None:
                 self._to_load = None
@@ -102,7 +100,7 @@ class Deferral:
         unit = next(iter(budgets.due))
         del budgets.due[unit]
         prefix = keys.deferred_prefix(unit)
-        rows = list(self._store.scan(prefix, after=budgets.units[unit], limit=AT_A_TIME))
+        rows = list(self._batch.store.scan(prefix, after=budgets.units[unit], limit=AT_A_TIME))
         for key, value in rows:
             if not self._take(unit, key, value, now):
                 return
@@ -118,7 +116,7 @@ class Deferral:
         depth, bucket = page_rows.decode_deferred(value)
         if unit == keys.DEPTH_UNIT and budgets.limits.depth and depth > budgets.limits.depth:
             return True  # it goes on waiting there
-        page = lenient(page_rows.decode_page, self._store.get(keys.page_key(page_id)))
+        page = lenient(page_rows.decode_page, self._batch.store.get(keys.page_key(page_id)))
         if page is None or not page.is_deferred:  # `check` sees to it
             return True
         host = self._table.get(page.host or host_of(page.url))
@@ -153,7 +151,7 @@ class Deferral:
             return False
         del host.heads[0]
         try:
-            _, page = page_rows.queued_page(self._batch.rows, self._store, sort_key)
+            _, page = page_rows.queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRecord:
             self._queue.set_aside(host, sort_key)
             self._budgets.freed(host)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
-    from ..store.bloom import Seen
-    from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .deferred import Deferral
     from .leases import Lease
@@ -79,12 +77,11 @@ class Texts:
 
 
 class Known:
-    """The pages of *store*, whose fingerprints *seen* has. Ids are ``~id`` where a page may be only seen."""
+    """The pages of the store, by their fingerprints. Ids are ``~id`` where a page may be only seen."""
 
-    def __init__(self, store: Store, batch: Batch, seen: Seen) -> None:
-        self._store = store
+    def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._seen = seen
+        self._seen = batch.seen
         self.texts = Texts()
 
     def recognize(
@@ -136,7 +133,7 @@ class Known:
     def page(self, page_id: PageId) -> Page | None:
         """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
         self._batch.commit()
-        stored = self._store.get(keys.page_key(page_id))
+        stored = self._batch.store.get(keys.page_key(page_id))
         return page_rows.decode_page(stored) if stored is not None else None
 
     def standing(self, fingerprint: bytes, page_id: int) -> Fate:

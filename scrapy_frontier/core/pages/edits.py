@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from ..store.page_rows import Page
     from ..store.queue_keys import QueuePlace
     from .deferred import Deferral
@@ -56,7 +55,6 @@ class _Doomed(NamedTuple):
 class Edits:
     """Takes known pages out of wherever they are."""
 
-    _store: Store
     _batch: Batch
     _known: Known
     _table: HostTable
@@ -149,7 +147,7 @@ class Edits:
         page = self._known.page(page_id)
         if page is None or page_id in self._leased():
             return False
-        place = queue_keys.find_place(self._store, page_id, page.host or host_of(page.url))
+        place = queue_keys.find_place(self._batch.store, page_id, page.host or host_of(page.url))
         doomed = _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
         if doomed.fingerprint is None:
             self._forget_by_index([doomed], now)
@@ -177,7 +175,7 @@ class Edits:
                 yield count
         self._forget_by_index(without_index, now)
         self._write(now)
-        stored = self._store.get(keys.host_key(name))
+        stored = self._batch.store.get(keys.host_key(name))
         if stored is not None and self._table.row_of(name) == HostRow():  # never visited: not worth keeping
             self._batch.rows[keys.host_key(name)] = None
             self._batch.counts.hosts -= 1
@@ -187,15 +185,15 @@ class Edits:
     def _pages_of(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[_Doomed]:
         """First the queued pages by their rows, then, once these are gone, the finished ones."""
         leased = self._leased()
-        waiting = (place for place in queue_keys.waiting_places(self._store) if place.host == name)
-        for places in (queue_keys.queued_places(self._store, name), waiting):
+        waiting = (place for place in queue_keys.waiting_places(self._batch.store) if place.host == name)
+        for places in (queue_keys.queued_places(self._batch.store, name), waiting):
             for place in places:
                 page_id = queue_keys.sort_key_id(place.sort_key)
                 page = self._known.page(page_id)
                 if page is not None and page_id not in leased:
                     yield _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
         self._write(now)
-        for key, value in self._store.scan(keys.PAGE):
+        for key, value in self._batch.store.scan(keys.PAGE):
             page_id, page = keys.key_id(key), lenient(page_rows.decode_page, value)
             if page is None or page.state is State.QUEUED:
                 continue
@@ -205,7 +203,7 @@ class Edits:
     def _index_of(self, page_id: PageId, page: Page, fingerprint_of: FingerprintOf) -> bytes | None:
         """The fingerprint by which the index knows the page; None where its record tells another."""
         fingerprint = fingerprint_of(page)
-        stored = None if fingerprint is None else self._store.get(keys.INDEX + fingerprint)
+        stored = None if fingerprint is None else self._batch.store.get(keys.INDEX + fingerprint)
         return fingerprint if stored is not None and keys.index_id(stored) == page_id else None
 
     def _forget_by_index(self, doomed: list[_Doomed], now: float) -> None:
@@ -213,7 +211,7 @@ class Edits:
         by_id = {each.page_id: each for each in doomed}
         if not by_id:
             return
-        for key, value in self._store.scan(keys.INDEX):
+        for key, value in self._batch.store.scan(keys.INDEX):
             found = by_id.pop(keys.index_id(value), None)
             if found is not None:
                 self._forget(found._replace(fingerprint=key[1:]), now)
@@ -256,7 +254,7 @@ class Edits:
 
     def _forget_links(self, page_id: PageId) -> None:
         """Remove the links on a page, and its content score; links to it stay on the pages that have them."""
-        is_packed = self._store.get(keys.segment_key(page_id)) is not None
+        is_packed = self._batch.store.get(keys.segment_key(page_id)) is not None
         # An empty row counts before it, and goes when it is packed anew.
         self._batch.rows[keys.link_key(page_id)] = b"" if is_packed else None
         self._batch.rows[keys.content_key(page_id)] = None

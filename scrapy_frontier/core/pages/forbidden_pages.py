@@ -16,7 +16,6 @@ from ..store.states import State
 if TYPE_CHECKING:
     from ..hosts.kept_robots_and_sitemaps import SiteNotes
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from ..store.page_rows import Page
 
 
@@ -26,10 +25,9 @@ def is_forbidden(page: Page) -> bool:
 
 
 class ForbiddenPages:
-    """The rows of *store*, by site; *sites* say whose robots.txt has changed."""
+    """The rows of the store, by site; *sites* say whose robots.txt has changed."""
 
-    def __init__(self, store: Store, batch: Batch, sites: SiteNotes) -> None:
-        self._store = store
+    def __init__(self, batch: Batch, sites: SiteNotes) -> None:
         self._batch = batch
         self._sites = sites
         self._after = b""  # of the pages that are taken, the last
@@ -39,7 +37,7 @@ class ForbiddenPages:
         itself too, as the first of its site."""
         prefix = keys.forbidden_prefix(origin(page.url) or "")
         self._batch.rows[prefix + keys.id_bytes(page_id)] = b""
-        found = self._store.keys_of(prefix, b"", 1)
+        found = self._batch.store.keys_of(prefix, b"", 1)
         return not found or keys.id_bytes(page_id) <= found[0]
 
     def remove(self, page_id: int, page: Page) -> None:
@@ -60,7 +58,7 @@ class ForbiddenPages:
         if authority is None:
             return []
         prefix = keys.forbidden_prefix(authority)
-        found = self._store.keys_of(prefix, self._after, limit)
+        found = self._batch.store.keys_of(prefix, self._after, limit)
         self._batch.rows.update(dict.fromkeys((prefix + name for name in found), None))
         self._after = found[-1] if len(found) == limit else b""
         if not self._after:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from .backoffs import Waiting
     from .deferred import Deferral
     from .discovery import Known
@@ -41,7 +40,6 @@ class HandOut:
     """Hands out the best page of the host whose turn it is. Writes nothing but what was open before, and
     what is put aside on the way."""
 
-    _store: Store
     _batch: Batch
     _known: Known
     _hosts: Hosts
@@ -120,7 +118,7 @@ class HandOut:
         else:
             host.take_this(sort_key)
         try:
-            page_id, page = queued_page(self._batch.rows, self._store, sort_key)
+            page_id, page = queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRecord:
             self._queue.set_aside(host, sort_key)
             self._pass_over(host, now)

@@ -10,8 +10,6 @@ from ..store import keys
 if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
-    from ..store.bloom import Seen
-    from ..store.leveldb import Store
     from .deferred import Deferral
     from .queue import Queue
     from .recompute_due import DueAnew
@@ -22,11 +20,9 @@ _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
 
 @dataclass(eq=False, repr=False)
 class EarlierRuns:
-    """Loads the parts over *store*; *seen* is filled with the fingerprints of all pages."""
+    """Loads the parts; the filter of the batch takes in the fingerprints of all pages."""
 
-    _store: Store
     _batch: Batch
-    _seen: Seen
     _table: HostTable
     _deferred: Deferral
     _queue: Queue
@@ -55,15 +51,15 @@ class EarlierRuns:
             self._queue.place_moved(now)
         is_scored = scores is None or scores.is_loaded
         self.is_loaded = table.is_loaded and deferred.is_loaded and is_scored
-        if self.is_loaded and not self._seen.is_complete:
+        if self.is_loaded and not self._batch.seen.is_complete:
             self._learn()
         if self.is_loaded and not self._due_anew.is_done:
             self._due_anew.step(4 * limit)
-        return self.is_loaded and self._seen.is_complete and self._due_anew.is_done
+        return self.is_loaded and self._batch.seen.is_complete and self._due_anew.is_done
 
     def _learn(self) -> None:
         """Look up some more of the fingerprints."""
-        found = self._store.keys_of(keys.INDEX, self._learned, _LEARN_LIMIT)
-        self._seen.update(found)
+        found = self._batch.store.keys_of(keys.INDEX, self._learned, _LEARN_LIMIT)
+        self._batch.seen.update(found)
         self._learned = found[-1] if found else b""
-        self._seen.is_complete = len(found) < _LEARN_LIMIT
+        self._batch.seen.is_complete = len(found) < _LEARN_LIMIT

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from .rescoring import Rescoring
 
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 class Queue:
     """The queue rows of all hosts, in the open batch, in memory and in the columns of *scores*."""
 
-    _store: Store
     _batch: Batch
     _hosts: Hosts
     _table: HostTable

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..ranking.scorer import Floats, Scorer
     from ..ranking.snapshot import Snapshot
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from .queue import Queue
     from .rescoring import Rescoring
 
@@ -93,7 +92,6 @@ class RankRun:
 class Rankings:
     """Says when to rank, and takes over what was computed; without *scores* it packs links."""
 
-    _store: Store
     _batch: Batch
     _queue: Queue
     _scores: Rescoring | None
@@ -120,7 +118,7 @@ class Rankings:
         from ..ranking.snapshot import Snapshot  # loads NumPy and SciPy: for those who use it
 
         self._batch.commit()
-        return Snapshot(self._store, self._batch.counts.next_page)
+        return Snapshot(self._batch.store, self._batch.counts.next_page)
 
     def steps(
         self, run: RankRun, computed: Iterable[Computed | float], clock: Callable[[], float], rows: int = 1000
@@ -181,4 +179,4 @@ class Rankings:
         return is_done
 
     def _pause(self) -> float:
-        return PATIENCE if self._store.lags() else 0.0
+        return PATIENCE if self._batch.store.lags() else 0.0

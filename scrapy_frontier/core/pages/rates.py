@@ -19,7 +19,6 @@ from .revisit_wishes import ADAPTIVE, LASTMOD_KEY, RevisitRule
 if TYPE_CHECKING:
     from ..hosts.kept_robots_and_sitemaps import SiteNotes
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
 
@@ -35,13 +34,13 @@ _NO_SIGNALS = Signals()
 class PageRates:
     """What visits have taught, by *rule*; *sites* keep how honest sitemaps were."""
 
-    def __init__(self, store: Store, batch: Batch, sites: SiteNotes, rule: RevisitRule) -> None:
+    def __init__(self, batch: Batch, sites: SiteNotes, rule: RevisitRule) -> None:
         self._batch = batch
         self._sites = sites
         self.is_adaptive = rule.policy == ADAPTIVE
         self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * DAY)
         self._hosts: dict[str, tuple[HostRates, float, int]] = {}
-        *everywhere, multiplier, unlike, usual = _read(_ALL, store.get(keys.RATES_OF_ALL), _SIZES_OF_ALL)
+        *everywhere, multiplier, unlike, usual = _read(_ALL, batch.get(keys.RATES_OF_ALL), _SIZES_OF_ALL)
         self._everywhere, self._upheaval = HostRates(*everywhere), Upheaval(unlike, usual)
         self.multiplier = multiplier  # what a visit has to be worth everywhere; 0: nobody knows
 

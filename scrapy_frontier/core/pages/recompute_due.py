@@ -17,7 +17,6 @@ from .revisit_queue import COMES_BACK, Returning
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .rescoring import Rescoring
 
@@ -25,10 +24,9 @@ _UNDER_WAY = b" "  # behind the name of the rule: the id of the page looked at l
 
 
 class DueAnew:
-    """Makes the due rows of *store* anew, unless they are those of the rule by now. ``is_done`` says so."""
+    """Makes the due rows of the store anew, unless they are those of the rule by now. ``is_done`` says so."""
 
-    def __init__(self, store: Store, batch: Batch, returning: Returning, scores: Rescoring | None) -> None:
-        self._store = store
+    def __init__(self, batch: Batch, returning: Returning, scores: Rescoring | None) -> None:
         self._batch = batch
         self._returning = returning
         self._scores = scores
@@ -37,7 +35,7 @@ class DueAnew:
         self.is_done = True
         if rule is None:
             return
-        name, _, after = (store.get(keys.REVISIT) or b"").partition(_UNDER_WAY)
+        name, _, after = (batch.store.get(keys.REVISIT) or b"").partition(_UNDER_WAY)
         if name != rule.name:
             self.is_done = not batch.counts.next_page
             self._note()
@@ -53,7 +51,7 @@ class DueAnew:
     def step(self, limit: int) -> None:
         """Look at so many pages more, 10 us each, and 25 for one whose time is another; commits."""
         self._batch.commit()
-        rows = list(self._store.scan(keys.PAGE, after=self._after, limit=limit))
+        rows = list(self._batch.store.scan(keys.PAGE, after=self._after, limit=limit))
         for key, value in rows:
             page_id = keys.key_id(key)
             if page_id >= keys.FIRST_VISIT:

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ..hosts.ready_hosts import Hosts
     from ..ranking.scorer import Change, Scorer
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from ..store.link_rows import PlainEdge
 
 _NOWHERE = 0  # no queue row, or none that was met yet after a restart
@@ -55,9 +54,8 @@ class Rescoring:
     batch is written.
     """
 
-    def __init__(self, scorer: Scorer, store: Store, batch: Batch, hosts: Hosts) -> None:
+    def __init__(self, scorer: Scorer, batch: Batch, hosts: Hosts) -> None:
         self.scorer = scorer
-        self._store = store
         self._batch = batch
         self._hosts = hosts
         self.moved: set[Host] = set()
@@ -67,7 +65,7 @@ class Rescoring:
         self._hosts_of = array("I", bytes(4 * pages))  # numbers
         self._numbers: dict[str, int] = {}
         self._names: list[str] = []
-        self._columns = columns = ScoreColumns(scorer, store, batch, pages)
+        self._columns = columns = ScoreColumns(scorer, batch, pages)
         self.judged = columns.judged
         self._pages_at_start = pages
         self._late: list[tuple[int, list[int], list[float] | None]] = []
@@ -75,7 +73,7 @@ class Rescoring:
         self._loading: Steps | None = Steps(tasks) if pages else None
         self._walk: Steps | None = None
         self.rows_moved = 0  # by the last walk
-        self.last_ranking = last_ranking(store) or {}
+        self.last_ranking = last_ranking(batch.store) or {}
         self._ranked_at: float | None = None  # or when we were first asked
 
     # -- a page at a time ------------------------------------------------------------------------------
@@ -246,7 +244,7 @@ class Rescoring:
         self._late.clear()
 
     def _walk_queue(self, after: bytes, limit: int) -> bytes | None:
-        rows = self._store.keys_of(keys.QUEUE, after, limit)
+        rows = self._batch.store.keys_of(keys.QUEUE, after, limit)
         split = [row.partition(b"\0") for row in rows]
         moved: dict[bytes, list[tuple[bytes, bytes]]] = {}
         for index, sort_key in self._misplaced([sort_key for _, _, sort_key in split]):
@@ -257,7 +255,7 @@ class Rescoring:
         return rows[-1] if len(rows) == limit else None
 
     def _walk_waiting(self, after: bytes, limit: int) -> bytes | None:
-        rows = list(self._store.scan(keys.WAITING, after, limit))
+        rows = list(self._batch.store.scan(keys.WAITING, after, limit))
         kept = [queue_keys.unpack_sort_key(value) for _, value in rows]
         for index, sort_key in self._misplaced([sort_key for sort_key, _ in kept]):
             self._batch.rows[rows[index][0]] = queue_keys.pack_sort_key(sort_key, kept[index][1])
@@ -289,13 +287,13 @@ class Rescoring:
     # -- what comes back, and what is kept -------------------------------------------------------------
 
     def _load_queue(self, after: bytes, limit: int) -> bytes | None:
-        rows = self._store.keys_of(keys.QUEUE, after, limit)
+        rows = self._batch.store.keys_of(keys.QUEUE, after, limit)
         split = [row.partition(b"\0") for row in rows]
         self._met([(sort_key, name.decode()) for name, _, sort_key in split], waits=False)
         return rows[-1] if len(rows) == limit else None
 
     def _load_waiting(self, after: bytes, limit: int) -> bytes | None:
-        rows = list(self._store.scan(keys.WAITING, after, limit))
+        rows = list(self._batch.store.scan(keys.WAITING, after, limit))
         self._met([queue_keys.unpack_sort_key(value) for _, value in rows], waits=True)
         return rows[-1][0][1:] if len(rows) == limit else None
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from ..store.page_rows import Page
     from .leases import Lease
     from .rescoring import Rescoring
@@ -43,13 +42,12 @@ _MINUTE = 60.0
 
 @dataclass(eq=False, repr=False)
 class Returning:
-    """The due rows of *store*, by *rule*; None: nothing comes back, and what was due stays so.
+    """The due rows of the store, by *rule*; None: nothing comes back, and what was due stays so.
 
     ``next`` is when the first page is due; None: none is. What is due is judged as of *opened_at*, unless the
     crawl waits for what falls due.
     """
 
-    _store: Store
     _batch: Batch
     _hosts: Hosts
     _table: HostTable
@@ -63,15 +61,15 @@ class Returning:
     _ahead = _AHEAD
 
     def __post_init__(self) -> None:
-        store, batch, sites = self._store, self._batch, self._sites
+        batch, sites = self._batch, self._sites
         self._looked_at = self._opened_at
         self._rule = rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
-        self.share = None if self.rule is None else ReturnShare(store, batch, self._hosts, rule.share)
-        self.forbidden = ForbiddenPages(store, batch, sites)
+        self.share = None if self.rule is None else ReturnShare(batch, self._hosts, rule.share)
+        self.forbidden = ForbiddenPages(batch, sites)
         self.plans = plans = Plans(rule, self.read)
-        self.rates = rates = PageRates(store, batch, sites, rule)
-        self.budget = VisitBudget(store, batch, self._scores, rule, plans, rates, self._opened_at)
-        first = next(store.scan(keys.DUE, limit=1), None)
+        self.rates = rates = PageRates(batch, sites, rule)
+        self.budget = VisitBudget(batch, self._scores, rule, plans, rates, self._opened_at)
+        first = next(batch.store.scan(keys.DUE, limit=1), None)
         if self.rule is not None and first is not None:
             self.next = float(due_rows.due_time(first[0]))
 
@@ -123,7 +121,7 @@ class Returning:
             return
         until, self.next = self.until(now), None
         self._batch.commit()
-        rows = list(self._store.scan(keys.DUE, after=self._cursor, limit=_AT_A_TIME + 1))
+        rows = list(self._batch.store.scan(keys.DUE, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
             due = due_rows.decode_due(key, value)
             if due.when > until or index == _AT_A_TIME:
@@ -280,7 +278,7 @@ class Returning:
             batch.rows[due_rows.due_key(due, page_id)] = None
             batch.counts.due -= 1
         elif due and host is not None:
-            place = queue_keys.find_place(self._store, page_id, host.name)
+            place = queue_keys.find_place(self._batch.store, page_id, host.name)
             if place is not None:
                 batch.rows[place.key] = None
                 host.forget(place.sort_key)

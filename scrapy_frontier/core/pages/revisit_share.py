@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
-    from ..store.leveldb import Store
 
 _MOST = 4.0  # visits that one of the two may be behind
 _LOOKED_AT = 16  # hosts for one turn
@@ -26,8 +25,7 @@ class ReturnShare:
     ``credit`` counts the visits they are behind.
     """
 
-    def __init__(self, store: Store, batch: Batch, hosts: Hosts, share: float) -> None:
-        self._store = store
+    def __init__(self, batch: Batch, hosts: Hosts, share: float) -> None:
         self._batch = batch
         self._hosts = hosts
         self._share = share
@@ -87,7 +85,7 @@ class ReturnShare:
 
     def _best_of(self, host: Host) -> bytes | None:
         batch = self._batch
-        for sort_key in self._store.keys_of(host.prefix, RETURNS, 1 + len(host.leased) + batch.ends):
+        for sort_key in self._batch.store.keys_of(host.prefix, RETURNS, 1 + len(host.leased) + batch.ends):
             # Its end may not be written yet.
             is_there = batch.rows.get(host.prefix + sort_key, b"") is not None
             if is_there and sort_key not in host.leased:

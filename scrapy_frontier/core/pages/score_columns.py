@@ -17,18 +17,16 @@ if TYPE_CHECKING:
 
     from ..ranking.scorer import Scorer
     from ..store.batch import Batch
-    from ..store.leveldb import Store
 
 BLOCK = 4096  # pages in a piece of a column
 CONTENT = struct.Struct(">f")
 
 
 class ScoreColumns:
-    """The columns and the content scores of *scorer* in *store*, which has *pages* at the start."""
+    """The columns and the content scores of *scorer* in the store, which has *pages* at the start."""
 
-    def __init__(self, scorer: Scorer, store: Store, batch: Batch, pages: int) -> None:
+    def __init__(self, scorer: Scorer, batch: Batch, pages: int) -> None:
         self._scorer = scorer
-        self._store = store
         self._batch = batch
         self._pages = pages
         self._judged: set[int] = set()  # content scores with rows of their own
@@ -41,7 +39,7 @@ class ScoreColumns:
 
     def load(self, after: bytes, limit: int) -> bytes | None:
         """One piece for every forty of *limit*; where to go on, None when all are read."""
-        rows = list(self._store.scan(keys.COLUMN, after, max(limit // 40, 1)))
+        rows = list(self._batch.store.scan(keys.COLUMN, after, max(limit // 40, 1)))
         for key, value in rows:
             name, _, first = key[1:].partition(b"\0")
             codes = np.frombuffer(value, ">u2").astype(np.uint16)
@@ -53,7 +51,7 @@ class ScoreColumns:
 
     def load_content(self, after: bytes, limit: int) -> bytes | None:
         """The opinions that stand in no column yet."""
-        rows = list(self._store.scan(keys.CONTENT, after, limit))
+        rows = list(self._batch.store.scan(keys.CONTENT, after, limit))
         for key, value in rows:
             page_id = keys.key_id(key)
             if len(value) == CONTENT.size and page_id < self._batch.counts.next_page:

@@ -20,7 +20,6 @@ from .revisit_policy import Adaptive
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
-    from ..store.leveldb import Store
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
     from .multipliers import Sample
@@ -75,7 +74,6 @@ class VisitBudget:
     Owns the row of when the crawl was running. ``hosts`` are the multipliers of those at their limit.
     """
 
-    _store: Store
     _batch: Batch
     _scores: Rescoring | None
     _rule: RevisitRule
@@ -91,7 +89,7 @@ class VisitBudget:
 
     def __post_init__(self) -> None:
         self._chance = random.Random(0)  # noqa: S311 - draws a sample, guards nothing
-        rule, opened_at, stored = self._rule, self._opened_at, self._store.get(keys.OPENED) or b""
+        rule, opened_at, stored = self._rule, self._opened_at, self._batch.store.get(keys.OPENED) or b""
         opened = Opened(*_OPENED.unpack(stored)) if len(stored) == _OPENED.size else Opened()
         counts, before = self._batch.counts, opened.noted
         # A pause counts where it left something undone: who had visited all that was due had time enough.
@@ -176,7 +174,7 @@ class VisitBudget:
         if score is not None:
             return score
         key = due_rows.due_key(visits.due, page_id)
-        stored = self._store.get(key) if visits.due > QUEUED_AGAIN else None
+        stored = self._batch.store.get(key) if visits.due > QUEUED_AGAIN else None
         return 0.0 if stored is None else due_rows.number_of(due_rows.decode_due(key, stored).weight)
 
     def _solve(self, now: float) -> None:

@@ -34,18 +34,19 @@ _QUEUED = int(QUEUED)  # an `IntEnum` takes longer as an index
 
 
 class Batch:
-    """Collects rows until `commit` writes them as one atomic batch.
+    """Collects rows until `commit` writes them to *store* as one atomic batch.
 
+    All parts of a frontier read the ``store`` and ask the filter ``seen`` here.
     ``rows`` are those of the open batch, a value by key, None for a key that is deleted: whoever decides on
-    a row puts it there; the filter *seen* takes in the fingerprints of new pages. ``left`` names hosts that
+    a row puts it there; the filter takes in the fingerprints of new pages. ``left`` names hosts that
     were forgotten while their newest row is there; ``ends`` are the leases whose ends are there. *on_commit*
     is told of each batch that was written: its rows, in order.
     """
 
     def __init__(self, store: Store, seen: Seen, on_commit: OnCommit | None = None) -> None:
-        self._store = store
+        self.store = store
         self._batch = store.batch()
-        self._seen = seen
+        self.seen = seen
         self._on_commit = on_commit
         self.rows: dict[bytes, bytes | None] = {}
         self._touched: set[KeptHost] = set()
@@ -78,7 +79,7 @@ class Batch:
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a row as it is once the open batch is written; None where there is none."""
-        return self.rows[key] if key in self.rows else self._store.get(key)
+        return self.rows[key] if key in self.rows else self.store.get(key)
 
     @property
     def is_open(self) -> bool:
@@ -119,7 +120,7 @@ class Batch:
         rows[keys.PAGE + name] = head + raw + payload
         rows[keys.INDEX + fingerprint] = name
         number = hash(fingerprint)  # `Seen.add`, without the call
-        self._seen.bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
+        self.seen.bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
         sort_key = SORT_KEY_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + name
         rows[host.prefix + sort_key] = b""
         host.queued += 1
@@ -141,7 +142,7 @@ class Batch:
 
     def index(self, fingerprint: bytes, page_id: int, is_marked: bool) -> None:
         """Have *fingerprint* lead to a page."""
-        self._seen.add(fingerprint)
+        self.seen.add(fingerprint)
         self.rows[keys.INDEX + fingerprint] = keys.index_value(page_id, is_marked)
 
     def queue(self, host: KeptHost, sort_key: bytes) -> None:
@@ -246,7 +247,7 @@ class Batch:
             else:
                 put(key, value)
         try:
-            self._store.write(batch)
+            self.store.write(batch)
         except FrontierError as error:
             self.failure = error
             raise
@@ -262,7 +263,7 @@ class Batch:
         """Take the clean mark off; whether it was there, or the frontier is new."""
         if self.is_first_run:
             return True
-        was_clean = self._store.get(keys.CLEAN) is not None
+        was_clean = self.store.get(keys.CLEAN) is not None
         if was_clean:
             self.rows[keys.CLEAN] = None
             self.commit()
@@ -273,4 +274,4 @@ class Batch:
         if self.failure is None:
             self.rows[keys.CLEAN] = b""
             self.commit()
-            self._store.flush()
+            self.store.flush()
