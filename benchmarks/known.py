@@ -49,7 +49,7 @@ class Known(FrontierSpider):
 
 def watch() -> None:
     """Have the time of each page noted."""
-    end, root = PageFollowing.end, fast_link_extractor._root
+    end, root = PageFollowing.end, fast_link_extractor.tree_of
 
     def timed_end(self: PageFollowing, response: Any) -> Iterator[None]:
         begin = time.thread_time()
@@ -63,7 +63,7 @@ def watch() -> None:
         return found
 
     PageFollowing.end = timed_end  # type: ignore[method-assign]
-    fast_link_extractor._root = timed_root
+    fast_link_extractor.tree_of = timed_root
 
 
 def main() -> None:

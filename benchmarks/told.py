@@ -34,25 +34,29 @@ class Bulk(ApiDriver):
         self.crawler.engine.scraper.spidermw = SimpleNamespace(middlewares=[FrontierSpiderMiddleware()])
         super().open()
         self.flights = self.scheduler._crawl.flights
-        self.bulk = self.scheduler._crawl.follow._intake
+        self.intake = self.scheduler._crawl.intake
         self.shared = self.make("http://example.com/", 0, TEXT, 1, "http://example.com/")
 
     def page_done(self, request, page_url, links):
         begin = time.perf_counter_ns()
-        bulk, lease = self.bulk, self.flights[id(request)].lease
-        before = bulk._tally["scheduler/enqueued/disk"]
+        intake, lease = self.intake, self.flights[id(request)].lease
+        tally, recognize = intake.notes.tally, intake.frontier.recognize
+        before = tally["scheduler/enqueued/disk"]
         meta = self.shared.meta | {"depth": request.meta.get("depth", 0) + 1}
-        record, text = bulk.record(self.shared.callback, None, page_url, meta), quote(TEXT).encode()
+        record, text = (
+            intake.records.codec.of_link(self.shared.callback, None, page_url, meta),
+            quote(TEXT).encode(),
+        )
         new, met = [], set()
         for url, priority, words in links:
-            if url in met or bulk.recognize(url, lease):
+            if url in met or recognize(url, lease):
                 continue
             met.add(url)
-            clean = bulk.without_session(url)
-            fingerprint, host = bulk.identify(clean)
+            clean = intake.without_session(url)
+            fingerprint, host = intake.identify(clean)
             payload = record.replace(text, quote(words).encode())
             new.append(Link(fingerprint, clean, host, priority, payload, text=url))
         if new:
-            bulk.hand_over(new, lease)
+            intake.enqueue_links(new, lease)
         self.clock.enqueue += time.perf_counter_ns() - begin
-        return bulk._tally["scheduler/enqueued/disk"] - before
+        return tally["scheduler/enqueued/disk"] - before

@@ -183,16 +183,9 @@ class Crawl:
             self.links = Outlinks(settings, frontier, identities, intake, flights, notes)
         self.follow: Follow | None = None
         if compat.has_spider_middleware(crawler, RECORDER):
-            from .enqueue_urls import BulkIntake
             from .follow import Follow
 
-            bulk = BulkIntake(
-                *(crawler, settings, frontier, clock, identities, units, codec, intake, records),
-                *(self.links, refusals, notes),
-            )
-            self.follow = Follow(
-                crawler, spider, settings.follows, codec.callbacks, self._dupefilter, flights, bulk, notes
-            )
+            self.follow = Follow(crawler, spider, self._dupefilter, flights, intake, self.links)
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, notes)
         self.alarm = Alarm(crawler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
@@ -47,43 +48,33 @@ class Listed(NamedTuple):
     bucket: int = NEUTRAL
 
 
+@dataclass(eq=False, repr=False)
 class Intake:
     """Turns requests into links for *frontier*, and keeps what that does not."""
 
-    def __init__(
-        self,
-        settings: FrontierSettings,
-        frontier: Frontier,
-        clock: Callable[[], float],
-        identities: Identities,
-        units: Units,
-        dupefilter: DupeFilter,
-        records: Records,
-        flights: Flights,
-        follow_ups: FollowUps,
-        seeds: Seeds,
-        refusals: Refusals,
-        notes: Notes,
-    ) -> None:
-        self._frontier = frontier
-        self._recognize = frontier.recognize
-        self._discover_one = frontier.discover_one
-        self._clock = clock
-        self._identities = identities
-        self._units = units
-        self._dupefilter = dupefilter
-        self._records = records
-        self._encode = records.codec.encode
-        self._flights = flights
-        self._follow_ups = follow_ups
-        self._seeds = seeds
-        self._refusals = refusals
-        self._notes = notes
-        self._tally = notes.tally
+    settings: FrontierSettings
+    frontier: Frontier
+    _clock: Callable[[], float]
+    identities: Identities
+    _units: Units
+    _dupefilter: DupeFilter
+    records: Records
+    _flights: Flights
+    _follow_ups: FollowUps
+    _seeds: Seeds
+    _refusals: Refusals
+    notes: Notes
+
+    def __post_init__(self) -> None:
+        identities, dupefilter, settings = self.identities, self._dupefilter, self.settings
+        self._recognize = self.frontier.recognize
+        self._discover_one = self.frontier.discover_one
+        self._encode = self.records.codec.encode
+        self._tally = self.notes.tally
         self._strips = settings.strips_sessions
-        self._has_depth = bool(settings.limits.depth)
+        self.has_depth = bool(settings.limits.depth)
         self.knows_texts = dupefilter.is_on and identities.is_default  # a URL alone may say who it is
-        self._is_usual = dupefilter.is_usual and identities.is_default and units.of is host_of
+        self._is_usual = dupefilter.is_usual and identities.is_default and self._units.of is host_of
 
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page.
@@ -110,12 +101,12 @@ class Intake:
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request)
             clean = request.url
-        fingerprint, host = plain_identity(clean) or (self._identities.fingerprint(request), host_of(clean))
+        fingerprint, host = plain_identity(clean) or (self.identities.fingerprint(request), host_of(clean))
         try:
             payload, is_stored = self._encode(request), True
         except Unstorable:
-            payload, is_stored = self._records.of(request)
-        depth = times(request, "depth") if self._has_depth else 0
+            payload, is_stored = self.records.of(request)
+        depth = times(request, "depth") if self.has_depth else 0
         about = fingerprint, clean, host, request.priority, payload, flags, weight, depth, url
         link = new_link(about + _ORDINARY)
         answer = self._discover_one(link, self._clock(), lease)
@@ -123,7 +114,7 @@ class Intake:
         if answer.fate is _NEW and is_stored and page_id is not None:
             self._tally["scheduler/enqueued/disk"] += 1
             if answer.is_head:  # else others come first, and it is long gone when its turn comes
-                self._records.keep(page_id, request)
+                self.records.keep(page_id, request)
             return True
         return self._settle(request, link, answer, is_stored) is not None
 
@@ -139,9 +130,9 @@ class Intake:
         if not request.dont_filter and self._dupefilter.seen(request):
             self._tally["dupefilter/filtered"] += 1
             return False
-        fingerprint = self._identities.of(request)
+        fingerprint = self.identities.of(request)
         if flight is not None:
-            known = self._frontier.find(fingerprint)
+            known = self.frontier.find(fingerprint)
             if self._follow_ups.leads_back(flight, request, known):
                 return True
         is_named = flight is None and is_seed(request)
@@ -152,14 +143,14 @@ class Intake:
             return True
         again = self._is_wanted_again(request, fingerprint, flight)
         host, kept_host = self._host_key(request)
-        payload, is_stored = self._records.of(request)
+        payload, is_stored = self.records.of(request)
         link = Link(
             fingerprint,
             request.url,
             host,
             request.priority,
             payload,
-            depth=times(request, "depth") if self._has_depth else 0,
+            depth=times(request, "depth") if self.has_depth else 0,
             text=self._text(original, request),
             again=again,
             kept_host=kept_host,
@@ -180,7 +171,7 @@ class Intake:
         request = self._without_session(original)
         host, kept_host = self._host_key(request)
         link = Link(
-            self._identities.of(request),
+            self.identities.of(request),
             request.url,
             host,
             request.priority,
@@ -197,42 +188,47 @@ class Intake:
         self,
         wanted: Iterable[Listed],
         parent: PageId | None,
-        known: list[tuple[PageId, Listed]] | None = None,
+        known: list[tuple[PageId, Link]] | None = None,
     ) -> int:
-        """Queue plain GETs with the spider's default callback, found on *parent*; how many were new. The
-        others are added to *known*.
+        """`enqueue_links` of plain GETs with the spider's default callback, found on *parent*.
 
         No `Request` is made where the URL alone says who it is, and no signal is sent. 20 us a new page.
         """
-        identities, units = self._identities, self._units
-        links, listed = [], []
-        for each in wanted:
-            url, meta, bucket = each
-            identity = plain_identity(url) if identities.is_default else None
+        links = []
+        for url, meta, bucket in wanted:
+            identity = self.identify(url)
             if identity is None or self._dupefilter.is_own:
                 request = Request(url, meta=dict(meta))
                 if self._dupefilter.seen(request):
                     self._tally["dupefilter/filtered"] += 1
                     continue
                 url = request.url
-                identity = identities.fingerprint(request), host_of(url)
+                identity = self.identities.fingerprint(request), host_of(url)
             fingerprint, host = identity
             payload = meta_record(meta) if meta else b""
             link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
-            unit = host if units.of is host_of else units.of(url)
+            unit = self.unit_of(url, host)
             links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
-            listed.append(each)
+        return self.enqueue_links(links, None, known)
+
+    def enqueue_links(
+        self, links: list[Link], lease: Lease | None, known: list[tuple[PageId, Link]] | None = None
+    ) -> int:
+        """Take *links* in by one call; how many were new. *lease* is that of the page they are on. Those to
+        pages that were there are added to *known*."""
         new = 0
-        answers = self._frontier.discover(links, self._clock())
-        for each, link, answer in zip(listed, links, answers, strict=True):
+        for link, answer in zip(links, self.frontier.discover(links, self._clock(), lease), strict=True):
             if answer.kind:
                 self._refusals.say(answer, link, link.url)
             elif answer.is_taken:
                 new += 1
-            else:
+            elif answer.page is not None and self.records.is_missing(answer):
+                request = self.records.codec.decode(link.url, link.priority, link.payload)
+                self.records.queued(answer.page, request, False)
+            elif not link.only_seen:
                 self._tally["dupefilter/filtered"] += 1
                 if known is not None and answer.page is not None:
-                    known.append((answer.page, each))
+                    known.append((answer.page, link))
         self._tally["scheduler/enqueued/disk"] += new
         return new
 
@@ -244,6 +240,15 @@ class Intake:
         lease, flags, weight, pending = noted
         del pending[id(request)]
         return lease, flags, weight
+
+    def identify(self, url: str) -> tuple[bytes, str] | None:
+        """Fingerprint and host of a plain GET for *url*, as a request would have them; None where its text
+        does not tell. 2 us."""
+        return plain_identity(url) if self.identities.is_default else None
+
+    def unit_of(self, url: str, host: str) -> str:
+        """Who is asked for *url* at one time: by default its *host*."""
+        return host if self._units.of is host_of else self._units.of(url)
 
     # -- from a request to a link ------------------------------------------------------------------------
 
@@ -264,11 +269,11 @@ class Intake:
             return None
         if answer.fate is Fate.DEFERRED:
             if not is_stored:
-                self._records.held[page_id] = request
+                self.records.held[page_id] = request
         elif answer.is_taken:
-            self._records.queued(page_id, request, is_stored)
-        elif self._records.is_missing(answer):
-            self._records.queued(page_id, request, False)
+            self.records.queued(page_id, request, is_stored)
+        elif self.records.is_missing(answer):
+            self.records.queued(page_id, request, False)
         else:
             self._filtered(request)
             return None
@@ -278,13 +283,13 @@ class Intake:
         """Whether *request* is to be queued even if its page is known."""
         again = request.dont_filter or not self._dupefilter.is_on
         if again and self._dupefilter.is_on and is_seed(request):
-            again = self._seeds.is_wanted_again(self._frontier.find(fingerprint), request, flight)
+            again = self._seeds.is_wanted_again(self.frontier.find(fingerprint), request, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))
 
     def _text(self, original: Request, request: Request) -> str:
         """By what the page shall be known again: the URL as it was met, where that alone says who it is."""
-        return original.url if self.knows_texts and self._identities.is_plain(request) else ""
+        return original.url if self.knows_texts and self.identities.is_plain(request) else ""
 
     def _host_key(self, request: Request) -> tuple[str, str]:
         """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
@@ -296,7 +301,7 @@ class Intake:
         elif slot is not None:
             del meta[SLOT]
         if unit is None:
-            unit = url_host if self._units.of is host_of else self._units.of(request.url)
+            unit = self.unit_of(request.url, url_host)
         return unit, "" if unit == url_host else unit
 
     def without_session(self, url: str) -> str:
@@ -315,7 +320,7 @@ class Intake:
 
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
-        self._notes.say_once(
+        self.notes.say_once(
             "filtered",
             logging.DEBUG,
             "Filtered a known page, %s (said once; see dupefilter/filtered)",

@@ -31,13 +31,11 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from .callback_names import Callbacks
     from .dupefilters import DupeFilter
-    from .enqueue_urls import BulkIntake
+    from .enqueue_requests import Intake
     from .in_flight import Flights
-    from .outlinks import Recorder
+    from .outlinks import Outlinks, Recorder
     from .refused_links import Refusing
-    from .stats import Notes
 
 OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
 LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
@@ -49,18 +47,17 @@ class Follow:
 
     _crawler: Crawler
     _spider: Spider
-    is_on: bool
-    _callbacks: Callbacks
     _dupefilter: DupeFilter
     _flights: Flights
-    _intake: BulkIntake
-    _notes: Notes
+    _intake: Intake
+    _links: Outlinks | None
     _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
     _bar: str | None = field(default=None, init=False)  # why every link is a request; None: not asked
     _stock: Stock = field(default_factory=Stock, init=False)
     _heard: list[Any] = field(default_factory=list, init=False)  # who hears of requests
 
     def __post_init__(self) -> None:
+        self.is_on = self._intake.settings.follows
         self._rules = SpiderRules(self._spider)
 
     def begin(self, response: Response, wanted: Any) -> None:
@@ -130,16 +127,8 @@ class Follow:
         if flight is None or not flight.ways or not isinstance(response, HtmlResponse):
             return recorder
         return PageFollowing(
-            self._crawler,
-            self._spider,
-            self._stock,
-            self._intake,
-            flight,
-            response,
-            self._take_ways(response),
-            self._heard,
-            recorder,
-            refusing,
+            *(self._crawler, self._stock, self._intake, self._links, flight, response),
+            *(self._take_ways(response), self._heard, recorder, refusing),
         )
 
     # -- how -----------------------------------------------------------------------------------------------
@@ -159,9 +148,9 @@ class Follow:
     def _one_way(self, wanted: Any) -> tuple[Way, ...]:
         """All links, to the callback that is *wanted* by name, or the spider's default one."""
         try:
-            callback = self._callbacks.named(wanted) if isinstance(wanted, str) else None
+            callback = self._intake.records.codec.callbacks.named(wanted) if isinstance(wanted, str) else None
         except Unreadable as reason:
-            self._notes.log(logging.ERROR, "%s = %r follows no link: %s", FOLLOW, wanted, reason)
+            self._intake.notes.log(logging.ERROR, "%s = %r follows no link: %s", FOLLOW, wanted, reason)
             return ()
         return (one_way(self._spider, callback),)
 
@@ -170,7 +159,7 @@ class Follow:
         self._stock = Stock(compat.spider_middlewares(self._crawler))
         bar = self._bar_in_crawl() or (self._rules.bar() if self._rules else "")
         if bar:
-            self._notes.log(
+            self._intake.notes.log(
                 logging.INFO,
                 "Links are followed by a request each, not in bulk: %s (docs/follow.md)",
                 bar,

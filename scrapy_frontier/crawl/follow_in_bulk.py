@@ -8,6 +8,7 @@ Scrapy's own middlewares do it to requests: their objects are asked, once a page
 from __future__ import annotations
 
 import json
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,29 +18,31 @@ from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
 from ..core.frontier import NEUTRAL, new_link
-from ..core.parse.urls import escaped_fragment
+from ..core.parse.urls import escaped_fragment, host_of
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
+from . import compat
 from .callback_requests import Spell
 from .fast_link_extractor import let_go_of_tree, text_of
 from .in_flight import PageLinks
 from .meta_keys import LINK_SCORE
 from .outlinks import MOST
+from .stats import count
 from .stock_middlewares import Depth, Referrers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy import Spider
     from scrapy.crawler import Crawler
     from scrapy.http import HtmlResponse, Response
 
     from ..core.frontier import Link
-    from .enqueue_urls import BulkIntake
+    from .enqueue_requests import Intake
     from .fast_link_extractor import Anchor
     from .follow_rules import Way
     from .in_flight import Flight
-    from .outlinks import Recorder
+    from .outlinks import Outlinks, Recorder
     from .refused_links import Refusing
+    from .request_codec import Codec
     from .stock_middlewares import Stock
 
 TOGETHER = 300  # new links in one call at most, 6 ms
@@ -47,37 +50,34 @@ _TEXT = "\ufdd0"  # no character: stands for the text of an anchor in a record a
 _quote = json.encoder.encode_basestring
 
 
+@dataclass(eq=False, repr=False)
 class PageFollowing:
-    """Follows the links of *response* on their *ways* when its callback has ended. *heard* is who hears of
-    requests: checks for offsite ones. Stands before the *recorder* of what the callback yields."""
+    """Follows the links of a page on their *ways* when its callback has ended; with *links* they are recorded
+    too. *heard* is who hears of requests: checks for offsite ones. Stands before the *recorder* of what the
+    callback yields."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        spider: Spider,
-        stock: Stock,
-        intake: BulkIntake,
-        flight: Flight,
-        response: HtmlResponse,
-        ways: tuple[Way, ...],
-        heard: list[Any],
-        recorder: Recorder | None,
-        refusing: Refusing | None,
-    ) -> None:
-        self._crawler = crawler
-        self._intake = intake
-        self._response = response
-        self._ways = ways
-        self._lease = flight.lease if intake.records_links else None
+    _crawler: Crawler
+    _stock: Stock
+    _intake: Intake
+    _links: Outlinks | None
+    flight: InitVar[Flight]
+    _response: HtmlResponse
+    _ways: tuple[Way, ...]
+    heard: InitVar[list[Any]]
+    _recorder: Recorder | None
+    _refusing: Refusing | None
+
+    def __post_init__(self, flight: Flight, heard: list[Any]) -> None:
+        response, stock = self._response, self._stock
+        self._tally = self._intake.notes.tally
+        self._recognize = self._intake.frontier.recognize
+        self._lease = None if self._links is None else flight.lease
         self._found = flight.links or PageLinks(response.url)
-        self._sites = _Sites(crawler, spider, heard, self._found.origin)
+        self._sites = _Sites(self._crawler, heard, self._found.origin)
         self._depth = Depth(stock, response)
-        self._records = _Records(stock, intake, response, self._depth.of_links)
-        self._budgeted_depth = intake.depth_of(self._depth.of_links)
-        self._score = getattr(spider, LINK_SCORE, None)
+        self._records = _Records(stock, self._intake.records.codec, response, self._depth.of_links)
+        self._score = getattr(self._crawler.spider, LINK_SCORE, None)
         self._longest = stock.longest
-        self._recorder = recorder
-        self._refusing = refusing
         self._yielded: list[Request] = []
         self._skipped: set[bytes] = set()  # pages the callback has asked for itself
         self._new: list[Link] = []
@@ -97,7 +97,7 @@ class PageFollowing:
             yield from self._refusing.find_refused()
             if self._refusing.refuses_none:
                 self._refusing = None
-        self._skipped = {self._intake.fingerprint(each) for each in self._yielded}
+        self._skipped = set(map(self._intake.identities.of, self._yielded))
         yield from self._read()
         let_go_of_tree(self._response)
         self._hand_over()
@@ -106,12 +106,8 @@ class PageFollowing:
             yield from self._recorder.end(response)
 
     def _read(self) -> Iterator[None]:
-        recognize, lease, found, has_ajax = (
-            self._intake.recognize,
-            self._lease,
-            self._found,
-            self._intake.has_ajax,
-        )
+        recognize, lease, found = self._recognize, self._lease, self._found
+        has_ajax = self._intake.settings.ajax
         origin, canonical = found.origin, found.canonical
         room = self._room()
         met: set[str] = set()
@@ -154,7 +150,8 @@ class PageFollowing:
             flags |= CANONICAL
         weight = 1.0
         if self._score is not None:
-            weight = self._intake.weight(self._score(self._response, url, text_of(anchor)))
+            score = self._score(self._response, url, text_of(anchor))
+            weight = 1.0 if self._links is None else self._links.score(score, LINK_SCORE)
         if self._refusing is not None and url != self._response.url:
             only_seen = self._refusing.refusal(url)
         if only_seen:
@@ -166,7 +163,7 @@ class PageFollowing:
         if found.count >= MOST:
             self._record_no_more()
         found.count += 1
-        if self._intake.recognize(text, self._lease, flags, weight, only_seen=bool(only_seen)):
+        if self._recognize(text, self._lease, flags, weight, only_seen=bool(only_seen)):
             self._recognized += not only_seen
         else:
             self._add(url, way, anchor, flags, weight, only_seen)
@@ -175,17 +172,20 @@ class PageFollowing:
         """A link to a page that nobody has met lately."""
         intake, records = self._intake, self._records
         clean = intake.without_session(url)
+        self._tally["frontier/traps/session"] += clean != url
         identity = intake.identify(clean)
         if identity is None:  # its text does not tell who it is, or not alone
-            fingerprint, clean, host = intake.identify_request(records.request(clean, way, text_of(anchor)))
-        else:
-            fingerprint, host = identity
+            request = records.request(clean, way, text_of(anchor))
+            clean = request.url
+            identity = intake.identities.of(request), host_of(clean)
+        fingerprint, host = identity
         if fingerprint in self._skipped:
             return
         unit = intake.unit_of(clean, host)
         priority = self._depth.priority if not only_seen or flags & NOFOLLOW else 0
         payload = b"" if only_seen else records.record(clean, way, anchor)
-        about = fingerprint, clean, unit, priority, payload, flags, weight, self._budgeted_depth
+        depth = (self._depth.of_links or 0) if intake.has_depth else 0
+        about = fingerprint, clean, unit, priority, payload, flags, weight, depth
         text, kept_host = url if intake.knows_texts else "", "" if unit == host else unit
         link = new_link(about + (text, False, kept_host, False, only_seen, None, NEUTRAL, False))  # noqa: RUF005
         self._new.append(link)
@@ -202,25 +202,25 @@ class PageFollowing:
     def _hand_over(self) -> None:
         if self._new:
             links, self._new = self._new, []
-            self._intake.hand_over(links, self._lease)
+            if self._intake.enqueue_links(links, self._lease):
+                compat.wake(self._crawler)
 
     def _tell(self) -> None:
-        self._intake.count("dupefilter/filtered", self._known + self._recognized)
-        if self._intake.records_links:
-            self._intake.count("frontier/links/ignored", self._unrecorded)
+        self._tally["dupefilter/filtered"] += self._known + self._recognized
+        if self._links is not None:
+            self._tally["frontier/links/ignored"] += self._unrecorded
         self._depth.tell(self._count)
         self._sites.tell()
-        if self._too_long and self._crawler.stats is not None:
-            self._crawler.stats.inc_value("urllength/request_ignored_count", self._too_long)
+        if self._too_long:
+            count(self._crawler, "urllength/request_ignored_count", self._too_long)
 
 
 class _Sites:
     """Scrapy's check for offsite requests, asked once for all links to one origin."""
 
-    def __init__(self, crawler: Crawler, spider: Spider, heard: list[Any], own: str) -> None:
+    def __init__(self, crawler: Crawler, heard: list[Any], own: str) -> None:
         self._crawler = crawler
-        self._spider = spider
-        self._heard = heard if getattr(spider, "allowed_domains", None) else []
+        self._heard = heard if getattr(crawler.spider, "allowed_domains", None) else []
         self._own = own
         self._passed: dict[str, bool] = {}
         self._refused = 0
@@ -245,22 +245,22 @@ class _Sites:
         request = Request(url)
         try:
             for receiver in self._heard:
-                receiver(request=request, spider=self._spider)
+                receiver(request=request, spider=self._crawler.spider)
         except IgnoreRequest:
             return False
         return True
 
     def tell(self) -> None:
-        if self._refused and self._crawler.stats is not None:
-            self._crawler.stats.inc_value("offsite/filtered", self._refused)
+        if self._refused:
+            count(self._crawler, "offsite/filtered", self._refused)
 
 
 class _Records:
     """The records of requests for the links of a page, encoded once for each way and Referer."""
 
-    def __init__(self, stock: Stock, intake: BulkIntake, response: HtmlResponse, depth: int | None) -> None:
+    def __init__(self, stock: Stock, codec: Codec, response: HtmlResponse, depth: int | None) -> None:
         self._stock = stock
-        self._encoded = intake.record
+        self._encoded = codec.of_link
         self._response = response
         self._depth = depth
         self._shared: dict[tuple[int | None, str | None], bytes] = {}

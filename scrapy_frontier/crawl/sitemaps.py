@@ -16,7 +16,7 @@ from twisted.internet.defer import DeferredLock
 
 from ..core import reasons
 from ..core.errors import lenient
-from ..core.frontier import Event, Frontier, Outcome, PageId
+from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import Contact, SitemapScope, SitemapTask
 from ..core.parse.sitemaps import Kind, Slice, read
@@ -132,7 +132,7 @@ class Sitemaps:
                 return response
         raise Consumed(reading.outcome())
 
-    def heed_lastmods(self, known: Iterable[tuple[PageId, Listed]]) -> int:
+    def heed_lastmods(self, known: Iterable[tuple[PageId, Link]]) -> int:
         """Keep what is told of pages now, in one batch; how many are due for that. 10 us a page, 50 where it
         is new.
 
@@ -141,13 +141,12 @@ class Sitemaps:
         more is no sign.
         """
         frontier, now, due = self.frontier, self._clock(), 0
-        for page_id, listed in known:
-            lastmod = listed.meta.get(LASTMOD)
+        for page_id, link in known:
+            lastmod = _lastmod_in(link.payload)
             page = lenient(frontier.page, page_id) if lastmod is not None else None
             if page is None or lastmod is None:
                 continue
-            found, visits = _KEPT_LASTMOD(page.payload), page.visits
-            kept = None if found is None else int(found[1])
+            kept, visits = _lastmod_in(page.payload), page.visits
             payload = with_meta(page.payload, {LASTMOD: lastmod}) if kept != lastmod else None
             if payload is None:
                 continue
@@ -216,7 +215,7 @@ class SitemapReading:
         if self._entry is not None and self.kind is not Kind.INDEX:
             good = [entry for entry in good if self._entry.admits(entry.url)]
         wanted = self._sitemaps(good) if self.kind is Kind.INDEX else self._pages(good)
-        known: list[tuple[PageId, Listed]] = []
+        known: list[tuple[PageId, Link]] = []
         new = self._owner.intake.enqueue_listed(wanted, self._parent, known)
         due = self._owner.heed_lastmods(known) if self._owner.comes_back else 0
         if due:
@@ -261,6 +260,12 @@ class SitemapReading:
         if self._problem:
             reason = reasons.BROKEN_SITEMAP(entries=entries, problem=self._problem)
         return Outcome(Event.FETCHED, status, reason, fetched=fetched_of(self._response))
+
+
+def _lastmod_in(payload: bytes) -> int | None:
+    """What the record of a request says of it."""
+    found = _KEPT_LASTMOD(payload)
+    return None if found is None else int(found[1])
 
 
 def _lastmod(entry: Entry) -> dict[str, Any]:
