@@ -27,6 +27,7 @@ from . import compat
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
+    from scrapy import Spider
     from scrapy.crawler import Crawler
 
 _END = object()
@@ -90,10 +91,7 @@ class CallbackOutput:
                 return
             if item is _END:
                 return
-            await under_way.add(self._process_item(item, response))
-
-    async def _process_item(self, item: Any, response: Response) -> None:
-        await self._engine.scraper.start_itemproc_async(item, response=response)
+            await under_way.add(self._engine.scraper.start_itemproc_async(item, response=response))
 
     def _hand_over(self, requests: list[Request]) -> None:
         crawler, slot = self._crawler, self._engine._slot
@@ -104,11 +102,10 @@ class CallbackOutput:
             for request in requests:
                 self._engine.crawl(request)
             return
-        is_anywhere = not getattr(crawler.spider, "allowed_domains", None)
-        offsite = None if is_anywhere else _Offsite(heard, crawler.spider)
+        offsite = Offsite(crawler.spider, heard)
         enqueue = slot.scheduler.enqueue_request
         for request in requests:
-            if offsite is None or request.dont_filter or offsite.lets_pass(request):
+            if offsite.is_open or request.dont_filter or offsite.lets_pass(request):
                 enqueue(request)
         self._write_soon()
         if slot.closing is None:
@@ -233,12 +230,14 @@ def usual_listeners(crawler: Crawler) -> list[Any] | None:
     return None if listeners(crawler, signals.request_dropped) else heard
 
 
-class _Offsite:
-    """Scrapy's check for offsite requests, asked once for all requests to one origin."""
+class Offsite:
+    """Scrapy's check for offsite requests by its *receivers*, asked once for all requests to one origin; it
+    ``is_open`` where all pass."""
 
-    def __init__(self, receivers: list[Any], spider: Any) -> None:
-        self._receivers = receivers
+    def __init__(self, spider: Spider | None, receivers: list[Any]) -> None:
         self._spider = spider
+        self._receivers = receivers
+        self.is_open = not (receivers and getattr(spider, "allowed_domains", None))
         self._passed: set[str] = set()
 
     def lets_pass(self, request: Request) -> bool:

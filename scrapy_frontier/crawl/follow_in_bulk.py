@@ -14,14 +14,13 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
-from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
 from ..core.frontier import NEUTRAL, new_link
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import compat
-from .callback_requests import Spell
+from .callback_requests import Offsite, Spell
 from .fast_link_extractor import let_go_of_tree, text_of
 from .in_flight import PageLinks
 from .meta_keys import LINK_SCORE
@@ -216,11 +215,11 @@ class PageFollowing:
 
 
 class _Sites:
-    """Scrapy's check for offsite requests, asked once for all links to one origin."""
+    """What Scrapy's check for offsite requests says of links, asked once for all to one origin."""
 
     def __init__(self, crawler: Crawler, heard: list[Any], own: str) -> None:
         self._crawler = crawler
-        self._heard = heard if getattr(crawler.spider, "allowed_domains", None) else []
+        self._offsite = Offsite(crawler.spider, heard)
         self._own = own
         self._passed: dict[str, bool] = {}
         self._refused = 0
@@ -228,27 +227,18 @@ class _Sites:
     @property
     def own_passes(self) -> bool:
         """Whether links within the site are known to pass."""
-        return not self._heard or self._passed.get(self._own, False)
+        return self._offsite.is_open or self._passed.get(self._own, False)
 
     def let_pass(self, url: str) -> bool:
-        if not self._heard:
+        if self._offsite.is_open:
             return True
         origin = self._own if url.startswith(self._own) else "/".join(url.split("/", 3)[:3])
         passed = self._passed.get(origin)
         if passed is None:
-            passed = self._passed[origin] = self._ask(url)
+            passed = self._passed[origin] = self._offsite.lets_pass(Request(url))
         elif not passed:
             self._refused += 1
         return passed
-
-    def _ask(self, url: str) -> bool:
-        request = Request(url)
-        try:
-            for receiver in self._heard:
-                receiver(request=request, spider=self._crawler.spider)
-        except IgnoreRequest:
-            return False
-        return True
 
     def tell(self) -> None:
         if self._refused:
