@@ -32,10 +32,9 @@ from .fingerprints import Identities
 from .in_flight import Flights
 from .load_in_slices import Loading
 from .politeness_key import Units, read_suffixes, registered_domain
-from .queued_requests import Records, Sharing
+from .queued_requests import Records
 from .redirect_links_and_retries import FollowUps
 from .refused_links import Refusals
-from .request_codec import Codec
 from .revisits import Revisits
 from .seeds import Seeds
 from .store_upkeep import Upkeep, open_store
@@ -165,9 +164,8 @@ class Crawl:
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
         identities, units = self.identities, self.units
         flights = self.flights = Flights()
-        codec = self.codec = Codec(spider, on_rare=Sharing(self.is_temporary, notes).look)
-        self.may_be_called_again = codec.callbacks.may_be_called_again
-        records = self.records = Records(codec, identities, notes, self.is_temporary)
+        records = self.records = Records(spider, identities, notes, self.is_temporary)
+        self.may_be_called_again = records.codec.callbacks.may_be_called_again
         self._dupefilter = DupeFilter(crawler, notes)
         self.seeds = Seeds(frontier, clock, records, settings.comes_back)
         refusals = Refusals(notes)

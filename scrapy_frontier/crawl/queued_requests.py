@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from scrapy import Request
+from scrapy import Request, Spider
 
 from ..core.frontier import Discovered, Fate, PageId
 from . import compat
@@ -25,7 +25,7 @@ LIVE = 40  # stored requests that are kept as objects; more would busy the garba
 
 
 class Records:
-    """What is kept of requests: by *codec* on disk, and as objects by the ids of their pages.
+    """What is kept of requests: by ``codec`` on disk, and as objects by the ids of their pages.
 
     The last that were stored are ``live`` for a while: ``scrapy shell`` goes on changing its own after it was
     queued, and a page that is handed out soon need not be made anew from its record. One that no record
@@ -33,11 +33,12 @@ class Records:
     budget.
     """
 
-    def __init__(self, codec: Codec, identities: Identities, notes: Notes, is_temporary: bool) -> None:
-        self.codec = codec
+    def __init__(self, spider: Spider, identities: Identities, notes: Notes, is_temporary: bool) -> None:
+        self.codec = Codec(spider, on_rare=self._look)
         self._identities = identities
         self._notes = notes
         self._is_temporary = is_temporary
+        self._is_copy_said = False
         self.live: dict[PageId, Request] = {}
         self.held: dict[PageId, Request] = {}
 
@@ -83,6 +84,23 @@ class Records:
         self.held[page_id] = child
         return None
 
+    def _look(self, request: Request) -> None:
+        """See to what *request* hands on that can be changed: itself where nothing outlives the crawl, so
+        raises `Unstorable`; else a copy, which is said once."""
+        if self._is_copy_said:
+            return
+        found = mutable_in(request)
+        if found and self._is_temporary:
+            raise Unstorable(found)
+        if found:
+            self._is_copy_said = True
+            words = (
+                "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in "
+                "it, others do not see. Pass it from request to request in a chain, or run without JOBDIR "
+                "and FRONTIER_DIR (said once)"
+            )
+            self._notes.log(logging.INFO, words, request, found)
+
 
 def mutable_in(request: Request) -> str:
     """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty."""
@@ -94,36 +112,6 @@ def mutable_in(request: Request) -> str:
             if type(value) not in FIXED and key not in _NOBODYS and is_mutable(value):
                 return f"{name}[{key!r}]"
     return ""
-
-
-class Shared(Unstorable):
-    """What a request holds would be another thing as a copy."""
-
-
-class Sharing:
-    """Sees to what requests hand on that can be changed: itself where nothing outlives the crawl, else a
-    copy."""
-
-    def __init__(self, is_temporary: bool, notes: Notes) -> None:
-        self._is_temporary = is_temporary
-        self._notes = notes
-        self._is_said = False
-
-    def look(self, request: Request) -> None:
-        """Raises `Shared` where only *request* itself holds what it hands on; says so once of copies."""
-        if self._is_said:
-            return
-        found = mutable_in(request)
-        if found and self._is_temporary:
-            raise Shared(found)
-        if found:
-            self._is_said = True
-            words = (
-                "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in "
-                "it, others do not see. Pass it from request to request in a chain, or run without JOBDIR "
-                "and FRONTIER_DIR (said once)"
-            )
-            self._notes.log(logging.INFO, words, request, found)
 
 
 def memory_record(request: Request, fingerprint: bytes) -> bytes:

@@ -224,7 +224,7 @@ class FrontierScheduler(BaseScheduler):
         if request is None:
             try:
                 if not page.payload.startswith(IN_MEMORY):
-                    return crawl.codec.decode(page.url, page.priority, page.payload)
+                    return crawl.records.codec.decode(page.url, page.priority, page.payload)
                 self._say_lost(page.url)
                 outcome = Outcome(Event.LOST, reason=reasons.LOST())
             except Unreadable as reason:
