@@ -21,7 +21,8 @@ from .core.pages.traps import TrapLimits
 from .core.parse.redirect_chains import ChainLimits
 from .setting_revisits import revisit_rule
 from .setting_values import FrontierSetting as FrontierSetting
-from .setting_values import choice, function, number, path, switch, words
+from .setting_values import choice, number, path, switch, words
+from .setting_values import function as function
 
 if TYPE_CHECKING:
     from collections.abc import Callable

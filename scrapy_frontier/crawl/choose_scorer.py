@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy.utils.misc import build_from_crawler, load_object
+from scrapy.utils.misc import build_from_crawler
 
-from ..settings import NEED_LINKS, SCORERS, FrontierSetting
+from ..settings import NEED_LINKS, SCORERS, FrontierSetting, function
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -30,11 +30,8 @@ def load_scorer(name: str, crawler: Crawler) -> Scorer:
     """A new scorer, of ours or the user's own; raises `FrontierSetting` for a path that leads to none."""
     from .. import Scorer  # loads NumPy and SciPy
 
-    path = SCORERS.get(name, name)
-    try:
-        cls = load_object(path)
-    except (ImportError, NameError, ValueError) as error:
-        raise FrontierSetting(f"FRONTIER_SCORER = {path!r} cannot be imported ({error})") from error
+    path, wanted = SCORERS.get(name, name), "a subclass of scrapy_frontier.Scorer"
+    cls = function("FRONTIER_SCORER", path, wanted)
     if not (isinstance(cls, type) and issubclass(cls, Scorer)):
-        raise FrontierSetting(f"FRONTIER_SCORER = {path!r}: set a subclass of scrapy_frontier.Scorer")
+        raise FrontierSetting(f"FRONTIER_SCORER = {path!r}: set {wanted}")
     return build_from_crawler(cls, crawler)

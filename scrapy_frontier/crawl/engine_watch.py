@@ -6,6 +6,7 @@ A request is finished exactly when it leaves the engine's set of requests in pro
 
 from __future__ import annotations
 
+from dataclasses import InitVar, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request, signals
@@ -47,39 +48,29 @@ class _Watched(set["Request"]):
         self._on_remove(request)
 
 
+@dataclass(eq=False, repr=False)
 class Watch:
     """Watches from `begin` until `close`. Nothing is raised into the engine: *failed* is called with it."""
 
-    def __init__(
-        self,
-        crawler: Crawler,
-        frontier: Frontier,
-        clock: Callable[[], float],
-        flights: Flights,
-        identities: Identities,
-        records: Records,
-        links: Outlinks | None,
-        revisits: Revisits,
-        alarm: Alarm,
-        notes: Notes,
-        failed: Callable[[Exception], None],
-    ) -> None:
-        self._crawler = crawler
-        self._frontier = frontier
-        self._clock = clock
-        self._flights = flights
-        self._identities = identities
-        self._records = records
-        self._links = links
-        self._revisits = revisits
-        self._alarm = alarm
+    _crawler: Crawler
+    _frontier: Frontier
+    _clock: Callable[[], float]
+    _flights: Flights
+    _identities: Identities
+    _records: Records
+    _links: Outlinks | None
+    _revisits: Revisits
+    _alarm: Alarm
+    notes: InitVar[Notes]
+    _failed: Callable[[Exception], None]
+    _timer: Any = field(default=None, init=False)
+    _is_closed = False
+    tells_sent = False  # of flights that are ``is_sending``
+
+    def __post_init__(self, notes: Notes) -> None:
         self._tally = notes.tally
-        self._failed = failed
-        self._follows_throttle = crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
+        self._follows_throttle = self._crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
         self._in_progress = _Watched(self._ended)  # empty where the engine does not let itself be watched
-        self._is_closed = False
-        self._timer: Any = None
-        self.tells_sent = False  # of flights that are ``is_sending``
 
     def begin(self) -> bool:
         """Watch the engine; false where it does not let itself be watched.
@@ -226,7 +217,7 @@ class Watch:
     def _spider_error(self, failure: Any, response: Any) -> None:
         flight = self._flights.get(id(getattr(response, "request", None)))
         if flight is not None:
-            flight.callback_raised(failure.value)
+            flight.spider_error = failure.value
 
     def _response_received(self, response: Any, request: Request) -> None:
         flight = self._flights.get(id(request))

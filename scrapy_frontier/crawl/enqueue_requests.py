@@ -157,7 +157,7 @@ class Intake:
             is_named=is_named,
             parent=None if flight is None else flight.lease.node,
         )
-        page_id = self._take_in(request, original, link, is_stored)
+        page_id = self._settle(request, link, self._discover(original, link), is_stored)
         if page_id is None:
             if is_named:
                 self._seeds.note(request, fingerprint)
@@ -179,9 +179,7 @@ class Intake:
             kept_host=kept_host,
             only_seen=str(request.meta.pop(REFUSED)),
         )
-        lease, flags, weight = self._noted(original)
-        link = link._replace(flags=flags, weight=weight)
-        self._discover_one(link, self._clock(), lease)
+        self._discover(original, link)
         return False
 
     def enqueue_listed(
@@ -252,13 +250,10 @@ class Intake:
 
     # -- from a request to a link ------------------------------------------------------------------------
 
-    def _take_in(self, request: Request, original: Request, link: Link, is_stored: bool) -> PageId | None:
-        """Hand *link* over with what was noted of the *original* request; see `_settle`."""
+    def _discover(self, original: Request, link: Link) -> Discovered:
+        """Hand *link* over with what was noted of the *original* request."""
         lease, flags, weight = self._noted(original)
-        if lease is not None:
-            link = link._replace(flags=flags, weight=weight)
-        answer = self._discover_one(link, self._clock(), lease)
-        return self._settle(request, link, answer, is_stored)
+        return self._discover_one(link._replace(flags=flags, weight=weight), self._clock(), lease)
 
     def _settle(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
         """Keep what the frontier does not; the page that *request* is queued for, or will be."""

@@ -57,7 +57,7 @@ class Consumed(IgnoreRequest):
 class Flight:
     """A request on its way, from hand-out to release, and what was seen of it so far.
 
-    What was seen is written by the methods here, and read by `outcome_of` when it has ended. ``links`` are
+    What was seen is read by `outcome_of` when it has ended. ``links`` are
     those of its page; ``robots`` is what robots.txt said when it was handed out, ``callback`` is what the
     request had then (the shell takes its own back as soon as it is called); ``is_sending``: its host waits to
     hear that it went out. ``page`` is what was fetched, and its links are followed on the
@@ -85,9 +85,6 @@ class Flight:
     content: bytes = b""
     asked_with: tuple[bytes, bytes] = NOTHING
     errback: Any = None  # taken off the request, which may be the user's own object
-
-    def callback_raised(self, error: BaseException) -> None:
-        self.spider_error = error
 
     def fetched(self, result: Any) -> float | None:
         """The downloader and its middlewares came to *result*: a response, a request, or a failure.
@@ -248,17 +245,6 @@ class PageLinks:
     ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags. The links of a
     page that ``is_nofollow`` carry no weight.
     """
-
-    __slots__ = (
-        "anchors",
-        "canonical",
-        "content_score",
-        "count",
-        "host",
-        "is_nofollow",
-        "origin",
-        "pending",
-    )
 
     def __init__(self, url: str, canonical: str | None = None, is_nofollow: bool = False) -> None:
         self.canonical = canonical

@@ -28,11 +28,6 @@ def is_seed(request: Request) -> bool:
     return START in request.meta and "depth" not in request.meta
 
 
-def is_retry(child: Request, flight: Flight) -> bool:
-    """Whether *child* asks once more for the page of the *flight* it follows from."""
-    return times(child, "retry_times") > times(flight.request, "retry_times")
-
-
 def is_answer(child: Request, flight: Flight) -> bool:
     """Whether *child* fetches what a form was answered with: its page may be known, the answer is not.
 
@@ -48,14 +43,6 @@ def is_answer(child: Request, flight: Flight) -> bool:
 def times(request: Request, counter: str) -> int:
     value = request.meta.get(counter, 0)
     return value if isinstance(value, int) else 0
-
-
-def retried(flight: Flight, child: Request, payload: bytes | None, delay: float) -> Outcome:
-    """The page is asked for again, by *child*, after *delay* seconds."""
-    reason = reasons.STATUS(status=flight.status) if flight.status else reasons.RETRIED()
-    return Outcome(
-        Event.RETRIED, flight.status, reason, payload=payload, priority=child.priority, delay=delay
-    )
 
 
 def sent_back(request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
@@ -77,11 +64,6 @@ def postponed(flight: Flight, child: Request) -> Outcome:
 def redirected(child: Request, target: int | None, status: int = 0) -> Outcome:
     """The page led to *child*; *target* is its page, if that is known."""
     return Outcome(Event.REDIRECTED, status, reasons.LED(url=child.url[: reasons.LONGEST_URL]), target=target)
-
-
-def refused(status: int, reason: str) -> Outcome:
-    """The page leads to where nobody may follow."""
-    return Outcome(Event.EXCLUDED, status, reason)
 
 
 def may_answer_otherwise(crawler: Crawler, request: Request, child: Request) -> bool:
@@ -128,10 +110,13 @@ class FollowUps:
             if lease.page_id in self._records.held:
                 self._records.held[lease.page_id] = child
             return True
-        if not is_retry(child, flight):
+        if times(child, "retry_times") <= times(flight.request, "retry_times"):
             return False
-        delay = self._backoff(lease.page.attempts + 1)
-        flight.ends_as(retried(flight, child, self._records.instead(lease.page_id, child), delay))
+        status, delay = flight.status, self._backoff(lease.page.attempts + 1)
+        reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
+        payload, priority = self._records.instead(lease.page_id, child), child.priority
+        outcome = Outcome(Event.RETRIED, status, reason, payload=payload, priority=priority, delay=delay)
+        flight.ends_as(outcome)
         self._notes.tally["frontier/retries"] += 1
         return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import signals
@@ -50,11 +51,6 @@ def same(flight: Flight, response: Response, fetched: Fetched) -> Consumed:
     return flight.unheard(
         Outcome(Event.FETCHED, status, page.reason, page.target, met=Met.UNCHANGED, fetched=fetched)
     )
-
-
-def twice_not_asked(flight: Flight) -> None:
-    """The page answers 304 to whoever asks for it, so nobody sees it."""
-    flight.ends_as(Outcome(Event.FAILED, 304, reasons.STATUS(status=304)))
 
 
 def has_changed(flight: Flight) -> bool | None:
@@ -115,14 +111,16 @@ def _says_noindex(page: Page) -> bool:
     return reasons.NOINDEX() in page.reason or reasons.SKIPPED() in page.reason
 
 
+@dataclass(eq=False, repr=False)
 class Revisits:
     """Tells of further visits that ended, by signals and by *notes*."""
 
-    def __init__(self, crawler: Crawler, frontier: Frontier, notes: Notes) -> None:
-        self._crawler = crawler
-        self._frontier = frontier
-        self._notes = notes
-        self._tally = notes.tally
+    _crawler: Crawler
+    _frontier: Frontier
+    _notes: Notes
+
+    def __post_init__(self) -> None:
+        self._tally = self._notes.tally
 
     def tell(self, outcome: Outcome, end: VisitEnd) -> None:
         """Count and tell what a further visit came to."""

@@ -14,7 +14,7 @@ from ..core import reasons
 from ..core.parse.validators import answers, if_none_match
 from ..crawl import revisits
 from ..crawl.assembly import Component
-from ..crawl.in_flight import CACHED, NOTHING, Flight
+from ..crawl.in_flight import CACHED, NOTHING, Flight, ended_with
 from ..crawl.meta_keys import UNCHANGED
 from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.stats import count
@@ -99,7 +99,7 @@ class ConditionalMiddleware(Component):
                 raise revisits.not_modified(flight, response, *noindex)
         if page_id in self._contradicted or flight.lease.is_last:
             self._contradicted.discard(page_id)
-            revisits.twice_not_asked(flight)
+            flight.ends_as(ended_with(304))  # as it answers whoever asks: nobody sees the page
             return response
         self._contradicted.add(page_id)
         return sent_back(request, reasons.NOT_ASKED())

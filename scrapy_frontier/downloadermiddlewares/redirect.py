@@ -14,6 +14,7 @@ from scrapy.http import HtmlResponse, Request, Response
 from scrapy.utils.response import get_meta_refresh
 
 from ..core import reasons
+from ..core.frontier import Event, Outcome
 from ..core.parse.headers import REDIRECTS, Refresh, parse_refresh
 from ..core.parse.html_head import Head
 from ..core.parse.redirect_chains import NO_HTTP, TOO_LONG, ChainRefusal, refusal, without_foreign_userinfo
@@ -24,7 +25,7 @@ from ..crawl.assembly import Component, Crawl
 from ..crawl.fingerprints import is_same_page
 from ..crawl.meta_keys import CHAIN, FROM_PUBLIC, NOT_BEFORE, REFUSED, START
 from ..crawl.private_network import is_from_private
-from ..crawl.redirect_links_and_retries import redirected, refused, times
+from ..crawl.redirect_links_and_retries import redirected, times
 from ..crawl.response_head import head_of, is_text
 from ..crawl.response_troubles import asked_pause
 from ..crawl.stats import count
@@ -114,7 +115,7 @@ class RedirectMiddleware(_Limited, redirect.RedirectMiddleware):
             reason = self.told(NO_HTTP, _location(response))
             flight = self.flights.get(id(request))
             if flight is not None:
-                flight.ends_as(refused(response.status, reason))
+                flight.ends_as(Outcome(Event.EXCLUDED, response.status, reason))
         return result
 
     def _delay(self, child: Request, response: Response) -> None:

@@ -17,6 +17,7 @@ from ..core.errors import FrontierError, FrontierUnwritable
 from ..crawl import compat
 from ..crawl.assembly import Component
 from ..crawl.ranking_thread import RankingThread
+from ..crawl.stats import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,8 +127,7 @@ class RankingExtension(Component):
             logger.error("The ranking failed: %s", error, extra=spider)
         else:
             logger.error("The ranking failed: see scrapy frontier check", exc_info=error, extra=spider)
-        if self.crawler.stats is not None:
-            self.crawler.stats.inc_value("frontier/errors")
+        count(self.crawler, "frontier/errors")
 
     def _steps(self, run: RankingThread, crawl: Crawl) -> Iterator[float]:
         """The loop's part of a run, a step at a time; yields the seconds to wait before the next."""

@@ -16,6 +16,7 @@ from ..core.errors import FrontierUnwritable
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import AUTO_SLOT, DUPLICATE, SLOT
+from ..crawl.stats import count
 from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
             return
         if other is not None:
             request.meta[DUPLICATE] = other.url
-            if self.crawler.stats is not None:
-                self.crawler.stats.inc_value("frontier/duplicates")
+            count(self.crawler, "frontier/duplicates")
 
     def get_processed_request(self, request: Request, response: Response | None) -> Request | None:
         parent = response.request if response is not None else None
