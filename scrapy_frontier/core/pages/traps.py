@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ..parse.urls import path_and_query
+from ..parse.urls import wire_target
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +68,7 @@ def trap(url: str, limits: TrapLimits) -> str | None:
     is_deep = limits.depth and len(pieces) - 3 > limits.depth
     if not is_deep and (not limits.repeats or len(pieces) - len(set(pieces)) < limits.repeats - 1):
         return None
-    segments = [segment for segment in path_and_query(url)[0].split("/") if segment]
+    segments = [segment for segment in wire_target(url).partition("?")[0].split("/") if segment]
     if limits.depth and len(segments) > limits.depth:
         return "depth"
     if limits.repeats and repeats(segments) >= limits.repeats:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .hostnames import host_name, is_private
-from .urls import DEFAULT_PORTS, host_of, origin, path_and_query, without_fragment
+from .urls import DEFAULT_PORTS, host_of, origin, wire_target, without_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,10 +102,6 @@ def grows(chain: Sequence[str]) -> bool:
 def _contains(after: str, before: str) -> bool:
     if origin(after) != origin(before):
         return False
-    inner, outer = _wire_target(before).strip("/"), _wire_target(after)
-    return len(outer) > len(_wire_target(before)) and (inner in outer or inner in unquote(outer))
-
-
-def _wire_target(url: str) -> str:
-    path, query = path_and_query(url)
-    return path if query is None else f"{path}?{query}"
+    shorter, longer = wire_target(before), wire_target(after)
+    inner = shorter.strip("/")
+    return len(longer) > len(shorter) and (inner in longer or inner in unquote(longer))

@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from .urls import wire_target
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -119,7 +121,7 @@ class Rules:
     def _decisive(self, url: str) -> Rule | None:
         if not self.rules:
             return None
-        target = _target(url)
+        target = wire_target(url)
         if target == "/robots.txt" or target.startswith("/robots.txt?"):
             return None  # implicitly allowed (2.2.2)
         path = _normal(target)
@@ -197,23 +199,6 @@ def _with_open_query(path: str) -> str:
     if "%" not in query:
         return path
     return before + mark + _DELIMITER.sub(lambda match: "/" if match[0] == "%2F" else "?", query)
-
-
-def _target(url: str) -> str:
-    """Return path and query of *url* as it goes on the wire: at least ``/``, without fragment."""
-    start = url.find("://")
-    if not url[: max(start, 0)].isalnum():
-        start = -1  # no scheme: it stands in a path or a query
-    rest = url[start + 3 :] if start >= 0 else url
-    end = rest.find("#")
-    if end >= 0:
-        rest = rest[:end]
-    slash, mark = rest.find("/"), rest.find("?")
-    if mark >= 0 and (slash < 0 or mark < slash):
-        return "/" + rest[mark:] if start >= 0 else "/" + rest
-    if start >= 0 or rest.startswith("/"):
-        return rest[slash:] if slash >= 0 else "/"
-    return "/" + rest
 
 
 _INDEX_PAGES = ("/index.html", "/index.htm")

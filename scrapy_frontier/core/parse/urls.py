@@ -283,14 +283,16 @@ def clean_host(host: str) -> str:
     return host.replace("\0", "").encode(errors="replace").decode()
 
 
-# The expression of RFC 3986, appendix B, as far as the query.
-_PATH_AND_QUERY = re.compile(r"(?:[^:/?#]+:)?(?://[^/?#]*)?([^?#]*)(?:\?([^#]*))?")
+# The expression of RFC 3986, appendix B: what stands behind scheme and authority.
+_TARGET = re.compile(r"(?:[^:/?#]+:)?(?://[^/?#]*)?([^#]*)").match
 
 
-def path_and_query(url: str) -> tuple[str, str | None]:
-    match = _PATH_AND_QUERY.match(url)
+def wire_target(url: str) -> str:
+    """Return path and query of *url* as they go on the wire: at least ``/``, without fragment."""
+    match = _TARGET(url)
     assert match is not None  # every part is optional
-    return match[1], match[2]
+    target = match[1]
+    return target if target.startswith("/") else f"/{target}"
 
 
 _SESSION_NAMES = (
