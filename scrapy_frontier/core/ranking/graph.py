@@ -12,7 +12,8 @@ a snapshot gives; `docs/internals/format.md` names them.
 from __future__ import annotations
 
 from heapq import merge
-from itertools import groupby, islice
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -74,11 +75,11 @@ class Links(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """All that is stored of the links of `SEGMENT` pages from ``first`` on: (page, row) and a segment."""
+    """All that is stored of the links of `SEGMENT` pages from ``first`` on: a segment and (page, row)."""
 
     first: int
-    rows: list[tuple[int, bytes]]
     segment: bytes
+    rows: list[tuple[int, bytes]]
 
 
 def find_row(source: int, get: Callable[[bytes], bytes | None]) -> list[Edge]:
@@ -127,7 +128,7 @@ def repack(
     A segment is worth it once its loose rows are a quarter of the pages in it, so that a link is packed
     about five times in its life however the crawl jumps. About 5 million links a second, 10 ms a step.
     """
-    for first, group in groupby(loose, lambda row: key_id(row[0]) // SEGMENT * SEGMENT):
+    for first, group in groupby(loose, _segment_of):
         rows = list(group)
         key = segment_key(first)
         segment = get(key) or b""
@@ -144,19 +145,8 @@ def read_graph(loose: Iterable[Row], packed: Iterable[Row], pages: int = 0) -> G
     rows, in steps of one segment so that a thread can do it beside an event loop. Raises `ValueError` on
     damaged bytes.
     """
-    parts: list[Part] = []
-    rows = ((key_id(key), value) for key, value in loose)
-    replaced = []
-    while chunk := list(islice(rows, SEGMENT)):
-        replaced.append(np.array([source for source, _ in chunk], np.int64))
-        parts += link_segments.decode_rows(chunk)
-    newer = np.concatenate(replaced) if replaced else np.zeros(0, np.int64)
-    for key, value in packed:
-        first = key_id(key)
-        stale = newer[np.searchsorted(newer, first) : np.searchsorted(newer, first + SEGMENT)]
-        for part in link_segments.unpack(first, value):
-            parts.append(link_segments.only(part, ~np.isin(part.sources, stale)) if len(stale) else part)
-    return _assemble([part for part in parts if len(part.targets)], pages)
+    found = (link_segments.newest(*stretch) for stretch in stretches(loose, packed))
+    return _assemble([part for parts in found for part in parts], pages)
 
 
 def _assemble(parts: list[Part], pages: int) -> Graph:
@@ -188,27 +178,23 @@ def _assemble(parts: list[Part], pages: int) -> Graph:
 
 def stretches(loose: Iterable[Row], packed: Iterable[Row]) -> Iterator[Stretch]:
     """What is stored, in order of the pages: for those who need not have the whole graph at once."""
-    rows = merge(_numbered(loose), _numbered(packed))
-    for first, group in groupby(rows, lambda row: row[0]):
-        stretch = Stretch(first, [], b"")
-        for _, key, value in group:
-            if key[:1] == LINK_ROW:
-                stretch.rows.append((key_id(key), value))
-            else:
-                stretch = stretch._replace(segment=value)
-        yield stretch
+    groups = groupby(loose, _segment_of)
+    rows = (Stretch(first, b"", [(key_id(key), row) for key, row in group]) for first, group in groups)
+    segments = (Stretch(key_id(key), segment, []) for key, segment in packed)
+    for first, halves in groupby(merge(rows, segments), attrgetter("first")):
+        both = list(halves)  # or one of them
+        yield Stretch(first, both[-1].segment, both[0].rows)
 
 
-def _numbered(rows: Iterable[Row]) -> Iterator[tuple[int, bytes, bytes]]:
-    for key, value in rows:
-        yield key_id(key) // SEGMENT * SEGMENT, key, value
+def _segment_of(row: Row) -> int:
+    """The first page of the segment that a row belongs into."""
+    return key_id(row[0]) // SEGMENT * SEGMENT
 
 
 def links_in(stretch: Stretch, pages: int = 1 << 8 * ID_BYTES) -> Links:
     """The links of a stretch; 5 to 10 million a second. Raises `ValueError` on damaged bytes, and on links
     to a page from *pages* on."""
-    first, rows, segment = stretch
-    parts = link_segments.newest(first, segment, rows)
+    first, parts = stretch.first, link_segments.newest(*stretch)
     if not parts:
         nothing = np.zeros(0, np.int64)
         return Links(nothing, nothing, nothing.astype(np.uint8), nothing.astype(np.float32))

@@ -160,9 +160,12 @@ def unpack(first: int, segment: bytes) -> Iterator[Part]:
 
 def newest(first: int, segment: bytes, rows: Sequence[tuple[int, bytes]]) -> list[Part]:
     """The parts of a segment after *rows* (page, row) replaced what it said of them; none is empty."""
-    replaced = np.array([source for source, _ in rows], np.int64)
-    parts = [only(part, ~np.isin(part.sources, replaced)) for part in unpack(first, segment)]
-    return [part for part in (*parts, *decode_rows(rows)) if len(part.targets)]
+    parts = [*unpack(first, segment)]
+    if rows:
+        replaced = np.array([source for source, _ in rows], np.int64)
+        parts = [only(part, ~np.isin(part.sources, replaced)) for part in parts]
+        parts += decode_rows(rows)
+    return [part for part in parts if len(part.targets)]
 
 
 def pages_with_links(segment: bytes) -> int:
