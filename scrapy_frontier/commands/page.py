@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from ..core.admin import explain, facts, visit_record
 from ..core.errors import UnreadableRecord
 from ..core.parse.urls import without_session
+from ..core.store.queue_keys import sort_key_bucket
 from ..core.time_format import moment
 from ..crawl.meta_keys import SITEMAP
 
@@ -36,12 +37,12 @@ def page(call: Call) -> int:
         gathered = _facts(project, store, page_id, found)
         answer = {**facts.describe(page_id, found), **_weight(store, page_id)}
     answer["request"] = found.payload.decode(errors="backslashreplace") or None
-    answer["path"] = [step.page.url if step.page else None for step in path]
-    answer["redirects"] = [step.page.url if step.page else None for step in redirects]
+    answer["path"] = [step.url if step else None for step in path]
+    answer["redirects"] = [step.url if step else None for step in redirects]
     if (place := gathered.place) is not None:
-        bucket = None if place.is_far else place.bucket
+        bucket = None if place.is_far else sort_key_bucket(place.sort_key)
         answer["queue"] = {"ahead": place.ahead, "is_far": place.is_far, "due": place.due, "bucket": bucket}
-    answer["why"] = _why(gathered, path[-1].page if path else None)
+    answer["why"] = _why(gathered, path[-1] if path else None)
     if output.as_json:
         output.document(answer)
     else:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from ..store.page_rows import Page
     from ..store.site_rows import RobotsCopy
-    from .facts import DelayOf, HostView, Step
+    from .facts import DelayOf, HostView, Trail
 
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
 
@@ -40,7 +40,7 @@ class Facts(NamedTuple):
     page: Page
     host: HostView
     place: QueuePlace | None
-    redirects: list[Step]
+    redirects: Trail
     max_attempts: int
     now: float
     robots: RobotsCopy | None
@@ -207,18 +207,18 @@ def _redirected(facts: Facts) -> str:
         said = reasons.LED.read(page.reason)
         target = said["url"] if said else "a page that is not known"
         return f"It led on {_when(page)} to {target}, which is not a page of its own here."
-    led = ", which led to ".join(step.page.url if step.page else "a page that is gone" for step in steps)
-    return f"It led on {_when(page)} to {led}, {_last_step(facts, steps[-1])}."
+    led = ", which led to ".join(step.url if step else "a page that is gone" for step in steps)
+    return f"It led on {_when(page)} to {led}, which {_last_step(steps[-1])}."
 
 
-def _last_step(facts: Facts, step: Step) -> str:
-    if step.page is None:
-        return "which was forgotten or cannot be read"
-    if step.page.state is State.REDIRECTED and step.page.target is not None:
-        return "which leads round in a circle"
-    state = "was fetched" if step.page.state is State.DONE else f"is {step.page.state.name.lower()}"
-    reason = f" ({step.page.reason})" if step.page.reason and step.page.state is not State.DONE else ""
-    return f"which {state}{reason}"
+def _last_step(page: Page | None) -> str:
+    if page is None:
+        return "was forgotten or cannot be read"
+    if page.state is State.REDIRECTED and page.target is not None:
+        return "leads round in a circle"
+    if page.state is State.DONE:
+        return "was fetched"
+    return f"is {page.state.name.lower()}" + (f" ({page.reason})" if page.reason else "")
 
 
 def _gone(facts: Facts) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from heapq import merge
 from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import lenient
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     # The delay of a host by the settings, in seconds, and the name of the setting it comes from.
     DelayOf = Callable[[str], tuple[float, str]]
+    Trail = list[page_rows.Page | None]  # None for one whose row is not there
 
 LONGEST_TRAIL = 1000  # pages: a path or a redirect chain longer than that is told as far as this
 
@@ -91,13 +93,6 @@ class HostView(NamedTuple):
     def is_in_trouble(self, now: float) -> bool:
         """Whether its last trouble is not forgiven yet."""
         return now < self.rests_until + host_rows.FORGIVEN
-
-
-class Step(NamedTuple):
-    """A page on the way to another, with its id; ``page`` is None where its row is not there."""
-
-    page_id: int
-    page: page_rows.Page | None
 
 
 def known(store: Store) -> int:
@@ -258,26 +253,23 @@ def coming_back(store: Store, host: str | None = None) -> Iterator[tuple[due_row
             yield due, page
 
 
-def path_to(store: Store, page: page_rows.Page) -> list[Step]:
+def path_to(store: Store, page: page_rows.Page) -> Trail:
     """The pages that lead from a seed to *page*, seed first: each was linked first by the one before."""
-    return _follow(store, page, lambda step: step.parent)[::-1]
+    return _trail(store, page, attrgetter("parent"))[::-1]
 
 
-def redirects_of(store: Store, page: page_rows.Page) -> list[Step]:
+def redirects_of(store: Store, page: page_rows.Page) -> Trail:
     """Where *page* led, in order; ends at a page that led nowhere, is not there, or was met before."""
-    return _follow(store, page, lambda step: step.target)
+    return _trail(store, page, attrgetter("target"))
 
 
-def _follow(store: Store, page: page_rows.Page, onward: Callable[[page_rows.Page], int | None]) -> list[Step]:
-    steps: list[Step] = []
-    met: set[int] = set()
+def _trail(store: Store, page: page_rows.Page, onward: Callable[[page_rows.Page], int | None]) -> Trail:
+    trail: dict[int, page_rows.Page | None] = {}
     page_id = onward(page)
-    while page_id is not None and page_id not in met and len(steps) < LONGEST_TRAIL:
-        met.add(page_id)
-        found = legible_page(store, page_id)
-        steps.append(Step(page_id, found))
+    while page_id is not None and page_id not in trail and len(trail) < LONGEST_TRAIL:
+        found = trail[page_id] = legible_page(store, page_id)
         page_id = onward(found) if found is not None else None
-    return steps
+    return list(trail.values())
 
 
 def describe(page_id: int, page: page_rows.Page) -> dict[str, object]:

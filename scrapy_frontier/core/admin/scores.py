@@ -108,7 +108,7 @@ def kept_scores(store: Store, pages: int) -> Floats:
         for sort_key in _sort_keys(store):
             page_id = queue_keys.sort_key_id(sort_key)
             if page_id < pages:
-                codes[page_id] = queue_keys.read_sort_key(sort_key).bucket
+                codes[page_id] = queue_keys.sort_key_bucket(sort_key)
     return scores_of(codes)
 
 

@@ -81,11 +81,6 @@ class QueuePlace(NamedTuple):
     due: float | None = None
     is_far: bool = False
 
-    @property
-    def bucket(self) -> int:
-        """The score bucket that the page is queued with."""
-        return sort_key_bucket(self.sort_key)
-
 
 class SortKey(NamedTuple):
     """What a sort key says: see `queue_keys.sort_key`."""
@@ -96,11 +91,9 @@ class SortKey(NamedTuple):
 
 
 def read_sort_key(sort_key: bytes) -> SortKey:
-    return SortKey(
-        MAX_PRIORITY - int.from_bytes(sort_key[:4], "big"),
-        0xFFFF - int.from_bytes(sort_key[4:6], "big"),
-        int.from_bytes(sort_key[6:_HEAD], "big"),
-    )
+    priority, bucket = SORT_KEY_HEAD.unpack_from(sort_key)
+    turn = int.from_bytes(sort_key[SCORE_BYTES:_HEAD], "big")
+    return SortKey(MAX_PRIORITY - priority, 0xFFFF - bucket, turn)
 
 
 def is_sort_key(sort_key: bytes) -> bool:
