@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .dates import timestamp
 from .urls import absolute
@@ -26,20 +26,7 @@ class Entry(NamedTuple):
     priority: float | None = None  # 0 to 1, relative to the site; unstated means 0.5
 
 
-class Element(Protocol):
-    """What we use of lxml's elements."""
-
-    tag: object  # a string, unless it is an entity
-    text: str | None
-    tail: str | None
-
-    def __iter__(self) -> Iterator[Element]: ...
-    def __delitem__(self, index: int) -> None: ...
-    def get(self, name: str) -> str | None: ...
-    def clear(self) -> None: ...
-    def remove(self, element: Element) -> None: ...
-    def getparent(self) -> Element | None: ...
-    def getprevious(self) -> Element | None: ...
+Element = Any  # one of lxml, which ships no types
 
 
 def local_name(element: Element) -> str:
