@@ -26,7 +26,7 @@ INTERRUPTED = 130  # as shells have it
 
 
 class Call(NamedTuple):
-    """What a command works with; it returns the exit code."""
+    """What a command works with; it returns the exit code, or nothing where that is always 0."""
 
     project: Project
     output: Output
@@ -44,12 +44,13 @@ def run(
 ) -> int:
     """Run a command to its exit code; raises only `UsageError`."""
     module = import_module(f".{spec.module}", __package__)
-    command: Callable[[Call], int] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
+    command: Callable[[Call], int | None] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
     output = Output(sys.stdout, as_json=options.json)
     try:
         project = Project(settings, options.dir, options.spider, f"scrapy frontier {name}")
         code = command(Call(project, output, arguments, options))
         output.file.flush()
+        return code or 0
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED
@@ -58,7 +59,6 @@ def run(
         return 0
     except (FrontierError, UnreadableRecord, OSError) as error:
         return _fail(output, error)
-    return code
 
 
 def _fail(output: Output, error: Exception) -> int:

@@ -29,12 +29,12 @@ _DELAY_COLUMNS = [Column("DELAY", 6, True), Column("FROM", 10)]
 _CLOCK_COLUMNS = [Column("VISIT", 7), Column("STRIKES", 7, True), Column("TROUBLE", 0)]
 
 
-def stats(call: Call) -> int:
+def stats(call: Call) -> None:
     with call.project.open() as store:
         found = facts.summary(store)
     if call.output.as_json:
         call.output.document({"directory": str(call.project.directory), **found._asdict()})
-        return 0
+        return
     call.output.record(
         [
             ("directory", call.project.directory),
@@ -49,7 +49,6 @@ def stats(call: Call) -> int:
             ("last ranking", _ranking(found.ranking)),
         ]
     )
-    return 0
 
 
 def _states(found: facts.Summary) -> Iterator[tuple[str, str]]:
@@ -83,7 +82,7 @@ def _ranking(found: dict[str, Any] | None) -> str:
         return "unreadable"
 
 
-def hosts(call: Call) -> int:
+def hosts(call: Call) -> None:
     limit, out, now = limit_of(call, LINES), call.output, call.project.now
     totals: Counter[str] = Counter()
     with call.project.open() as store:
@@ -93,11 +92,10 @@ def hosts(call: Call) -> int:
         if out.as_json:
             for view in found:
                 out.document(view._asdict())
-            return 0
+            return
         is_wide = out.terminal >= _WIDE
         columns = [*_HOST_COLUMNS, *(_DELAY_COLUMNS if is_wide else ()), *_CLOCK_COLUMNS]
         out.table(columns, _host_rows(found, totals, now, is_wide), out.terminal if is_wide else None)
-    return 0
 
 
 def _summed(views: Iterable[facts.HostView], totals: Counter[str]) -> Iterator[facts.HostView]:

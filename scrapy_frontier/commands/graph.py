@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier, RankRun
     from ..core.store.leveldb import Store
     from ..core.store.link_rows import Edge
-    from ..core.store.page_rows import Page
     from .call import Call
 
 _TOP_COLUMNS = [Column("SCORE", 8, True), Column("STATE", 10), Column("URL", 0)]
@@ -44,12 +43,12 @@ def links(call: Call) -> int:
             return MISSING
         page_id, page = found
         if wants_out or not wants_in:
-            edges = links_out(store, page_id)
-            count = _show_links(call, store, "out", edges)
-            _say_count(call, f"{_counted(count, 'link')} on it{_unless_read(page, count)}.")
+            count = _show_links(call, store, "out", links_out(store, page_id))
+            unread = "" if count or page.status else ": it was not read yet"
+            _say_count(call, f"{count:,} link{'' if count == 1 else 's'} on it{unread}.")
         if wants_in or not wants_out:
             count = _show_links(call, store, "in", links_to(store, page_id))
-            _say_count(call, f"{_counted(count, 'page')} link{'s' if count == 1 else ''} to it.")
+            _say_count(call, f"{count:,} page{' links' if count == 1 else 's link'} to it.")
     return 0
 
 
@@ -86,18 +85,10 @@ def _say_count(call: Call, text: str) -> None:
         call.output.line()
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _unless_read(page: Page, count: int) -> str:
-    return "" if count or page.status else ": it was not read yet"
-
-
 # -- what matters most -------------------------------------------------------------------------------------
 
 
-def top(call: Call) -> int:
+def top(call: Call) -> None:
     by = call.options.by or "score"
     host = call.host
     with call.project.open() as store:
@@ -106,7 +97,6 @@ def top(call: Call) -> int:
         call.output.listing(leaders, _about_leader, _TOP_COLUMNS, _top_row)
         if not call.output.as_json:
             call.output.text(_how(by, found))
-    return 0
 
 
 def _about_leader(leader: tops.Leader) -> dict[str, object]:
@@ -129,7 +119,7 @@ def _how(by: str, found: tops.Scores) -> str:
     )
 
 
-def rank(call: Call) -> int:
+def rank(call: Call) -> None:
     with call.project.open() as store:
         kept = str((facts.summary(store).ranking or {}).get("scorer", "")).lower()
         scorer = call.project.scorer(call.options.scorer, kept)
@@ -141,11 +131,10 @@ def rank(call: Call) -> int:
             about = facts.summary(store).ranking or {}
     if call.output.as_json:
         call.output.document({**about, "top": list(map(_about_leader, best))})
-        return 0
+        return
     call.output.record(_about_lines(about))
     call.output.line()
     call.output.table(_TOP_COLUMNS, map(_top_row, best))
-    return 0
 
 
 def _ranked(frontier: Frontier, call: Call) -> RankRun:
@@ -173,7 +162,7 @@ def _about_lines(about: dict[str, Any]) -> Iterator[tuple[str, object]]:
 # -- the graph for other programs --------------------------------------------------------------------------
 
 
-def graph(call: Call) -> int:
+def graph(call: Call) -> None:
     target = Path(call.arguments[0])
     write = WRITERS.get(target.suffix.lower())
     if write is None:
@@ -189,4 +178,3 @@ def graph(call: Call) -> int:
     text = f"Wrote {done.links:,} links of {done.pages:,} pages to {target} ({size(written)}){urls}."
     about = {"file": str(target), "urls": str(beside) if has_urls else None}
     call.output.answer({**about, **done._asdict(), "bytes": written}, text)
-    return 0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LEVEL = 6  # of gzip
 
 
-def compact(call: Call) -> int:
+def compact(call: Call) -> None:
     with call.project.open() as store:
         before = store.size()
         print(f"Compacting {size(before)} ...", file=sys.stderr)
@@ -33,13 +33,12 @@ def compact(call: Call) -> int:
         after = store.size()
     text = f"{size(before)} before, {size(after)} now."
     call.output.answer({"bytes_before": before, "bytes": after}, text)
-    return 0
 
 
 # -- export and import -------------------------------------------------------------------------------------
 
 
-def export(call: Call) -> int:
+def export(call: Call) -> None:
     target = Path(call.arguments[0])
     count = 0
     with (
@@ -53,10 +52,9 @@ def export(call: Call) -> int:
     written = target.stat().st_size
     text = f"Exported {count:,} pages to {target} ({size(written)})."
     call.output.answer({"file": str(target), "pages": count, "bytes": written}, text)
-    return 0
 
 
-def import_(call: Call) -> int:
+def import_(call: Call) -> None:
     source, project = Path(call.arguments[0]), call.project
     if project.exists:
         raise BadExport(
@@ -71,7 +69,7 @@ def import_(call: Call) -> int:
         store.flush()
     if call.output.as_json:
         call.output.document({"directory": str(project.directory), **done._asdict()})
-        return 0
+        return
     unfit = "pages have a request that this project cannot rebuild; they are kept as they are"
     call.output.text(f"Imported {done.pages:,} pages of {done.hosts:,} hosts into {project.directory}.")
     for count, what in (
@@ -81,7 +79,6 @@ def import_(call: Call) -> int:
     ):
         if count:
             call.output.text(f"{count:,} {what}.")
-    return 0
 
 
 def _records(source: Path) -> Iterator[Record]:

@@ -67,11 +67,12 @@ def size(count: float) -> str:
 # -- lists of pages ----------------------------------------------------------------------------------------
 
 
-def queue(call: Call) -> int:
+def queue(call: Call) -> None:
     limit, project = limit_of(call, LINES), call.project
     host, now = call.host, project.now
     if call.options.due:
-        return _due(call, host, limit)
+        _due(call, host, limit)
+        return
 
     def document(turn: upcoming.Turn) -> dict[str, object]:
         place = {"at": turn.when, "in": turn.when - now}
@@ -83,10 +84,9 @@ def queue(call: Call) -> int:
     with project.open() as store:
         turns = upcoming.upcoming(store, now, project.delays(store), host, registered_domain)
         call.output.listing(islice(turns, limit), document, _QUEUE_COLUMNS, row)
-    return 0
 
 
-def _due(call: Call, host: str | None, limit: int | None) -> int:
+def _due(call: Call, host: str | None, limit: int | None) -> None:
     now = call.project.now
 
     def document(found: tuple[Due, Page]) -> dict[str, object]:
@@ -100,7 +100,6 @@ def _due(call: Call, host: str | None, limit: int | None) -> int:
     with call.project.open() as store:
         found = islice(facts.coming_back(store, host), limit)
         call.output.listing(found, document, _DUE_COLUMNS, row)
-    return 0
 
 
 def _until(when: float, now: float) -> str:
@@ -126,7 +125,7 @@ def _find_row(found: tuple[int, Page]) -> tuple[object, ...]:
     return page.state.name.lower(), page.status or "", page.url
 
 
-def dump(call: Call) -> int:
+def dump(call: Call) -> None:
     what = call.options.what or "pages"
     as_csv = call.options.format == "csv" and not call.output.as_json
     with call.project.open() as store:
@@ -140,7 +139,6 @@ def dump(call: Call) -> int:
         else:
             for record in records:
                 call.output.document(record)
-    return 0
 
 
 def _cell(value: object) -> object:

@@ -111,7 +111,7 @@ def _link(project: Project, priority: int, payload: bytes, url: str) -> Link:
     return Link(project.fingerprint(request), request.url, host, priority, payload, kept_host=kept)
 
 
-def requeue(call: Call) -> int:
+def requeue(call: Call) -> None:
     states = _states(call.options.state or "failed")
     host = call.host
     pattern = pattern_of(call.options.match)
@@ -121,7 +121,7 @@ def requeue(call: Call) -> int:
         found = facts.matching(facts.pages(store), pattern, host, states)
         for page_id, page in progress(found, "pages that match"):
             count += frontier.requeue(page_id, now, with_meta(page.payload, {FORCE: now}) if force else None)
-    return _say(call, {"requeued": count}, f"Queued {count:,} pages again.")
+    call.output.answer({"requeued": count}, f"Queued {count:,} pages again.")
 
 
 def _states(text: str) -> frozenset[State]:
@@ -148,7 +148,7 @@ def forget(call: Call) -> int:
             )
             for count in progress(forgotten, "pages forgotten", reached=int):  # noqa: B007
                 pass
-    _say(call, {"forgotten": count}, f"Forgot {count:,} page{'' if count == 1 else 's'}.")
+    call.output.answer({"forgotten": count}, f"Forgot {count:,} page{'' if count == 1 else 's'}.")
     return 0 if count or call.options.host is not None else 1
 
 
@@ -175,7 +175,7 @@ def _ordering(call: Call) -> Iterator[tuple[str, Store, Frontier]]:
             yield name, store, frontier
 
 
-def delay(call: Call) -> int:
+def delay(call: Call) -> None:
     text = call.arguments[1]
     seconds: float | None = None
     if text != "default":
@@ -191,23 +191,23 @@ def delay(call: Call) -> int:
     if seconds is None:
         seconds, setting = call.project.delay_of(name)
         source = f"by {setting}"
-    return _say(call, {"host": name, "delay": seconds}, f"{name}: {seconds:g} s, {source}.")
+    call.output.answer({"host": name, "delay": seconds}, f"{name}: {seconds:g} s, {source}.")
 
 
-def block(call: Call) -> int:
+def block(call: Call) -> None:
     with _ordering(call) as (name, store, frontier):
         queued = facts.find_host(store, name, call.project.delay_of).queued
         frontier.block(name, call.project.now)
     text = f"{name} is blocked; {queued:,} pages of it stay queued."
-    return _say(call, {"host": name, "blocked": int(call.project.now), "queued": queued}, text)
+    call.output.answer({"host": name, "blocked": int(call.project.now), "queued": queued}, text)
 
 
-def unblock(call: Call) -> int:
+def unblock(call: Call) -> None:
     """Also ends the rest of a host that met trouble."""
     with _ordering(call) as (name, _, frontier):
         was_shut = frontier.unblock(name, call.project.now)
     text = f"{name} may be visited." if was_shut else f"{name} was not blocked."
-    return _say(call, {"host": name, "blocked": None}, text)
+    call.output.answer({"host": name, "blocked": None}, text)
 
 
 # -- everything --------------------------------------------------------------------------------------------
@@ -224,7 +224,9 @@ def reset(call: Call) -> int:
             print("Nothing was removed.", file=sys.stderr)
             return 1
     remove(project.directory, project.user)
-    return _say(call, {"removed": str(project.directory)}, f"Removed the frontier in {project.directory}.")
+    text = f"Removed the frontier in {project.directory}."
+    call.output.answer({"removed": str(project.directory)}, text)
+    return 0
 
 
 def _contents(project: Project) -> str:
@@ -241,8 +243,3 @@ def _agrees(question: str) -> bool:
         return False
     print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() == "yes"
-
-
-def _say(call: Call, answer: dict[str, object], text: str) -> int:
-    call.output.answer(answer, text)
-    return 0
