@@ -167,14 +167,13 @@ def graph(call: Call) -> None:
     write = WRITERS.get(target.suffix.lower())
     if write is None:
         raise UsageError(f"which format is {target.name}? Write FILE with one of {', '.join(WRITERS)}")
-    beside = target.with_name(f"{target.name}.urls.gz")
+    beside = None if write is write_graphml else target.with_name(f"{target.name}.urls.gz")
     with call.project.open() as store, replacing(target) as partial:
-        if write is not write_graphml:
+        if beside is not None:
             with replacing(beside) as urls_partial:
                 write_urls(store, urls_partial)
-        done = write(store, partial)
-    written, has_urls = target.stat().st_size, write is not write_graphml
-    urls = f", their URLs to {beside.name}" if has_urls else ""
-    text = f"Wrote {done.links:,} links of {done.pages:,} pages to {target} ({size(written)}){urls}."
-    about = {"file": str(target), "urls": str(beside) if has_urls else None}
-    call.output.answer({**about, **done._asdict(), "bytes": written}, text)
+        pages, count = facts.known(store), write(store, partial)
+    written, urls = target.stat().st_size, f", their URLs to {beside.name}" if beside else ""
+    text = f"Wrote {count:,} links of {pages:,} pages to {target} ({size(written)}){urls}."
+    about = {"file": str(target), "urls": str(beside) if beside else None, "pages": pages}
+    call.output.answer({**about, "links": count, "bytes": written}, text)

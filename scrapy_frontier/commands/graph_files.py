@@ -1,6 +1,7 @@
 """The link graph as files for other programs: streamed, so that memory grows neither with links nor pages.
 
 Nodes are page ids. Files that hold nothing but links have the URLs beside them, a line a page (`write_urls`).
+Each writer answers with the number of links.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import gzip
 import tempfile
 import zipfile
 from operator import attrgetter
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 import numpy as np
@@ -44,11 +45,6 @@ _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 """
 
 
-class Written(NamedTuple):
-    pages: int
-    links: int
-
-
 def write_urls(store: Store, file: Path) -> None:
     """The URL of page n in line n + 1, gzipped; empty lines for ids without a page."""
     with gzip.open(file, "wt", _LEVEL, encoding="utf-8") as lines:
@@ -56,15 +52,14 @@ def write_urls(store: Store, file: Path) -> None:
             lines.write(f"{url}\n")
 
 
-def write_graphml(store: Store, file: Path) -> Written:
+def write_graphml(store: Store, file: Path) -> int:
     """A node for each id, with URL and state, then the edges; a weight of 1 and no flags are left out."""
-    pages = count = 0
+    count = 0
     with file.open("w", encoding="utf-8") as out:
         out.write(_HEAD)
         for page_id, (url, state) in enumerate(_nodes(store)):
             about = f'<data key="url">{escape(url)}</data><data key="state">{state}</data>' if state else ""
             out.write(f'<node id="n{page_id}">{about}</node>\n')
-            pages += 1
         for source, target, flags, weight in _links(store):
             about = f'<data key="flags">{" ".join(flag_names(flags))}</data>' if flags else ""
             if weight != 1:
@@ -72,10 +67,10 @@ def write_graphml(store: Store, file: Path) -> Written:
             out.write(f'<edge source="n{source}" target="n{target}">{about}</edge>\n')
             count += 1
         out.write("</graph>\n</graphml>\n")
-    return Written(pages, count)
+    return count
 
 
-def write_text(store: Store, file: Path) -> Written:
+def write_text(store: Store, file: Path) -> int:
     """A line a link: source and target, with a space between."""
     count = 0
     with file.open("w", encoding="ascii") as out:
@@ -84,10 +79,10 @@ def write_text(store: Store, file: Path) -> Written:
             pairs = zip(links.sources.tolist(), links.targets.tolist(), strict=True)
             out.writelines(f"{source} {target}\n" for source, target in pairs)
             count += len(links.sources)
-    return Written(facts.known(store), count)
+    return count
 
 
-def write_csv(store: Store, file: Path) -> Written:
+def write_csv(store: Store, file: Path) -> int:
     """A line a link: source, target, flags in words, weight."""
     count = 0
     delimiter = "\t" if file.name.removesuffix(".part").lower().endswith(".tsv") else ","
@@ -97,10 +92,10 @@ def write_csv(store: Store, file: Path) -> Written:
         for source, target, flags, weight in _links(store):
             rows.writerow((source, target, " ".join(flag_names(flags)), f"{weight:.6g}"))
             count += 1
-    return Written(facts.known(store), count)
+    return count
 
 
-def write_npz(store: Store, file: Path) -> Written:
+def write_npz(store: Store, file: Path) -> int:
     """A matrix for `scipy.sparse.load_npz`: ``indptr``, ``indices``, ``data`` (weights), and ``flags``.
 
     Four passes over the links, and a nameless file of 8 bytes a page beside *file* for as long as it takes.
@@ -120,7 +115,7 @@ def write_npz(store: Store, file: Path) -> Written:
             ):
                 blocks = _blocks(store, f"{part} written, of pages")
                 _stream(archive, name, as_kind, count, map(attrgetter(part), blocks))
-    return Written(pages, count)
+    return count
 
 
 def _write_ends(store: Store, pages: int, out: IO[bytes]) -> int:
@@ -167,7 +162,7 @@ def _stream(
             out.write(part.astype(kind).tobytes())
 
 
-WRITERS: dict[str, Callable[[Store, Path], Written]] = {
+WRITERS: dict[str, Callable[[Store, Path], int]] = {
     ".graphml": write_graphml,
     ".txt": write_text,
     ".tsv": write_csv,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import lenient
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXPORT_VERSION = 1
 
-Record = dict[str, object]
+Record = dict[str, Any]
 
 
 def export_records(store: Store, now: float) -> Iterator[Record]:

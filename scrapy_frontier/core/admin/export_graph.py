@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ..store.leveldb import Store
 
-    Record = dict[str, object]
+    Record = dict[str, Any]
 
 GRAPH_KINDS = ("links", "scores", "content", "ranking", "aside_links")
 
@@ -116,21 +116,20 @@ class GraphImporter:
 
     def take(self, record: Record) -> None:
         """Raises what nonsense in a record raises: `KeyError`, `TypeError`, `ValueError` and the like."""
-        fields: dict[str, Any] = record
         if "links" in record:
-            self._links(fields)
+            self._links(record)
         elif "scores" in record:
-            value = b64decode(fields["bytes"], validate=True)
-            self._put(keys.column_key(fields["scores"], fields["first"]), value)
+            value = b64decode(record["bytes"], validate=True)
+            self._put(keys.column_key(record["scores"], record["first"]), value)
         elif "content" in record:
-            self._put(keys.content_key(fields["content"]), CONTENT.pack(fields["score"]))
+            self._put(keys.content_key(record["content"]), CONTENT.pack(record["score"]))
         elif "ranking" in record:
-            self._put(keys.RANKING, json.dumps(dict(fields["ranking"])).encode())
+            self._put(keys.RANKING, json.dumps(dict(record["ranking"])).encode())
         else:
-            key, value = (b64decode(fields[name], validate=True) for name in ("aside_links", "bytes"))
+            key, value = (b64decode(record[name], validate=True) for name in ("aside_links", "bytes"))
             self._put(keys.ASIDE + key, value)
 
-    def _links(self, record: dict[str, Any]) -> None:
+    def _links(self, record: Record) -> None:
         source, targets = record["links"], record["to"]
         if source in self._merged:
             return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..store.leveldb import Store
 
-    Record = dict[str, object]
+    Record = dict[str, Any]
 
 SITE_KINDS = ("robots", "listing")
 
@@ -32,7 +32,7 @@ def site_records(store: Store) -> Iterator[Record]:
             yield {"listing": key[1:].decode(errors="replace"), **site_rows.decode_listing(value)._asdict()}
 
 
-def site_row(record: dict[str, Any]) -> tuple[bytes, bytes]:
+def site_row(record: Record) -> tuple[bytes, bytes]:
     """Key and value of a record; raises `KeyError`, `TypeError` or `ValueError` on nonsense."""
     if "listing" in record:
         listed, refused = (tuple(map(str, record[name])) for name in ("listed", "refused"))

@@ -176,7 +176,7 @@ class Importer:
         sort_key = self._sort_key(record, page_id)
         if sort_key is not None:
             # A quarter of a microsecond more, or the float just below a whole one would lose it.
-            key = queue_keys.waiting_key(float(str(record["due"])) + 2.5e-7, page_id)
+            key = queue_keys.waiting_key(float(record["due"]) + 2.5e-7, page_id)
             self._put(key, queue_keys.pack_sort_key(sort_key, _text(record, "host")))
 
     def _due(self, record: Record) -> None:
@@ -199,21 +199,17 @@ class Importer:
 
     def _host(self, record: Record) -> None:
         row = self._tally.of(_text(record, "host"))
-        row.visited, row.response_time = (
-            float(str(record.get(name, 0.0))) for name in ("visited", "response_time")
-        )
+        row.visited, row.response_time = (float(record.get(name, 0)) for name in ("visited", "response_time"))
 
     def _orders(self, record: Record) -> None:
         delay, blocked = record["delay"], record["blocked"]
-        orders = host_rows.Orders(
-            None if delay is None else float(str(delay)), None if blocked is None else int(str(blocked))
-        )
-        self._put(keys.orders_key(_text(record, "orders")), host_rows.encode_orders(orders))
+        given = None if delay is None else float(delay), None if blocked is None else int(blocked)
+        self._put(keys.orders_key(_text(record, "orders")), host_rows.encode_orders(host_rows.Orders(*given)))
 
     def _cooldown(self, record: Record) -> None:
-        until, since = float(str(record["until"])), float(str(record["since"]))
-        strikes, is_answering = _number(record, "strikes"), record.get("is_answering") is True
-        cooldown = host_rows.Cooldown(until, strikes, since, _text(record, "reason"), is_answering)
+        rest = float(record["until"]), _number(record, "strikes"), float(record["since"])
+        is_answering = record.get("is_answering") is True
+        cooldown = host_rows.Cooldown(*rest, _text(record, "reason"), is_answering)
         self._put(keys.cooldown_key(_text(record, "cooldown")), host_rows.encode_cooldown(cooldown))
 
     def _aside(self, record: Record) -> None:
@@ -290,6 +286,6 @@ def _page_of(record: Record) -> Page:
     is_deferred = record.get("is_deferred") is True
     texts = {name: _text(record, name) for name in ("host", "reason") if name in record}
     state = State[_text(record, "state").upper()]
-    visits = imported(record["visits"]) if "visits" in record else None  # type: ignore[arg-type]
+    visits = imported(record["visits"]) if "visits" in record else None
     page = Page(_text(record, "url"), state, payload=payload, is_deferred=is_deferred, visits=visits)
     return page._replace(**given, **texts)  # type: ignore[arg-type]

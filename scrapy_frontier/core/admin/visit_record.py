@@ -13,14 +13,10 @@ from ..store.visit_rows import NO_HISTORY, Bad, Validators, Visits
 from ..time_format import moment, span
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..store.page_rows import Page
 
-_PLAIN = (
-    *("first", "last", "changed", "due", "visits", "changes"),
-    *("content_type", "length", "trust", "is_signalled"),
-)
-_A_RECORD = tuple(getattr(Visits(0, 0), name) for name in _PLAIN)
-_BYTES = ("history", "digest")
 _TRUST = 0x0F  # the bits of it that do not depend on how many visits ended with a 304
 
 
@@ -98,32 +94,32 @@ def when_due(visits: Visits | None, now: float) -> str:
 # -- in an export --------------------------------------------------------------------------------------------
 
 
+# How what is neither number nor text is written, and read back.
+_CODED: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] = {
+    "history": (bytes.hex, bytes.fromhex),
+    "digest": (bytes.hex, bytes.fromhex),
+    "bad": (list, lambda numbers: Bad(*map(int, numbers))),
+    "validators": (
+        lambda each: [b64encode(value).decode() for value in each],
+        lambda each: Validators(*(b64decode(value, validate=True) for value in each)),
+    ),
+}
+
+
 def exported(visits: Visits) -> dict[str, object]:
     """What is not as in the record of a page that was visited once, at one time."""
-    plain = Visits(visits.first, visits.last)
     record: dict[str, object] = {"first": visits.first, "last": visits.last}
-    for name in _PLAIN[2:]:
-        if getattr(visits, name) != getattr(plain, name):
-            record[name] = getattr(visits, name)
-    for name in _BYTES:
-        if getattr(visits, name) != getattr(plain, name):
-            record[name] = getattr(visits, name).hex()
-    if visits.bad != plain.bad:
-        record["bad"] = list(visits.bad)
-    if any(visits.validators):
-        record["validators"] = [b64encode(each).decode() for each in visits.validators]
+    for name, value, plain in zip(visits._fields, visits, Visits(visits.first, visits.last), strict=True):
+        if value != plain:
+            record[name] = _CODED[name][0](value) if name in _CODED else value
     return record
 
 
 def imported(record: dict[str, Any]) -> Visits:
     """Raises what nonsense in a record raises: `KeyError`, `TypeError`, `ValueError` and the like."""
-    given: dict[str, Any] = {name: record[name] for name in _PLAIN if name in record}
-    given |= {name: bytes.fromhex(record[name]) for name in _BYTES if name in record}
-    if "bad" in record:
-        given["bad"] = Bad(*map(int, record["bad"]))
-    if "validators" in record:
-        given["validators"] = Validators(*(b64decode(each, validate=True) for each in record["validators"]))
-    kinds = zip(_PLAIN, _A_RECORD, strict=True)
-    if any(type(given.get(name, plain)) is not type(plain) for name, plain in kinds):
+    given = {name: record[name] for name in Visits._fields if name in record}
+    coded = {name: _CODED[name][1](value) for name, value in given.items() if name in _CODED}
+    visits = Visits(**(given | coded))
+    if any(type(value) is not type(plain) for value, plain in zip(visits, Visits(0, 0), strict=True)):
         raise TypeError("a record of visits holds what is no number or no text")
-    return Visits(**given)
+    return visits
