@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 from ..core.admin import explain, facts, visit_record
 from ..core.errors import UnreadableRecord
 from ..core.parse.urls import without_session
-from ..core.store.queue_keys import sort_key_bucket
 from ..core.time_format import moment
 from ..crawl.meta_keys import SITEMAP
 
@@ -40,7 +39,7 @@ def page(call: Call) -> int:
     answer["path"] = [step.url if step else None for step in path]
     answer["redirects"] = [step.url if step else None for step in redirects]
     if (place := gathered.place) is not None:
-        bucket = None if place.is_far else sort_key_bucket(place.sort_key)
+        bucket = None if place.is_far else place.bucket
         answer["queue"] = {"ahead": place.ahead, "is_far": place.is_far, "due": place.due, "bucket": bucket}
     answer["why"] = _why(gathered, path[-1] if path else None)
     if output.as_json:

@@ -81,6 +81,11 @@ class QueuePlace(NamedTuple):
     due: float | None = None
     is_far: bool = False
 
+    @property
+    def bucket(self) -> int:
+        """The score bucket that the page is queued with."""
+        return sort_key_bucket(self.sort_key)
+
 
 class SortKey(NamedTuple):
     """What a sort key says: see `queue_keys.sort_key`."""
