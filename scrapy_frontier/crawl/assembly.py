@@ -207,10 +207,11 @@ class Crawl:
             )
         self.gate: Gate | None = None
         if compat.has_downloader_middleware(crawler, ROBOTS):
-            from .robots_gate import make_gate
+            from .robots_gate import Gate
+            from .robots_sites import Surroundings
 
             heard = None if self.sitemaps is None else self.sitemaps.heard
-            self.gate = make_gate(crawler, settings, clock, frontier, self.units, heard)
+            self.gate = Gate(Surroundings(crawler, settings, clock, frontier, self.units), heard)
 
     def close(self, reason: str) -> None:
         """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
@@ -219,7 +220,7 @@ class Crawl:
         self.loading.stop()
         self.watch.close()
         if self.gate is not None:
-            self.gate.close()
+            self.gate.around.close()
         _crawls.pop(self._crawler, None)
         if not _crawls:  # else another crawl of this process would pay for it
             gc.unfreeze()

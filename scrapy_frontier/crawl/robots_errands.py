@@ -16,21 +16,13 @@ from ..core.store.site_rows import RobotsCopy, Verdict
 from ..core.time_format import span
 from . import compat
 from .private_network import is_led_to, leads_inside
-from .robots_sites import LARGE, KnownSites, Shelf
+from .robots_fetch import RobotsFetcher
+from .robots_sites import LARGE, KnownSites, Shelf, Surroundings
 from .stats import count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from scrapy import Request
-    from scrapy.crawler import Crawler
     from twisted.internet.defer import Deferred
-
-    from ..core.frontier import Frontier
-    from ..settings import FrontierSettings
-    from .politeness_key import Units
-    from .robots_fetch import RobotsFetcher
-    from .robots_parser import Parsers
 
 logger = logging.getLogger(__name__)
 
@@ -56,31 +48,19 @@ class Asking:
 
 @dataclass(eq=False, repr=False)
 class Errands:
-    """Fetches files for *sites* until `close`; with a *frontier* by the clocks of its hosts."""
+    """Fetches files for *sites*, by the clocks of their hosts if there is a frontier."""
 
-    _crawler: Crawler
-    _settings: FrontierSettings
-    _clock: Callable[[], float]
-    _frontier: Frontier | None
-    _units: Units
+    _around: Surroundings
     _sites: KnownSites
-    _parsers: Parsers
-    _fetcher: RobotsFetcher
     asking: dict[str, Asking] = field(default_factory=dict, init=False)
     # Sites in a private network that only public pages led to, and their addresses: nobody is asked.
     _inside: Shelf[str, str] = field(default_factory=lambda: Shelf(len), init=False)
     _queue: deque[str] = field(default_factory=deque, init=False)
     _under_way = 0
-    is_closed = False
 
     def __post_init__(self) -> None:
-        self._most = max(AT_ONCE, self._crawler.settings.getint("CONCURRENT_REQUESTS"))
-
-    def close(self) -> None:
-        """Start nothing more, and touch the frontier no more."""
-        self.is_closed = True
-        self._fetcher.close()
-        self._frontier = None
+        self._fetcher = RobotsFetcher(self._around)
+        self._most = max(AT_ONCE, self._around.crawler.settings.getint("CONCURRENT_REQUESTS"))
 
     def ask(self, authority: str, host: str, request: Request) -> Asking:
         """Have the file of *authority* fetched for a page of *host*, unless that is under way."""
@@ -89,7 +69,7 @@ class Errands:
         if asking is None:
             asking = self.asking[authority] = Asking(host, request)
         if not asking.is_meant:
-            asking.is_meant = self._settings.redirects.allows_private or not is_led_to(request)
+            asking.is_meant = self._around.settings.redirects.allows_private or not is_led_to(request)
         if is_new and asking.is_meant and not self._is_unresolved(asking):
             self._queue.append(authority)
             compat.call_later(0, self._begin)
@@ -105,7 +85,7 @@ class Errands:
     def _is_unresolved(self, asking: Asking) -> bool:
         """Whether the page waits under a name that stands for an address not known yet."""
         is_by_name = asking.host == host_of(asking.request.url)
-        return self._units.are_addresses and is_by_name and not asking.request.meta.get("proxy")
+        return self._around.units.are_addresses and is_by_name and not asking.request.meta.get("proxy")
 
     async def _look_up(self, authority: str, asking: Asking) -> None:
         """Ask a site by the clock of its address, unless that is private and only public pages led there."""
@@ -114,10 +94,11 @@ class Errands:
             if not asking.is_meant:
                 address = await leads_inside(asking.request)
             if self._is_unresolved(asking):
-                asking.host = await self._units.looked_up(asking.request.url)
+                asking.host = await self._around.units.looked_up(asking.request.url)
         except Exception:
-            logger.error("address of %s", authority, exc_info=True, extra={"spider": self._crawler.spider})
-        if address is not None and not asking.is_meant and not self.is_closed:
+            extra = {"spider": self._around.crawler.spider}
+            logger.error("address of %s", authority, exc_info=True, extra=extra)
+        if address is not None and not asking.is_meant and not self._around.is_closed:
             self._inside.keep(authority, address)
             self._let_go(self.asking.pop(authority))
             return
@@ -127,12 +108,12 @@ class Errands:
     def _begin(self) -> None:
         """Start what may start: as many errands as there is room for, each by the clock of its host."""
         for _ in range(BEGUN_AT_ONCE):
-            if not self._queue or self._under_way >= self._most or self.is_closed:
+            if not self._queue or self._under_way >= self._most or self._around.is_closed:
                 return
             authority = self._queue.popleft()
             asking = self.asking[authority]
             copy = self._sites.copy(authority)
-            is_known = copy is not None and is_current(copy, self._clock())
+            is_known = copy is not None and is_current(copy, self._around.clock())
             wait = 0.0 if is_known else self._fetcher.wait(asking.host)
             if wait:
                 compat.call_later(min(wait, LONGEST_NAP), self._again, authority)
@@ -160,17 +141,17 @@ class Errands:
         try:
             if copy is None or not is_known:
                 copy = await self._fetch(authority, asking, copy)
-            if self.is_closed:
+            if self._around.is_closed:
                 return
             about, is_large = (copy, authority, agent), len(copy.body) > LARGE
             found = await compat.in_thread(sites.read, *about) if is_large else sites.read(*about)
             sites.learn(authority, agent, found, copy, asking.failure)
         except Exception as error:
             if not isinstance(error, FrontierUnwritable):  # which the scheduler meets too, and says
-                count(self._crawler, "frontier/errors")
-                extra = {"spider": self._crawler.spider}
+                count(self._around.crawler, "frontier/errors")
+                extra = {"spider": self._around.crawler.spider}
                 logger.error("robots.txt of %s", authority, exc_info=True, extra=extra)
-            copy = learnt(copy, Answer(None), self._clock())
+            copy = learnt(copy, Answer(None), self._around.clock())
             sites.learn(authority, agent, sites.read(copy, authority, agent), copy)
         finally:
             self._under_way -= 1
@@ -179,37 +160,39 @@ class Errands:
 
     async def _fetch(self, authority: str, asking: Asking, before: RobotsCopy | None) -> RobotsCopy:
         answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host, self._sleep, before)
-        copy = learnt(before, answer, self._clock())
-        if self.is_closed:
+        copy = learnt(before, answer, self._around.clock())
+        if self._around.is_closed:
             return copy
-        if self._frontier is not None and not answer.retry_after:
-            copy = self._frontier.hastened(copy, self._clock())
+        if self._around.frontier is not None and not answer.retry_after:
+            copy = self._around.frontier.hastened(copy, self._around.clock())
         self._sites.keep(authority, copy)
         asking.failure = answer.failure
         if copy.failures:
             self._cool(copy, answer)
-            count(self._crawler, "frontier/robots/unreachable")
-            error, pause = answer.error or f"HTTP {answer.status}", span(copy.ask_at - self._clock())
+            count(self._around.crawler, "frontier/robots/unreachable")
+            error, pause = answer.error or f"HTTP {answer.status}", span(copy.ask_at - self._around.clock())
             meanwhile = "an old copy is used" if copy.body else "its pages wait"
             words = "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s"
-            extra = {"spider": self._crawler.spider}
+            extra = {"spider": self._around.crawler.spider}
             logger.warning(words, authority, error, meanwhile, pause, extra=extra)
         else:
-            await self._parsers.tell(copy.body, asking.request)
+            await self._sites.parsers.tell(copy.body, asking.request)
         return copy
 
     def _cool(self, copy: RobotsCopy, answer: Answer) -> None:
         """Have a host rest that asks for less. Without an old copy its pages wait as it is."""
+        around = self._around
         is_asked = answer.status in TOO_BUSY and copy.verdict is Verdict.PARSE
-        if self._frontier is not None and is_asked and self._settings.cooldown.first:
+        if around.frontier is not None and is_asked and around.settings.cooldown.first:
             trouble = Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after or None)
-            if self._frontier.cool(answer.host, trouble, self._clock()).is_new:
-                count(self._crawler, "frontier/cooldown/strikes")
+            if around.frontier.cool(answer.host, trouble, around.clock()).is_new:
+                count(around.crawler, "frontier/cooldown/strikes")
 
     def _let_go(self, asking: Asking) -> None:
+        around = self._around
         for done in asking.waiting:
             done.callback(None)
-        if self._frontier is not None:
+        if around.frontier is not None:
             for host in asking.held:
-                self._frontier.release_hold(host, self._clock())
-            compat.wake(self._crawler)
+                around.frontier.release_hold(host, around.clock())
+            compat.wake(around.crawler)

@@ -27,11 +27,9 @@ from .stats import count
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..core.frontier import Frontier
-    from .politeness_key import Units
+    from .robots_sites import Surroundings
 
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
@@ -47,26 +45,17 @@ _META = {
 
 @dataclass(eq=False, repr=False)
 class RobotsFetcher:
-    """Fetches files; with a *frontier* by the clocks of its hosts."""
+    """Fetches files, by the clocks of their hosts if there is a frontier."""
 
-    _crawler: Crawler
-    _timeout: float
-    _clock: Callable[[], float]
-    _frontier: Frontier | None
-    _units: Units
+    _around: Surroundings
     # Bytes so far, by id of a request that the fetch keeps alive.
     _read: dict[int, int] = field(default_factory=dict, init=False)
-    _is_closed = False
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._frontier = None
 
     def wait(self, host: str) -> float:
         """Seconds until *host* may be asked; 0: now, and then `fetch` has to be called."""
-        if self._frontier is None:
+        if self._around.frontier is None:
             return 0.0
-        return self._frontier.begin_visit(host, self._clock(), despite_hold=True)
+        return self._around.frontier.begin_visit(host, self._around.clock(), despite_hold=True)
 
     async def fetch(
         self, url: str, host: str, sleep: Callable[[float], Awaitable[None]], before: RobotsCopy | None
@@ -91,47 +80,47 @@ class RobotsFetcher:
                 is_elsewhere = host_of(target) != host_of(url)
                 request = response.request or Request(url)
                 from_public = is_elsewhere and not await comes_from_inside(request, response)
-                url, host = target, await self._units.looked_up(target) if is_elsewhere else host
-                while (wait := self.wait(host)) and not self._is_closed:
+                url, host = target, await self._around.units.looked_up(target) if is_elsewhere else host
+                while (wait := self.wait(host)) and not self._around.is_closed:
                     if wait == FOREVER:
                         return Answer(None, error=f"it leads to {host}, which is blocked")
                     if wait > LONGEST_WAIT and self._rests(host):  # for a day, perhaps
                         return Answer(None, error=f"it leads to {host}, which rests after trouble")
                     await sleep(min(wait, LONGEST_WAIT))
-                if self._is_closed:
+                if self._around.is_closed:
                     break
         except Exception as met:
             error = f"{type(met).__name__}: {met}".rstrip(": ")
             if not isinstance(met, IgnoreRequest):
-                count(self._crawler, f"robotstxt/exception_count/{type(met)}")
+                count(self._around.crawler, f"robotstxt/exception_count/{type(met)}")
             failure = None if isinstance(met, IgnoreRequest) or hop else met
         return Answer(None, error=error, failure=failure)
 
     def _rests(self, host: str) -> bool:
-        return self._frontier is not None and self._frontier.rests(host, self._clock())
+        return self._around.frontier is not None and self._around.frontier.rests(host, self._around.clock())
 
     async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
-        meta = {**_META, "download_slot": host, "download_timeout": self._timeout}
+        meta = {**_META, "download_slot": host, "download_timeout": self._around.settings.robots_timeout}
         request = Request(
             url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
         )
         if from_public:
             request.meta[FROM_PUBLIC] = host_of(url)
         if not self._read:  # else nobody need hear of every piece of every page
-            self._crawler.signals.connect(self._bytes_received, signals.bytes_received)
+            self._around.crawler.signals.connect(self._bytes_received, signals.bytes_received)
         self._read[id(request)] = 0
         try:
-            response: Response = await compat.engine_of(self._crawler).download_async(request)
-            count(self._crawler, "robotstxt/response_count")
-            count(self._crawler, f"robotstxt/response_status_count/{response.status}")
+            response: Response = await compat.engine_of(self._around.crawler).download_async(request)
+            count(self._around.crawler, "robotstxt/response_count")
+            count(self._around.crawler, f"robotstxt/response_status_count/{response.status}")
             return response
         finally:
             del self._read[id(request)]
             if not self._read:
-                self._crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
-            count(self._crawler, "robotstxt/request_count")
-            if self._frontier is not None:
-                self._frontier.end_visit(host, self._clock())
+                self._around.crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
+            count(self._around.crawler, "robotstxt/request_count")
+            if self._around.frontier is not None:
+                self._around.frontier.end_visit(host, self._around.clock())
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         read = self._read.get(id(request))
@@ -154,7 +143,7 @@ class RobotsFetcher:
             response.body,
             lines("Cache-Control"),
             float(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0.0,
-            retry_after(pause, self._clock()) or 0.0,
+            retry_after(pause, self._around.clock()) or 0.0,
             next(iter(lines("ETag")), "") if is_direct else "",
             next(iter(lines("Last-Modified")), "") if is_direct else "",
         )

@@ -8,29 +8,23 @@ Without an open frontier (another scheduler) the gate knows no clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING
 
 from scrapy.utils.defer import maybe_deferred_to_future
 from twisted.internet.defer import Deferred
 
 from . import compat_downloader
-from .clock import steady_clock
-from .politeness_key import Units
 from .private_network import refusal_of
 from .robots_errands import Errands
-from .robots_fetch import RobotsFetcher
-from .robots_parser import Parsers
-from .robots_sites import Decision, KnownSites, Site
+from .robots_sites import Decision, KnownSites, Site, Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from scrapy import Request
-    from scrapy.crawler import Crawler
 
-    from ..core.frontier import Frontier, Lease
-    from ..settings import FrontierSettings
+    from ..core.frontier import Lease
 
 
 # Of what no robots.txt speaks, or nobody is asked.
@@ -39,20 +33,17 @@ UNDECIDED = Decision("", None, None, None, 0.0, 0.0, None)
 
 @dataclass(eq=False, repr=False)
 class Gate:
-    """Lets pages pass by what *sites* say and *errands* find out; with a *frontier* by its hosts."""
+    """Lets pages pass by what is known of their sites, and what errands find out; *listed* is called with the
+    sitemaps that a file names (`KnownSites`)."""
 
-    _crawler: Crawler
-    clock: Callable[[], float]
-    _frontier: Frontier | None
-    _units: Units
-    _sites: KnownSites
-    _errands: Errands
+    around: Surroundings
+    listed: InitVar[Callable[[str, tuple[str, ...]], None] | None] = None
 
-    def close(self) -> None:
-        """Start nothing more, and touch the frontier no more."""
-        self._errands.close()
-        self._sites.close()
-        self._frontier = None
+    def __post_init__(self, listed: Callable[[str, tuple[str, ...]], None] | None) -> None:
+        self._sites = KnownSites(self.around, listed)
+        self._errands = Errands(self.around, self._sites)
+        if self.around.frontier is not None:
+            compat_downloader.spare_places(self.around.crawler)
 
     # -- for the scheduler -----------------------------------------------------------------------------
 
@@ -65,7 +56,7 @@ class Gate:
         shares its queue with other sites: the middleware sends it back alone. And one in a private network
         that a public page led to.
         """
-        frontier, host, decision = self._frontier, lease.host, self._sites.decide(request, now)
+        frontier, host, decision = self.around.frontier, lease.host, self._sites.decide(request, now)
         authority, site, until = decision.authority, decision.site, decision.until
         if frontier is None or authority is None:
             return UNDECIDED
@@ -92,20 +83,20 @@ class Gate:
 
     def report(self) -> None:
         """Bring the stats up to date that say how things are now."""
-        if self._crawler.stats is not None and self._frontier is not None:
-            held = len(self._frontier.held(self.clock()))
-            self._crawler.stats.set_value("frontier/robots/asking", len(self._errands.asking))
-            self._crawler.stats.set_value("frontier/robots/held", held)
+        around, stats = self.around, self.around.crawler.stats
+        if stats is not None and around.frontier is not None:
+            stats.set_value("frontier/robots/asking", len(self._errands.asking))
+            stats.set_value("frontier/robots/held", len(around.frontier.held(around.clock())))
 
     # -- for the middleware, and for whoever wants to know -----------------------------------------------
 
     async def decide(self, request: Request, is_to_ask: bool = True) -> Decision | None:
         """What robots.txt says of *request*; None where that is not known, and when the crawl ends first. It
         is fetched if need be, unless nobody *is_to_ask*."""
-        decision = self._sites.decide(request, self.clock())
+        decision = self._sites.decide(request, self.around.clock())
         if decision.site is None and decision.authority is not None and is_to_ask:
             await self.learn(decision.authority, request)
-            decision = self._sites.decide(request, self.clock())
+            decision = self._sites.decide(request, self.around.clock())
         return None if decision.site is None else decision
 
     async def learn(self, authority: str, request: Request) -> Site | None:
@@ -113,7 +104,7 @@ class Gate:
 
         Raises `IgnoreRequest` where a public page leads into a private network: nobody is asked there.
         """
-        while not self._errands.is_closed:
+        while not self.around.is_closed:
             site = self._sites.known(authority, self._sites.agent_of(request))
             if site is not None:
                 return site
@@ -121,26 +112,7 @@ class Gate:
             if address is not None:
                 raise refusal_of(address)
             done: Deferred[None] = Deferred()
-            host = str(request.meta.get("download_slot") or self._units.of(request.url))
+            host = str(request.meta.get("download_slot") or self.around.units.of(request.url))
             self._errands.ask(authority, host, request).waiting.append(done)
             await maybe_deferred_to_future(done)
         return None
-
-
-def make_gate(
-    crawler: Crawler,
-    settings: FrontierSettings,
-    clock: Callable[[], float] | None = None,
-    frontier: Frontier | None = None,
-    units: Units | None = None,
-    listed: Callable[[str, tuple[str, ...]], None] | None = None,
-) -> Gate:
-    """A gate and its parts; without a *frontier* for a crawl with another scheduler."""
-    clock, units = clock or steady_clock(), units or Units()
-    parsers = Parsers(crawler)
-    sites = KnownSites(crawler, clock, frontier, parsers, settings.crawl_delay_max, listed)
-    fetcher = RobotsFetcher(crawler, settings.robots_timeout, clock, frontier, units)
-    errands = Errands(crawler, settings, clock, frontier, units, sites, parsers, fetcher)
-    if frontier is not None:
-        compat_downloader.spare_places(crawler)
-    return Gate(crawler, clock, frontier, units, sites, errands)

@@ -7,7 +7,7 @@ copies are kept in memory.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -17,6 +17,9 @@ from ..core.hosts.robots_expiry import Standing, is_current, standing
 from ..core.parse.urls import origin
 from ..core.store.site_rows import RobotsCopy, Verdict
 from . import compat
+from .clock import steady_clock
+from .politeness_key import Units
+from .robots_parser import Parsers
 from .stats import count
 
 if TYPE_CHECKING:
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
     from ..core.frontier import Frontier
-    from .robots_parser import Parsers
+    from ..settings import FrontierSettings
 
 KNOWN = 2000  # sites whose rules are kept parsed; the rest is read from the store again
 KNOWN_BYTES = 4_000_000  # of their files at most: rules take 20 times as much, and a file may have 500 KiB
@@ -151,42 +154,52 @@ class Shelf(OrderedDict[_Key, _Value]):
 
 
 @dataclass(eq=False, repr=False)
+class Surroundings:
+    """What the parts of a gate find around them until `close`: with a *frontier* the clocks of its hosts, and
+    a place for copies."""
+
+    crawler: Crawler
+    settings: FrontierSettings
+    clock: Callable[[], float] = field(default_factory=steady_clock)
+    frontier: Frontier | None = None
+    units: Units = field(default_factory=Units)
+    is_closed = False
+
+    def close(self) -> None:
+        """Have nothing more begun, and the frontier touched no more."""
+        self.is_closed, self.frontier = True, None
+
+
+@dataclass(eq=False, repr=False)
 class KnownSites:
     """What is known of the sites of a crawl; *listed* is called with the sitemaps that a file names, maybe
     none, whenever it comes into memory."""
 
-    _crawler: Crawler
-    _clock: Callable[[], float]
-    _frontier: Frontier | None
-    _parsers: Parsers
-    _longest_delay: float
+    _around: Surroundings
     _listed: Callable[[str, tuple[str, ...]], None] | None
 
     def __post_init__(self) -> None:
-        self._agents = Agents(self._crawler.settings)
+        self._agents = Agents(self._around.crawler.settings)
+        self.parsers = Parsers(self._around.crawler)
         self._sites: Shelf[tuple[str, str], Site] = Shelf(lambda site: site.size)
         # Where there is no frontier to keep them.
         self._copies: Shelf[str, RobotsCopy] = Shelf(lambda copy: len(copy.body))
-
-    def close(self) -> None:
-        """Touch the frontier no more."""
-        self._frontier = self._listed = None
 
     def known(self, authority: str, agent: str) -> Site | None:
         """What holds for *authority* by what is known now; None where somebody has to be asked."""
         key = authority, agent
         site = self._sites.get(key)
         if site is not None:
-            if site.standing.ask_at > self._clock():
+            if site.standing.ask_at > self._around.clock():
                 self._sites.move_to_end(key)
                 return site
             self._sites.drop(key)
             return None
         copy = self.copy(authority)
-        if copy is None or not is_current(copy, self._clock()) or len(copy.body) > LARGE:
+        if copy is None or not is_current(copy, self._around.clock()) or len(copy.body) > LARGE:
             return None
-        if self._frontier is not None:
-            count(self._crawler, "frontier/robots/read")
+        if self._around.frontier is not None:
+            count(self._around.crawler, "frontier/robots/read")
         return self.learn(authority, agent, self.read(copy, authority, agent), copy)
 
     def decide(self, request: Request, now: float) -> Decision:
@@ -197,10 +210,11 @@ class KnownSites:
         if site is None:
             return Decision(url, header, authority, None, 0.0, 0.0, None)
         standing = site.standing
+        longest = self._around.settings.crawl_delay_max
         if site.is_timed:
-            until, delay = standing.held_until(now), standing.delay(now, self._longest_delay)
+            until, delay = standing.held_until(now), standing.delay(now, longest)
         else:
-            until, delay = 0.0, min(standing.rules.crawl_delay or 0.0, self._longest_delay)
+            until, delay = 0.0, min(standing.rules.crawl_delay or 0.0, longest)
         is_allowed = True if site.is_open else None
         if is_allowed is None and until <= now and not site.is_slow(url):
             is_allowed = site.allows(url)
@@ -211,13 +225,13 @@ class KnownSites:
         return self._agents.of(agent_header(request))
 
     def read(self, copy: RobotsCopy, authority: str, agent: str) -> Standing:
-        return standing(copy, self._clock(), agent, f"{authority}/robots.txt")
+        return standing(copy, self._around.clock(), agent, f"{authority}/robots.txt")
 
     def learn(
         self, authority: str, agent: str, found: Standing, copy: RobotsCopy, failure: Exception | None = None
     ) -> Site:
         """Remember what a *copy* says (`read`)."""
-        parser, rules = self._parsers.of(copy.body), found.rules
+        parser, rules = self.parsers.of(copy.body), found.rules
         is_timed = found.verdict is Verdict.POSTPONE or bool(rules.visit_time or rules.request_rate)
         site = Site(
             authority,
@@ -232,17 +246,17 @@ class KnownSites:
             is_quick=rules.cost("x" * USUAL_LENGTH) <= SLOW,
         )
         self._sites.keep((authority, agent), site)
-        if self._listed is not None and not copy.failures:
+        if self._listed is not None and not copy.failures and not self._around.is_closed:
             self._listed(authority, tuple(found.rules.sitemaps))
         return site
 
     def copy(self, authority: str) -> RobotsCopy | None:
-        if self._frontier is not None:
-            return self._frontier.robots_copy(authority)
+        if self._around.frontier is not None:
+            return self._around.frontier.robots_copy(authority)
         return self._copies.get(authority)
 
     def keep(self, authority: str, copy: RobotsCopy) -> None:
-        if self._frontier is not None:
-            self._frontier.keep_robots_copy(authority, copy)
+        if self._around.frontier is not None:
+            self._around.frontier.keep_robots_copy(authority, copy)
         else:
             self._copies.keep(authority, copy)

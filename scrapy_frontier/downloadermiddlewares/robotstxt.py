@@ -16,9 +16,9 @@ from ..crawl.assembly import Component
 from ..crawl.in_flight import REASON
 from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.response_troubles import error_of
-from ..crawl.robots_gate import Gate, make_gate
+from ..crawl.robots_gate import Gate
 from ..crawl.robots_parser import RulesParser
-from ..crawl.robots_sites import authority_of
+from ..crawl.robots_sites import Surroundings, authority_of
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
@@ -50,7 +50,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     def _gate(self) -> Gate:
         """That of the crawl, or with another scheduler one of its own."""
         if self._known_gate is None:
-            self._known_gate = make_gate(self.crawler, self._settings)
+            self._known_gate = Gate(Surroundings(self.crawler, self._settings))
         return self._known_gate
 
     def _find_crawl(self) -> None:
@@ -60,7 +60,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
 
     def _spider_closed(self) -> None:
         if self._known_gate is not None:
-            self._known_gate.close()
+            self._known_gate.around.close()
 
     async def process_request(  # type: ignore[override]
         self, request: Request, spider: Spider | None = None
@@ -78,7 +78,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         given_up = flight.lease.given_up if flight is not None else None
         if decision is None:
             decision = await gate.decide(request, is_to_ask=given_up is None)
-        wait = decision.until - gate.clock() if decision is not None else 0.0
+        wait = decision.until - gate.around.clock() if decision is not None else 0.0
         if decision is not None and wait <= 0 and not await decision.allows():
             self._forbid(request, await decision.why())
         if given_up is not None and (decision is None or wait > 0 or given_up.failure is None):
