@@ -162,7 +162,7 @@ class Frontier:
         )
 
     def __repr__(self) -> str:
-        return f"<Frontier {self.pending} pending, {len(self._leases)} leased, {self._hosts!r}>"
+        return f"<Frontier {self.pending} pending, {len(self._leases.by_id)} leased, {self._hosts!r}>"
 
     # -- what there is ---------------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ class Frontier:
     @property
     def pending(self) -> int:
         """Requests that wait to be leased: ready, cooling, or in a backoff; not those of blocked hosts."""
-        return self._batch.counts.states[State.QUEUED] - len(self._leases) - self._batch.withheld
+        return self._batch.counts.states[State.QUEUED] - len(self._leases.by_id) - self._batch.withheld
 
     @property
     def withheld(self) -> int:
@@ -183,7 +183,7 @@ class Frontier:
     @property
     def leased(self) -> int:
         """Leases that are out."""
-        return len(self._leases)
+        return len(self._leases.by_id)
 
     @property
     def hosts(self) -> int:
@@ -325,7 +325,7 @@ class Frontier:
     def close(self) -> None:
         """Commit, mark the end as clean, and close the store. Leases that are out stay queued."""
         try:
-            for lease in self._leases:
+            for lease in self._leases.by_id.values():
                 self._batch.touch(self._table.get(lease.host))
             if self._scores is not None:
                 self._scores.save()

@@ -109,7 +109,7 @@ class Edits:
         return True
 
     def _leased(self) -> set[PageId]:
-        return {lease.page_id for lease in self._leases}
+        return {lease.page_id for lease in self._leases.by_id.values()}
 
     # -- forget ----------------------------------------------------------------------------------------
 

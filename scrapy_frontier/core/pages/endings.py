@@ -81,7 +81,7 @@ class Endings:
         if not self._leases.end(lease):
             return self._late(lease)
         host = by_name.get(lease.host) or self._table.get(lease.host)
-        if self._leases.leave_wire(lease):
+        if lease.leave_wire():
             self._clocks.left(host, lease.leased_at, lease.was_sent, now)
         host.is_unqueued(lease.sort_key)
         links, beside = 0, None
@@ -134,7 +134,7 @@ class Endings:
         """The same for a page that came back."""
         if not self._leases.end(lease):
             return self._late(lease)
-        if self._leases.leave_wire(lease):
+        if lease.leave_wire():
             self._clocks.left(self._table.get(lease.host), lease.leased_at, lease.was_sent, now)
         released = self._revisit_endings.release(lease, outcome, now)
         self.finished += released.state is not QUEUED

@@ -157,14 +157,16 @@ class HandOut:
         """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
         has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
         host = self._hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
-        if not host.delay or not self._leases.sending(lease):
+        if not host.delay or not lease.is_on_wire or lease.was_sent is not None:
             return False
+        lease.was_sent = False
         self._clocks.send(host, now)
         return True
 
     def sent(self, lease: Lease, now: float) -> None:
         """The request of a lease has gone out: the delay of its host counts from *now*."""
-        if self._leases.sent(lease):
+        if lease.is_on_wire and lease.was_sent is False:
+            lease.was_sent = True
             self._clocks.sent(self._table.get(lease.host), now)
 
     def off_wire(self, lease: Lease, now: float, response_time: float | None = None) -> None:
@@ -172,7 +174,7 @@ class HandOut:
 
         *response_time* in seconds says that the host answered, and how fast.
         """
-        if not self._leases.leave_wire(lease):
+        if not lease.leave_wire():
             return
         host = self._hosts.by_name.get(lease.host) or self._table.get(lease.host)
         if response_time is not None:
@@ -200,7 +202,7 @@ class HandOut:
             self._hosts.put(host, now)
 
     def _unvisit(self, lease: Lease, now: float, is_replaced: bool = False) -> Host | None:
-        if not self._leases.leave_wire(lease):
+        if not lease.leave_wire():
             return None
         host = self._table.get(lease.host)
         self._clocks.leave(host, lease.was_sent)
@@ -254,4 +256,5 @@ class HandOut:
             return None
         host = self._table.get(page.host or host_of(page.url))
         trouble = giving_up.trouble_at_the_end(host, page, now)
-        return Lease(NO_LEASE, page_id, page, host, b"", now, FOREVER, trouble, is_last=True)
+        about = NO_LEASE, page_id, page, host.name, b"", now, FOREVER, host.delay, host.asked, trouble
+        return Lease(*about, is_last=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..store.keys import FIRST_VISIT
@@ -10,7 +12,7 @@ from ..store.states import QUEUED, State
 from .signal_trust import may_send
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Mapping
 
     from ..hosts.cooldown import Trouble
     from ..hosts.host import Host
@@ -25,68 +27,39 @@ WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait for others
 NO_LEASE = 0  # the id of a lease that none was granted for
 
 
+@dataclass(eq=False, slots=True)
 class Lease:
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
 
     ``page_id`` is opaque to callers; ``node`` is the page whose links gather on it as ``edges``: the same,
     but for a further visit, of which `Frontier.identify` has to say what page it is for. While its request
     takes up a place of its host the lease ``is_on_wire``; ``was_sent`` says whether that went out, None:
-    nobody tells. Both are for `Leases`.
+    nobody tells.
     """
 
-    __slots__ = (
-        "asked",
-        "before",
-        "deadline",
-        "delay",
-        "edges",
-        "given_up",
-        "host",
-        "id",
-        "is_forced",
-        "is_last",
-        "is_on_wire",
-        "is_return",
-        "leased_at",
-        "node",
-        "page",
-        "page_id",
-        "sort_key",
-        "was_sent",
-    )
+    id: int
+    page_id: PageId
+    page: Page
+    host: str
+    sort_key: bytes
+    leased_at: float
+    deadline: float
+    delay: float
+    asked: Mapping[str, float]
+    given_up: Trouble | None  # the page is not to be asked for: it ends with this
+    is_last: bool = False  # nobody waits for the page any longer: it cannot be put off again
+    is_return: bool = False  # it ended before, and stays so until this visit ends
+    is_forced: bool = False  # it is asked for unconditionally, and its callback called
+    is_on_wire: bool = False
+    was_sent: bool | None = None
+    before: tuple[float, float] = (0.0, 0.0)  # the clock of its host
+    node: PageId | None = None
+    edges: list[PlainEdge] = field(default_factory=list)
 
-    def __init__(
-        self,
-        number: int,
-        page_id: PageId,
-        page: Page,
-        host: Host,
-        sort_key: bytes,
-        leased_at: float,
-        deadline: float,
-        given_up: Trouble | None = None,
-        is_last: bool = False,
-    ) -> None:
-        self.id = number
-        self.page_id = page_id
-        self.page = page
-        self.host = host.name
-        self.sort_key = sort_key
-        self.leased_at = leased_at
-        self.deadline = deadline
-        self.before = host.visited, host.ready_at  # its clock
-        self.delay, self.asked = host.delay, host.asked
-        self.given_up = given_up  # the page is not to be asked for: it ends with this
-        self.is_last = is_last  # nobody waits for the page any longer: it cannot be put off again
-        self.is_return = page.state is not QUEUED  # it ended before, and stays so until this visit ends
-        self.is_forced = False  # it is asked for unconditionally, and its callback called
-        self.is_on_wire = False
-        self.was_sent: bool | None = None
-        self.node: PageId | None = page_id if page_id < FIRST_VISIT else None
-        self.edges: list[PlainEdge] = []
-
-    def __repr__(self) -> str:
-        return f"<Lease {self.id} of {self.page.url}>"
+    def leave_wire(self) -> bool:
+        """Its request takes up a place of its host no longer; false if it did not before."""
+        was_on_wire, self.is_on_wire = self.is_on_wire, False
+        return was_on_wire
 
     @property
     def may_send(self) -> tuple[bytes, bytes]:
@@ -151,38 +124,22 @@ class Leases:
         self.by_id: dict[int, Lease] = {}
         self._last_id = 0
 
-    def __len__(self) -> int:
-        return len(self.by_id)
-
     def grant(
         self, page_id: int, page: Page, host: Host, sort_key: bytes, now: float, given_up: Trouble | None
     ) -> Lease:
         """A lease of a page of *host*, whose clock is still as before."""
         number = self._last_id = self._last_id + 1
-        lease = Lease(number, page_id, page, host, sort_key, now, now + self.timeout, given_up)
-        self.by_id[number] = lease
+        until = now + self.timeout
+        lease = Lease(
+            number, page_id, page, host.name, sort_key, now, until, host.delay, host.asked, given_up
+        )
+        lease.before = host.visited, host.ready_at
+        lease.is_return = page.state is not QUEUED
+        if page_id < FIRST_VISIT:
+            lease.node = page_id
         lease.is_on_wire = True
+        self.by_id[number] = lease
         return lease
-
-    def sending(self, lease: Lease) -> bool:
-        """Its request is about to go out, which `sent` or `leave_wire` will follow; false if it takes no
-        place of its host, or that was said before."""
-        if not lease.is_on_wire or lease.was_sent is not None:
-            return False
-        lease.was_sent = False
-        return True
-
-    def sent(self, lease: Lease) -> bool:
-        """Its request went out just now; false for one that was not `sending`."""
-        if not lease.is_on_wire or lease.was_sent is not False:
-            return False
-        lease.was_sent = True
-        return True
-
-    def leave_wire(self, lease: Lease) -> bool:
-        """Its request takes up a place of its host no longer; false if it did not before."""
-        was_on_wire, lease.is_on_wire = lease.is_on_wire, False
-        return was_on_wire
 
     def end(self, lease: Lease) -> bool:
         """The lease is no more; false if it was not before."""
@@ -193,15 +150,4 @@ class Leases:
 
     def expired(self, now: float) -> list[Lease]:
         """Leases whose deadline has passed."""
-        found = []
-        for lease in self.by_id.values():
-            if lease.deadline > now:
-                break
-            found.append(lease)
-        return found
-
-    def get(self, lease_id: int) -> Lease | None:
-        return self.by_id.get(lease_id)
-
-    def __iter__(self) -> Iterator[Lease]:
-        return iter(self.by_id.values())
+        return list(takewhile(lambda lease: lease.deadline <= now, self.by_id.values()))
