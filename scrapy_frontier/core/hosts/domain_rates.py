@@ -47,14 +47,10 @@ class Heat:
     def at(self, now: float) -> float:
         return self.value * exp(-max(now - self.since, 0.0) * self.rate / BURST)
 
-    def add(self, now: float) -> None:
+    def add(self, now: float, pages: float = 1.0) -> None:
+        """A page is handed out at *now*; -1: one that was is none after all."""
         if self.rate:
-            self.value, self.since = self.at(now) + 1.0, max(now, self.since)
-
-    def take_back(self, now: float) -> None:
-        """Undo an `add` at *now*."""
-        if self.rate:
-            self.value, self.since = max(self.at(now) - 1.0, 0.0), max(now, self.since)
+            self.value, self.since = max(self.at(now) + pages, 0.0), max(now, self.since)
 
     def assume(self, when: float, now: float) -> None:
         """Hand-outs until *when* are not known: the heat was then that of a steady rate if it is more."""
@@ -101,18 +97,11 @@ class Temperature:
         domain = self._domains.get(name)
         return COOL if domain is None else domain.level
 
-    def hand_out(self, name: str, now: float) -> int:
-        """A page of the domain is handed out; its level."""
+    def hand_out(self, name: str, now: float, pages: float = 1.0) -> int:
+        """A page of the domain is handed out, with -1 pages none after all; its level."""
         domain = self._domain(name, now)
-        domain.soft.add(now)
-        domain.hard.add(now)
-        return self._judge(name, domain, now)
-
-    def take_back(self, name: str, now: float) -> int:
-        """Undo a `hand_out` at *now*; the level."""
-        domain = self._domain(name, now)
-        domain.soft.take_back(now)
-        domain.hard.take_back(now)
+        domain.soft.add(now, pages)
+        domain.hard.add(now, pages)
         return self._judge(name, domain, now)
 
     def assume(self, name: str, when: float, now: float) -> int:

@@ -129,7 +129,7 @@ class Hosts:
         self._turns.take_back(host)
         if self._temperature is not None:
             domain = self._domain_of(host.name)
-            self._set_level(domain, self._temperature.take_back(domain, now))
+            self._set_level(domain, self._temperature.hand_out(domain, now, -1.0))
 
     def was_visited(self, name: str, when: float, now: float) -> None:
         """A host, in memory or not, was visited last by an earlier run, at *when*."""
