@@ -40,13 +40,11 @@ class References:
     def __init__(self, base: str, exact: Callable[[str], str | None]) -> None:
         self._exact = exact
         self._before: dict[str, str | None] = {}  # what stands in the place of the beginning of a plain one
-        self._is_plain = _is_plain_base(base) is not None
-        self._origin = ""  # of a plain base
-        if self._is_plain:
-            directory = base[: base.rindex("/") + 1]
-            root = base[: base.index("/", 8) + 1]
-            self._origin = root[:-1]
-            self._before = {"": directory, "./": directory, "/": root, "#": f"{base}#"}
+        self._origin, self._folders = "", [""]  # of a plain base
+        if _is_plain_base(base) is not None:
+            pieces = base.split("/")
+            self._origin, self._folders = "/".join(pieces[:3]), pieces[3:-1]
+            self._before = {"/": f"{self._origin}/", "#": f"{base}#"}
 
     def absolute(self, reference: str) -> str | None:
         """The URL that *reference* leads to, with its fragment; 1 us where it is plain."""
@@ -64,16 +62,13 @@ class References:
 
     def _stands_before(self, begin: str) -> str | None:
         if begin not in self._before:
-            self._before[begin] = self._higher(len(begin) // 3) if self._is_plain else self._probed(begin)
+            self._before[begin] = self._higher(len(begin) // 3) if self._origin else self._probed(begin)
         return self._before[begin]
 
     def _higher(self, levels: int) -> str:
         """The directory so many *levels* above the one of a plain base; the root has none above it."""
-        directory, root = self._before[""], self._before["/"]
-        assert directory is not None
-        assert root is not None
-        pieces = directory[len(root) :].split("/")[: -1 - levels]
-        return root + "".join(f"{piece}/" for piece in pieces)
+        folders = self._folders[: max(len(self._folders) - levels, 0)]
+        return "/".join([self._origin, *folders, ""])
 
     def _probed(self, begin: str) -> str | None:
         url = self._exact(begin + _PROBE)
