@@ -35,6 +35,7 @@ _END = b"\xff\xff"  # behind all keys
 # Tables of 2 MB; they are mapped, and hold no descriptor. With all 373 of eight million pages open, 375 MB of
 # them were in memory after a start, and 150 with these; with 100 a page took half as long again.
 MAX_OPEN_FILES = 200
+_TABLES = {"paranoid_checks": True, "bloom_filter_bits": BLOOM_BITS, "max_open_files": MAX_OPEN_FILES}
 
 
 class Store:
@@ -296,9 +297,7 @@ def repair_files(path: Path) -> None:
     By default it leaves a damaged block where it is, and the database as unreadable as it was.
     """
     try:
-        plyvel.repair_db(
-            str(path), paranoid_checks=True, bloom_filter_bits=BLOOM_BITS, max_open_files=MAX_OPEN_FILES
-        )
+        plyvel.repair_db(str(path), **_TABLES)
     except (plyvel.Error, OSError) as error:
         raise _why_not(path, error) from error
 
@@ -315,14 +314,7 @@ def _open(path: Path, had_database: bool) -> Any:
     if (log := _missing_log(path)) is not None:
         raise _damaged(path, FileNotFoundError(f"its file {log} is missing"))
     try:
-        return plyvel.DB(
-            str(path),
-            create_if_missing=True,
-            paranoid_checks=True,
-            write_buffer_size=WRITE_BUFFER,
-            lru_cache_size=CACHE,
-            bloom_filter_bits=BLOOM_BITS,
-            max_open_files=MAX_OPEN_FILES,
-        )
+        buffers = {"write_buffer_size": WRITE_BUFFER, "lru_cache_size": CACHE}
+        return plyvel.DB(str(path), create_if_missing=True, **buffers, **_TABLES)
     except (plyvel.Error, OSError) as error:
         raise _why_not(path, error) from error
