@@ -138,23 +138,11 @@ class Mixed(PageRank):
         return preference
 
     def rank(self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None) -> Ranking:
-        pages = len(indptr) - 1
         read = np.diff(indptr) > 0
-        known = min(pages, self.known)
+        known = min(len(read), self.known)
         read[:known] |= self._parsed[:known]
-        return foreseen_pagerank(
-            indptr,
-            indices,
-            read,
-            weights=weights,
-            damping=self.damping,
-            preference=self._preference(pages),
-            start=self._start(pages),
-            stop=stop,
-        )
-
-    def _start(self, pages: int) -> Floats | None:
-        return self._rank[: min(pages, self.known)] if self.known else None
+        about = self._known(len(read), self._rank)
+        return foreseen_pagerank(indptr, indices, read, weights=weights, stop=stop, **about)
 
     def prepare(self, ranking: Ranking) -> Choices:
         pages = len(ranking.scores)
@@ -177,7 +165,12 @@ class Mixed(PageRank):
         drawn = self._chance.sample(range(len(queued)), math.ceil(served * shares[CHANCE]))
         for chooser, candidates in ((CASH, by_cash), (CHANCE, queued[drawn])):
             lucky = candidates[: math.ceil(served * shares[chooser])]
-            self._lift(lucky, chooser, shares[RANK] / shares[chooser], best, score, chosen)
+            # They are lifted to scores of the best by rank: one after so many of these, as the shares are.
+            turns = (np.arange(len(lucky)) + self._chance.random()) * (shares[RANK] / shares[chooser])
+            scores = best[np.minimum(turns.astype(np.int64), len(best) - 1)]
+            lifted = scores > score[lucky]
+            score[lucky[lifted]] = scores[lifted]
+            chosen[lucky[lifted]] = chooser
         kept = best[: 64 + parsed_since].tolist()
         return Choices(rank, score, chosen, kept, luck, parsed_since, discovered_since)
 
@@ -229,22 +222,6 @@ class Mixed(PageRank):
         queued.partition(len(queued) - served)  # 10 ms a million, where finding their places takes 40
         self._best = np.sort(queued[-served:])[::-1].tolist()
         self._luck = self.parts[CHANCE] / each
-
-    def _lift(
-        self,
-        pages: Ints,
-        chooser: int,
-        each: float,
-        best: Floats,
-        score: Floats,
-        chosen: NDArray[np.uint8],
-    ) -> None:
-        """Lift *pages* to the scores of the *best* by rank, one after *each* of these."""
-        turns = (np.arange(len(pages)) + self._chance.random()) * each
-        scores = best[np.minimum(turns.astype(np.int64), len(best) - 1)]
-        lifted = scores > score[pages]
-        score[pages[lifted]] = scores[lifted]
-        chosen[pages[lifted]] = chooser
 
     def adopt(self, prepared: Choices) -> None:
         known = len(prepared.score)

@@ -183,17 +183,20 @@ class PageRank(Cash):
         preference[:known] = self._opinions(slice(0, known))
         return preference
 
-    def _start(self, pages: int) -> Floats | None:
-        return self._score[: min(pages, self.known)] if self.known else None
+    def _known(self, pages: int, before: Floats) -> dict[str, Any]:
+        """What a ranking of so many *pages* is told of them, and of what was *before*."""
+        return {
+            "damping": self.damping,
+            "preference": self._preference(pages),
+            "start": before[: min(pages, self.known)] if self.known else None,
+        }
 
     def rank(
         self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None
     ) -> Ranking | None:
-        pages = len(indptr) - 1
-        known: dict[str, Any] = {"preference": self._preference(pages), "start": self._start(pages)}
+        known = self._known(len(indptr) - 1, self._score)
         # L1: an average page is right to 0.01 %, a seventh of a bucket.
-        until: dict[str, Any] = {"tolerance": 1e-4, "stop": stop}
-        return pagerank(indptr, indices, weights=weights, damping=self.damping, **known, **until)
+        return pagerank(indptr, indices, weights=weights, tolerance=1e-4, stop=stop, **known)
 
     def prepare(self, ranking: Ranking) -> Any:
         return (ranking.scores * len(ranking.scores)).astype(np.float32)
