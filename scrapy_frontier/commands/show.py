@@ -82,7 +82,7 @@ def queue(call: Call) -> None:
         return _until(turn.when, now), turn.page.priority, turn.page.url
 
     with project.open() as store:
-        turns = upcoming.upcoming(store, now, project.delays(store), host, registered_domain)
+        turns = upcoming.Preview(store, now, project.delays(store), host, registered_domain).turns()
         call.output.listing(islice(turns, limit), document, _QUEUE_COLUMNS, row)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..hosts.host import HEADS, Host, Politeness
-from ..hosts.ready_hosts import Hosts, itself
+from ..hosts.ready_hosts import Hosts
 from ..store import host_rows, keys, queue_keys
 from . import facts
 
@@ -30,12 +30,14 @@ class Turn(NamedTuple):
     host: str
 
 
-class _Preview:
+class Preview:
+    """The crawl that starts *now*; only pages of the host *only* if given. *domain_of* gives the registered
+    domain of a host. Pages of blocked hosts do not come, nor such whose record cannot be read."""
+
     def __init__(
         self, store: Store, now: float, delay_of: DelayOf, only: str | None, domain_of: Callable[[str], str]
     ) -> None:
-        self._store, self._delay_of, self._only = store, delay_of, only
-        self.now = now
+        self._store, self._now, self._delay_of, self._only = store, now, delay_of, only
         self._blocked = {host for host, orders in host_rows.all_orders(store) if orders.blocked is not None}
         self._hosts = Hosts(domain_of)
         waiting = queue_keys.waiting_places(store)
@@ -57,7 +59,7 @@ class _Preview:
             host = self._hosts.by_name[name] = Host(name, row, Politeness(view.delay, 1))
             # A clock that was set back must not silence a host for longer than its delay.
             visited = view.visited + view.delay if view.visited else 0.0
-            host.ready_at = max(min(visited, self.now + view.delay), view.rests_until)
+            host.ready_at = max(min(visited, self._now + view.delay), view.rests_until)
             host.more = True
             self._fill(host)
         return host
@@ -66,54 +68,41 @@ class _Preview:
         while host.needs_sort_keys():
             host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
-    def advance(self) -> bool:
+    def turns(self) -> Iterator[Turn]:
+        """The pages in the order in which they are handed out."""
+        while (taken := self._take()) is not None or self._advance():
+            if taken is None:
+                continue
+            page_id, host = taken
+            page = facts.legible_page(self._store, page_id)
+            if page is not None:
+                yield Turn(self._now, page_id, page, host)
+
+    def _advance(self) -> bool:
         """Move to the next moment at which something can be handed out; false if there is none."""
         times = self._hosts.next_ready(), self._next_waiting and self._next_waiting.due
         first = min((when for when in times if when is not None), default=None)
-        self.now = max(self.now, first or 0.0)
+        self._now = max(self._now, first or 0.0)
         return first is not None
 
-    def take(self) -> tuple[int, str] | None:
+    def _take(self) -> tuple[int, str] | None:
         """The page that is handed out now, and its host."""
-        while (place := self._next_waiting) is not None and (place.due or 0.0) <= self.now:
+        while (place := self._next_waiting) is not None and (place.due or 0.0) <= self._now:
             host = self._host(place.host)
             host.add(place.sort_key)
             host.has_waited(place.sort_key)
-            self._hosts.put(host, self.now)
+            self._hosts.put(host, self._now)
             self._next_waiting = next(self._waiting, None)
-        found = self._hosts.best(self.now)
+        found = self._hosts.best(self._now)
         if found is None:
             return None
         sort_key = found.take()
         found.in_flight = 1
         self._fill(found)
-        self._hosts.put(found, self.now)
+        self._hosts.put(found, self._now)
         found.in_flight = 0
-        found.ready_at = self.now + found.delay if found.delay else 0.0
+        found.ready_at = self._now + found.delay if found.delay else 0.0
         if not found.more or sort_key <= found.cursor:  # it is not met again on the disk
             found.is_unqueued(sort_key)
-        self._hosts.put(found, self.now)
+        self._hosts.put(found, self._now)
         return queue_keys.sort_key_id(sort_key), found.name
-
-
-def upcoming(
-    store: Store,
-    now: float,
-    delay_of: DelayOf,
-    host: str | None = None,
-    domain_of: Callable[[str], str] = itself,
-) -> Iterator[Turn]:
-    """The pages in the order in which a crawl that starts *now* hands them out; only those of *host* if
-    given. *domain_of* gives the registered domain of a host. Pages of blocked hosts do not come, nor such
-    whose record cannot be read."""
-    preview = _Preview(store, now, delay_of, host, domain_of)
-    while True:
-        taken = preview.take()
-        if taken is None:
-            if not preview.advance():
-                return
-            continue
-        page_id, name = taken
-        page = facts.legible_page(store, page_id)
-        if page is not None:
-            yield Turn(preview.now, page_id, page, name)
