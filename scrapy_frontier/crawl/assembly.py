@@ -178,12 +178,12 @@ class Crawl:
         if self.records_links:
             from .outlinks import Outlinks
 
-            self.links = Outlinks(settings, frontier, identities, intake, flights, notes)
+            self.links = Outlinks(intake)
         self.follow: Follow | None = None
         if compat.has_spider_middleware(crawler, RECORDER):
             from .follow import Follow
 
-            self.follow = Follow(crawler, spider, self._dupefilter, flights, intake, self.links)
+            self.follow = Follow(crawler, spider, intake, self.links)
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, notes)
         self.alarm = Alarm(crawler)
@@ -202,9 +202,7 @@ class Crawl:
         if compat.has_downloader_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
 
-            self.sitemaps = Sitemaps(
-                crawler, frontier, clock, self.identities, self.intake, settings.comes_back
-            )
+            self.sitemaps = Sitemaps(crawler, clock, self.intake)
         self.gate: Gate | None = None
         if compat.has_downloader_middleware(crawler, ROBOTS):
             from .robots_gate import Gate

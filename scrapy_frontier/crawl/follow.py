@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from .dupefilters import DupeFilter
     from .enqueue_requests import Intake
-    from .in_flight import Flights
     from .outlinks import Outlinks, Recorder
     from .refused_links import Refusing
 
@@ -47,8 +45,6 @@ class Follow:
 
     _crawler: Crawler
     _spider: Spider
-    _dupefilter: DupeFilter
-    _flights: Flights
     _intake: Intake
     _links: Outlinks | None
     _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
@@ -58,6 +54,7 @@ class Follow:
 
     def __post_init__(self) -> None:
         self.is_on = self._intake.settings.follows
+        self._flights = self._intake.flights
         self._rules = SpiderRules(self._spider)
 
     def begin(self, response: Response, wanted: Any) -> None:
@@ -120,15 +117,14 @@ class Follow:
 
     def taker(
         self, response: Response, recorder: Recorder | None, refusing: Refusing | None
-    ) -> PageFollowing | Recorder | None:
-        """Who follows the links of *response* in bulk, and stands before the *recorder*; that one itself for
-        any other page. To be asked after `after`."""
-        flight = self._flights.get(id(response.request))
-        if flight is None or not flight.ways or not isinstance(response, HtmlResponse):
-            return recorder
+    ) -> PageFollowing:
+        """Who follows the links of *response* in bulk, and stands before the *recorder*. To be asked after
+        `after`, where it `is_followed`."""
+        assert isinstance(response, HtmlResponse)
+        flight, ways = self._flights[id(response.request)], self._take_ways(response)
         return PageFollowing(
             *(self._crawler, self._stock, self._intake, self._links, flight, response),
-            *(self._take_ways(response), self._heard, recorder, refusing),
+            *(ways, self._heard, recorder, refusing),
         )
 
     # -- how -----------------------------------------------------------------------------------------------
@@ -171,7 +167,7 @@ class Follow:
     def _bar_in_crawl(self) -> str:
         if not compat.is_usual_engine(self._crawler):
             return "the engine is none of Scrapy's"
-        if self._dupefilter.is_own:
+        if self._intake.dupefilter.is_own:
             return "the project has a DUPEFILTER_CLASS of its own"
         for middleware in compat.spider_middlewares(self._crawler):
             name = type(middleware).__name__

@@ -190,16 +190,15 @@ class Codec:
         arguments: dict[str, Any] = {}
         headers = None
         cls = _request_class(record["class"]) if "class" in record else None
-        untag = from_plain if is_tagged else _as_it_is
         for name, value in record.items():
             if name == "callback" or name == "errback":
                 arguments[name] = self.callbacks.named(value)
             elif name == "headers":
                 headers = _headers(value)
             elif name in _PLAIN_FIELDS:
-                arguments[name] = untag(value)
+                arguments[name] = from_plain(value) if is_tagged else value
             elif cls is not None and name == "extra":
-                arguments.update(_of_class(cls, untag(value)))
+                arguments.update(_of_class(cls, from_plain(value)))
             elif name != "class":
                 raise Unreadable(f"a request has no {name!r}")
         meta = arguments.get("meta")
@@ -227,10 +226,6 @@ def _of_class(cls: type[Request], extra: dict[str, Any]) -> dict[str, Any]:
         if name in BASE_ATTRIBUTES or name not in cls.attributes:
             raise Unreadable(f"{cls.__name__} adds no {name!r}")
     return extra
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 _VERBATIM = "verbatim_url"
