@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from ..parse.urls import host_of
 from ..reasons import GIVEN_UP
 from ..store import keys, page_rows, queue_keys
-from ..store.link_rows import REDIRECT, Edge
 from ..store.page_rows import Page, new_page
 from ..store.states import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
-from .leases import NO_LEASE, WRITTEN_WITHIN, Released
+from .leases import NO_LEASE, WRITTEN_WITHIN, Released, links_at_end
 from .lifecycle import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
 from .links import NEUTRAL
 from .visits import read
@@ -74,15 +73,17 @@ class Endings:
         batch, by_name = self._batch, self._hosts.by_name
         if batch.failure is not None:
             raise batch.failure
-        if lease.page.state is not QUEUED:
-            return self._end_return(lease, outcome, now)
-        page = self.after(lease.page, outcome, now)
+        page = None if lease.is_return else self.after(lease.page, outcome, now)
         queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
         if not self._leases.end(lease):
             return self._late(lease)
         host = by_name.get(lease.host) or self._table.get(lease.host)
         if lease.leave_wire():
             self._clocks.left(host, lease.leased_at, lease.was_sent, now)
+        if page is None:
+            released = self._revisit_endings.release(lease, outcome, host, queue or host, now)
+            self.finished += released.state is not QUEUED
+            return released._replace(is_written=self._settle(host, outcome, now))
         host.is_unqueued(lease.sort_key)
         links, beside = 0, None
         if page.state is QUEUED:
@@ -129,17 +130,6 @@ class Endings:
             return False
         batch.commit()
         return True
-
-    def _end_return(self, lease: Lease, outcome: Outcome, now: float) -> Released:
-        """The same for a page that came back."""
-        if not self._leases.end(lease):
-            return self._late(lease)
-        if lease.leave_wire():
-            self._clocks.left(self._table.get(lease.host), lease.leased_at, lease.was_sent, now)
-        released = self._revisit_endings.release(lease, outcome, now)
-        self.finished += released.state is not QUEUED
-        is_written = self._settle(self._table.get(lease.host), outcome, now)
-        return released._replace(is_written=is_written)
 
     def _late(self, lease: Lease) -> Released:
         if lease.id == NO_LEASE:
@@ -203,17 +193,9 @@ class Endings:
         is_read = state in (DONE, REDIRECTED)
         links: Sequence[PlainEdge] = ()
         if outcome.has_links and (is_read or state is GONE):
-            links = self._batch.put_links(page_id, _links(lease, state, outcome))
+            links = self._batch.put_links(page_id, links_at_end(lease, state, outcome))
         if scores is not None and is_read:
             scores.parsed(page_id, links)
         elif scores is not None:
             scores.closed(page_id)
         return len(lease.edges) if state is DONE and outcome.has_links else 0
-
-
-def _links(lease: Lease, state: State, outcome: Outcome) -> Sequence[PlainEdge]:
-    if state is DONE:
-        return lease.edges
-    if state is GONE or outcome.target is None or outcome.target >= keys.FIRST_VISIT:
-        return ()
-    return (Edge(outcome.target, REDIRECT | outcome.flags),)

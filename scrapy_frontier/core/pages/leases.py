@@ -8,11 +8,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..store.keys import FIRST_VISIT
+from ..store.link_rows import REDIRECT, Edge
 from ..store.states import QUEUED, State
 from .signal_trust import may_send
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..hosts.cooldown import Trouble
     from ..hosts.host import Host
@@ -114,6 +115,15 @@ class Released(NamedTuple):
     links: int = 0
     visit: VisitEnd | None = None
     is_written: bool = True
+
+
+def links_at_end(lease: Lease, state: State, outcome: Outcome) -> Sequence[PlainEdge]:
+    """The links of a page that ends in *state*, where they are known."""
+    if state is State.DONE:
+        return lease.edges
+    if state is not State.REDIRECTED or outcome.target is None or outcome.target >= FIRST_VISIT:
+        return ()
+    return (Edge(outcome.target, REDIRECT | outcome.flags),)
 
 
 class Leases:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
-from ..store.link_rows import REDIRECT, Edge, PlainEdge, difference
+from ..store.link_rows import difference
 from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Bad, Visits
 from . import revisit_policy as policy
 from .forbidden_pages import is_forbidden
-from .leases import Lease, Outcome, Released
+from .leases import Lease, Outcome, Released, links_at_end
 from .lifecycle import UNCOUNTED, Event
 from .revisit_policy import Losses, Met
 from .revisit_wishes import NEVER, Plan
@@ -22,8 +22,6 @@ from .signal_trust import Lies
 from .visits import VisitEnd, not_modified, read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
@@ -64,15 +62,13 @@ class RevisitEndings:
     _losses: dict[str, Losses] = field(default_factory=dict, init=False)  # of this run
     lies: Lies = field(default_factory=Lies, init=False)
 
-    def release(self, lease: Lease, outcome: Outcome, now: float) -> Released:
-        """Put the end of a visit into the open batch, whose queue row goes. The page stays what it is where
-        the visit does not end it."""
-        queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
-        host = self._table.get(lease.host)
+    def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
+        """Put the end of a visit of a page of *host* into the open batch, whose queue row goes. It stays
+        what it is where the visit does not end it, in the *queue* of another host, if it is queued again."""
         back = self._judge(lease, outcome, now)
         self._queue.remove(host, lease.sort_key)
         if not back.is_over:
-            self._queue_again(lease, back.page, host, queue or host, now + outcome.delay, now)
+            self._queue_again(lease, back.page, host, queue, now + outcome.delay, now)
             return Released(State.QUEUED)
         links = self._write_links(lease, outcome, back)
         page = self._write(lease, back, host, now)
@@ -169,18 +165,18 @@ class RevisitEndings:
     def _write(self, lease: Lease, back: _Back, host: Host, now: float) -> Page:
         page, before, batch = back.page, lease.page, self._batch
         if back.ending is not None:
-            page = self._come_back(lease, page, back.plan, back.ending, now)
+            end = back.ending
+            if end.state is State.EXCLUDED and is_forbidden(page):
+                page = self._returning.forbid(lease, page, now)
+            else:
+                after = end.after if end.after < inf else back.plan.span
+                page = self._returning.come_back(lease, page, back.plan, after, now)
         if page.state is not before.state:
             self._returning.forbidden.remove(lease.page_id, before)
             batch.count_ended(host, before.state, -1, before.status)
             batch.count_ended(host, page.state, status=page.status)
         batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
         return page
-
-    def _come_back(self, lease: Lease, page: Page, plan: Plan, end: policy.Ending, now: float) -> Page:
-        if end.state is State.EXCLUDED and is_forbidden(page):
-            return self._returning.forbid(lease, page, now)
-        return self._returning.come_back(lease, page, plan, end.after if end.after < inf else plan.span, now)
 
     # -- its links -------------------------------------------------------------------------------------
 
@@ -193,12 +189,7 @@ class RevisitEndings:
             scores.judged(page_id, outcome.content_score)
         if end is None or end.keeps_links or end.state is None:
             return (), ()
-        links: Sequence[PlainEdge] = lease.edges
-        if end.state is not State.DONE:
-            is_edge = end.state is State.REDIRECTED and outcome.target is not None
-            is_edge = is_edge and (outcome.target or 0) < keys.FIRST_VISIT
-            links = (Edge(outcome.target or 0, REDIRECT | outcome.flags),) if is_edge else ()
-        elif not outcome.has_links:
+        if end.state is State.DONE and not outcome.has_links:
             return (), ()
         from ..ranking.graph import find_row  # loads NumPy and SciPy: for those who use it
 
@@ -206,7 +197,7 @@ class RevisitEndings:
             before = find_row(page_id, self._batch.get)
         except ValueError:  # `check` sees to it
             before = []
-        after = self._batch.put_links(page_id, links)
+        after = self._batch.put_links(page_id, links_at_end(lease, end.state, outcome))
         if scores is not None:
             scores.parsed(page_id, after)
         found = difference(before, after)
