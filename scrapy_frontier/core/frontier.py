@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
     from .hosts.domain_rates import Rates
     from .hosts.giving_up import Abandoned, Haste
-    from .pages.rescoring import Rescoring
     from .pages.revisit_wishes import RevisitRule
     from .pages.traps import TrapLimits
     from .ranking.scorer import Scorer
@@ -138,10 +137,15 @@ class Frontier:
         self._clocks = Clocks(batch, hosts, table, troubles, pace, haste)
         self._sites = SiteNotes(batch, haste)
         self._leases = Leases(lease_timeout)
-        self._scores = scores = _rescoring(scorer, batch, hosts)
+        scores = None
+        if scorer is not None:
+            from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
+
+            scores = Rescoring(scorer, batch, hosts)
+        self._scores = scores
         self._queue = queue = Queue(batch, hosts, table, budgets, scores)
         self._waiting = waiting = Waiting(batch, table, queue)
-        self._deferred = deferred = Deferral(batch, table, budgets, queue, scores)
+        deferred = Deferral(batch, table, budgets, queue, scores)
         self._returning = back = Returning(batch, hosts, table, self._sites, scores, revisits, now)
         self._discovery = Discovery(batch, known, hosts, table, budgets, queue, deferred, scores, back, traps)
         due_anew = DueAnew(batch, back, scores)
@@ -332,11 +336,3 @@ class Frontier:
             self._batch.end_run()
         finally:
             self._store.close()
-
-
-def _rescoring(scorer: Scorer | None, batch: Batch, hosts: Hosts) -> Rescoring | None:
-    if scorer is None:
-        return None
-    from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
-
-    return Rescoring(scorer, batch, hosts)

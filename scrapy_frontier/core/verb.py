@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,15 +25,8 @@ class Verb(Generic[P, R]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    @overload
-    def __get__(self, frontier: None, owner: type) -> Callable[Concatenate[Any, P], R]: ...
-
-    @overload
-    def __get__(self, frontier: object, owner: type) -> Callable[P, R]: ...
-
-    def __get__(self, frontier: object | None, owner: type) -> Callable[..., R]:
-        if frontier is None:
-            return self._does
-        found = MethodType(self._does, getattr(frontier, self._part))
-        vars(frontier)[self._name] = found
+    def __get__(self, frontier: object | None, owner: type) -> Callable[P, R]:
+        found: Callable[..., R] = self._does
+        if frontier is not None:
+            found = vars(frontier)[self._name] = MethodType(self._does, getattr(frontier, self._part))
         return found
