@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
@@ -64,6 +65,7 @@ _UNUSED: list[_HostEntry] = []
 _NO_LINE: deque[tuple[int, int, str]] = deque()
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Domain:
     """A registered domain with hosts in memory.
 
@@ -73,26 +75,20 @@ class Domain:
     wrong are left in ``ready`` and ``line`` and skipped when they surface.
     """
 
-    __slots__ = (
-        *("due", "handed", "hosts", "in_flight", "is_active", "is_listed", "level", "line", "lined_up"),
-        *("name", "offered", "ready", "resting", "sole"),
-    )
-
-    def __init__(self, name: str, level: int = COOL) -> None:
-        self.name = name
-        self.level = level
-        self.sole = ""  # its host, as long as it never had another; then ``ready`` and ``line`` are not used
-        self.hosts = 0
-        self.in_flight = 0
-        self.resting = 0
-        self.handed = 0
-        self.due = 0.0
-        self.is_listed = False  # among those that will be due
-        self.is_active = False
-        self.ready = _UNUSED
-        self.line = _NO_LINE
-        self.lined_up = 0  # so many times
-        self.offered: Entry | None = None  # in the heap of domains
+    name: str
+    level: int = COOL
+    sole: str = ""  # its host, as long as it never had another; then ``ready`` and ``line`` are not used
+    hosts: int = 0
+    in_flight: int = 0
+    resting: int = 0
+    handed: int = 0
+    due: float = 0.0
+    is_listed: bool = False  # among those that will be due
+    is_active: bool = False
+    ready: list[_HostEntry] = field(default_factory=lambda: _UNUSED)
+    line: deque[tuple[int, int, str]] = field(default_factory=lambda: _NO_LINE)
+    lined_up: int = 0  # so many times
+    offered: Entry | None = None  # in the heap of domains
 
     def share(self, first: Member) -> None:
         """The domain of *first* is about to have another host."""

@@ -6,6 +6,7 @@ store. What is new gets its id, its place in the order and all its rows in one g
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
@@ -148,26 +149,20 @@ class Known:
         return Fate.ABSENT if is_waiting and page.payload.startswith(IN_MEMORY) else Fate.KNOWN
 
 
+@dataclass(eq=False, repr=False)
 class Discovery:
     """Makes pages known. Links that are *traps* leave no trace."""
 
-    def __init__(
-        self,
-        batch: Batch,
-        known: Known,
-        hosts: Hosts,
-        table: HostTable,
-        budgets: Budgets,
-        queue: Queue,
-        deferred: Deferral,
-        scores: Rescoring | None,
-        returning: Returning,
-        traps: TrapLimits | None,
-    ) -> None:
-        self._batch, self._known, self._queue = batch, known, queue
-        self._hosts, self._table, self._budgets = hosts, table, budgets
-        self._deferred, self._returning = deferred, returning
-        self._scores, self._traps = scores, traps
+    _batch: Batch
+    _known: Known
+    _hosts: Hosts
+    _table: HostTable
+    _budgets: Budgets
+    _queue: Queue
+    _deferred: Deferral
+    _scores: Rescoring | None
+    _returning: Returning
+    _traps: TrapLimits | None
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
         """Take in links, found on the page of *source*: one answer each, in order.
