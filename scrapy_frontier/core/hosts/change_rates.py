@@ -297,10 +297,6 @@ def pack_history(history: History) -> bytes:
 
 def unpack_history(data: bytes) -> History:
     """Of eight bytes any are a history."""
-    visits, changes, quiet, busy = _HISTORY.unpack(data)
-    return History(
-        visits / _COUNTS,
-        changes / _COUNTS,
-        2.0 ** (quiet / _SPANS) - 1.0,
-        2.0 ** (busy / _SPANS) - 1.0,
-    )
+    *counts, quiet, busy = _HISTORY.unpack(data)
+    spans = (2.0 ** (steps / _SPANS) - 1.0 for steps in (quiet, busy))
+    return History(*(count / _COUNTS for count in counts), *spans)

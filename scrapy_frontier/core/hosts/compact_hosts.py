@@ -12,6 +12,7 @@ from __future__ import annotations
 import heapq
 import marshal
 from collections import deque
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from ..store.host_rows import HostRow, decode_host, encode_host
@@ -96,10 +97,6 @@ class _Line:
         self.dues.append(due)
         return due
 
-    def pop(self) -> None:
-        self.domains.popleft()
-        self.dues.popleft()
-
 
 class Asleep:
     """The hosts that sleep, by their domains. Entries that have become wrong are left in the heap and in the
@@ -175,18 +172,15 @@ class Asleep:
     def overdue(self, now: float) -> Sleeper | None:
         """The one that is due for the longest time in round *now*."""
         found = [sleeper for line in (self._new, self._old) if (sleeper := self._due(line, now)) is not None]
-        return min(found, key=_due_of, default=None)
+        return min(found, key=itemgetter(3), default=None)
 
     def _due(self, line: _Line, now: float) -> Sleeper | None:
         while line.dues and line.dues[0] <= now:
             if self._stands(line.domains[0], line.dues[0]):
                 return self.by_domain[line.domains[0]]
-            line.pop()
+            line.domains.popleft()
+            line.dues.popleft()
         return None
 
     def names(self) -> Iterable[str]:
         return (sleeper[2] for sleeper in self.by_domain.values())
-
-
-def _due_of(sleeper: Sleeper) -> float:
-    return sleeper[3]

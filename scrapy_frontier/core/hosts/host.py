@@ -207,24 +207,18 @@ class Host(KeptHost):
             del heads[HEADS:]
         return heads[0] is sort_key
 
-    def take(self) -> bytes:
-        """Remove the head for a lease, or the page whose turn it is after a backoff, and return its sort
-        key."""
+    def take(self, sort_key: bytes | None = None) -> bytes:
+        """Remove the head for a lease, or the page whose turn it is after a backoff, or the one with
+        *sort_key* out of turn, and return its sort key."""
         self.turns = (self.turns + 1) % WAITED_TURN
-        sort_key = self._oldest_waited() if self.waited and not self.turns else None
+        if self.waited and not self.turns and sort_key is None:
+            sort_key = self._oldest_waited()
         if sort_key is None:
             sort_key = self.heads.pop(self._probe() if self.is_doubted and self.suspects else 0)
         elif sort_key in self.heads:
             self.heads.remove(sort_key)
         self.leased |= {sort_key}
         return sort_key
-
-    def take_this(self, sort_key: bytes) -> None:
-        """`take` for a page that is taken out of turn."""
-        self.turns = (self.turns + 1) % WAITED_TURN
-        if sort_key in self.heads:
-            self.heads.remove(sort_key)
-        self.leased |= {sort_key}
 
     def put_back(self, sort_key: bytes) -> None:
         """Undo `take`."""

@@ -125,8 +125,11 @@ class HostTable:
         if row.visited > self._opened_at or is_visit_assumed:
             host.visited = self._opened_at
             host.reset_clock()
-        if is_known:
-            self._recall(host)
+        if is_known:  # what earlier runs learnt of it
+            if host.response_time and self._pace.factor:
+                host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
+            self._troubles.recall(host, self._opened_at)
+            host.reset_clock()
         if name in self._orders:
             self._obey(host, self._orders[name])
         self._hosts.by_name[name] = host
@@ -160,13 +163,6 @@ class HostTable:
     def orders(self, name: str) -> Orders:
         """What the operator ordered."""
         return self._orders.get(name, Orders())
-
-    def _recall(self, host: Host) -> None:
-        """What earlier runs learnt of it."""
-        if host.response_time and self._pace.factor:
-            host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
-        self._troubles.recall(host, self._opened_at)
-        host.reset_clock()
 
     def fill(self, host: Host) -> None:
         """Read the best of its queue from the disk, where pages there could come before those in memory."""

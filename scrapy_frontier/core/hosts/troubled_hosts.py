@@ -46,7 +46,7 @@ class Troubles:
         latest = max(opened_at, self._latest)
         found = at_start(stored, latest, self._rule)
         if found.is_forgiven(latest):
-            self._forgive(host)
+            self._keep(host, None)
         else:
             host.cooldown, host.is_doubted = found, not found.is_answering
 
@@ -87,7 +87,7 @@ class Troubles:
                 self._keep(host, host.cooldown)
             if host.cooldown.is_forgiven(now):
                 host.cooldown = None
-                self._forgive(host)
+                self._keep(host, None)
 
     def end_rest(self, name: str, host: Host | None, now: float) -> bool:
         """A host, in memory or not, need not rest any longer; whether it did. In the next batch."""
@@ -100,10 +100,7 @@ class Troubles:
             host.reset_clock()
         return True
 
-    def _keep(self, host: Host, found: Cooldown) -> None:
-        self._batch.rows[keys.cooldown_key(host.name)] = host_rows.encode_cooldown(found)
-        self._batch.touch(host)
-
-    def _forgive(self, host: Host) -> None:
-        self._batch.rows[keys.cooldown_key(host.name)] = None
+    def _keep(self, host: Host, found: Cooldown | None) -> None:
+        row = None if found is None else host_rows.encode_cooldown(found)
+        self._batch.rows[keys.cooldown_key(host.name)] = row
         self._batch.touch(host)

@@ -113,10 +113,7 @@ class HandOut:
             self._hosts.doze(batch)
 
     def _take(self, host: Host, sort_key: bytes | None, now: float) -> Lease | None:
-        if sort_key is None:
-            sort_key = host.take()
-        else:
-            host.take_this(sort_key)
+        sort_key = host.take(sort_key)
         try:
             page_id, page = queued_page(self._batch.rows, self._batch.store, sort_key)
         except UnreadableRecord:

@@ -24,7 +24,7 @@ from ..store import keys, queue_keys
 from ..store.due_rows import RETURNS
 from ..store.link_rows import NOFOLLOW
 from ..store.meta_rows import last_ranking
-from ..store.queue_keys import MAX_PRIORITY
+from ..store.queue_keys import MAX_PRIORITY, sort_key_bucket
 from ..store.states import State
 from .score_columns import ScoreColumns, Steps
 
@@ -153,7 +153,8 @@ class Rescoring:
         self._buckets[page_id] = place
 
     def _put(self, page_id: int, host: int, sort_key: bytes) -> None:
-        self._set(page_id, _sort_key_bucket(sort_key) if len(sort_key) == _OWN_TURN else _ELSEWHERE)
+        is_own = len(sort_key) == _OWN_TURN
+        self._set(page_id, max(sort_key_bucket(sort_key), _LEAST) if is_own else _ELSEWHERE)
         self._priorities[page_id] = int.from_bytes(sort_key[:4], "big")
         self._hosts_of[page_id] = host
 
@@ -307,7 +308,7 @@ class Rescoring:
             if waits:
                 self._buckets[page_id] = _ELSEWHERE
             nodes.append(page_id)
-            places.append(_sort_key_bucket(sort_key))
+            places.append(max(sort_key_bucket(sort_key), _LEAST))
         self.scorer.requeued(np.array(nodes, np.int64), scores_of(np.array(places, np.uint16)))
 
     def save(self) -> None:
@@ -340,7 +341,3 @@ class Rescoring:
         self.last_ranking = about
         self._ranked_at = about.get("at")
         self._batch.rows[keys.RANKING] = json.dumps(about).encode()
-
-
-def _sort_key_bucket(sort_key: bytes) -> int:
-    return max(0xFFFF - (sort_key[4] << 8 | sort_key[5]), _LEAST)
