@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
-    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from .deferred import Deferral
@@ -155,7 +154,6 @@ class Discovery:
 
     _batch: Batch
     _known: Known
-    _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
     _queue: Queue
@@ -175,15 +173,15 @@ class Discovery:
         if len(batch.rows) >= _MOST_ROWS or batch.failure is not None:
             batch.check()
             batch.commit()
-        if len(self._hosts.by_name) > self._hosts.most_awake:
-            self._hosts.doze(batch)
+        if len(self._table.hosts.by_name) > self._table.hosts.most_awake:
+            self._table.hosts.doze(batch)
         if source is None:
             return [self._take_in(link, link.parent, None, now) for link in links]
         return [self._take_in(link, source.node, source, now) for link in links]
 
     def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
         """`discover` for a single link, a few calls less; as durable, O(log hosts), and raises the same."""
-        batch, hosts = self._batch, self._hosts
+        batch, hosts = self._batch, self._table.hosts
         is_full = len(batch.rows) >= _MOST_ROWS or len(hosts.by_name) > hosts.most_awake
         if is_full or batch.failure is not None:
             return self.discover((link,), now, source)[0]
@@ -214,7 +212,7 @@ class Discovery:
                 return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         if link.only_seen:
             return self._see(link, parent, now)
-        host = self._hosts.by_name.get(link.host) or self._table.get(link.host)
+        host = self._table.hosts.by_name.get(link.host) or self._table.get(link.host)
         over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
         if over is not None:
             return self._put_off(link, host, over, parent, now)
@@ -251,7 +249,7 @@ class Discovery:
             self._budgets.note(host)
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
         if (is_head and host.place is not COOLING) or host.place is IDLE:
-            self._hosts.put(host, now)
+            self._table.hosts.put(host, now)
         return new_answer((_NEW, page_id, is_head, "", ""))
 
     def _queue_visit(self, link: Link, known: PageId, parent: PageId | None, now: float) -> Discovered:

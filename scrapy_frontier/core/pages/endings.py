@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..hosts.clocks import Clocks
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
-    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.link_rows import PlainEdge
     from .backoffs import Waiting
@@ -48,7 +47,6 @@ class Endings:
 
     _batch: Batch
     _known: Known
-    _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
     _clocks: Clocks
@@ -70,7 +68,7 @@ class Endings:
         the disk when this returns, or, if it is not written yet, with the next `commit`. A retry beyond
         ``max_attempts`` fails the page.
         """
-        batch, by_name = self._batch, self._hosts.by_name
+        batch, by_name = self._batch, self._table.hosts.by_name
         if batch.failure is not None:
             raise batch.failure
         page = None if lease.is_return else self.after(lease.page, outcome, now)

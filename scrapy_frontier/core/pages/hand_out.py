@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..hosts.giving_up import Haste
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
-    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from .backoffs import Waiting
     from .deferred import Deferral
@@ -42,7 +41,6 @@ class HandOut:
 
     _batch: Batch
     _known: Known
-    _hosts: Hosts
     _budgets: Budgets
     _table: HostTable
     _clocks: Clocks
@@ -76,7 +74,7 @@ class HandOut:
             self._deferred.take_back(now)
             batch.commit()
         spilled, share = 0, self._returning.share
-        while (host := self._hosts.best(now)) is not None:
+        while (host := self._table.hosts.best(now)) is not None:
             host, sort_key = (host, None) if share is None else share.turn(host)
             if sort_key is None and budgets.is_limited and self._deferred.spill(host, now):
                 spilled += 1
@@ -109,8 +107,8 @@ class HandOut:
             if back.budget.is_due(now):
                 back.budget.step(now)
         self._is_over = self._has_opened = False
-        if len(self._hosts.by_name) > self._hosts.most_awake:
-            self._hosts.doze(batch)
+        if len(self._table.hosts.by_name) > self._table.hosts.most_awake:
+            self._table.hosts.doze(batch)
 
     def _take(self, host: Host, sort_key: bytes | None, now: float) -> Lease | None:
         sort_key = host.take(sort_key)
@@ -135,7 +133,7 @@ class HandOut:
             self._returning.share.handed_out(host, sort_key)
         if host.more and not (host.heads and host.heads[0] <= host.cursor):
             self._table.fill(host)
-        self._hosts.hand_out(host, now)
+        self._table.hosts.hand_out(host, now)
         if host.tally is not None:
             self._budgets.note(host)
         if given_up is not None:
@@ -144,7 +142,7 @@ class HandOut:
 
     def _pass_over(self, host: Host, now: float) -> None:
         self._table.fill(host)
-        self._hosts.put(host, now)
+        self._table.hosts.put(host, now)
         self._budgets.freed(host)
         self._table.forget_if_idle(host, now)
 
@@ -153,7 +151,7 @@ class HandOut:
     def sending(self, lease: Lease, now: float) -> bool:
         """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
         has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
-        host = self._hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
+        host = self._table.hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
         if not host.delay or not lease.is_on_wire or lease.was_sent is not None:
             return False
         lease.was_sent = False
@@ -173,7 +171,7 @@ class HandOut:
         """
         if not lease.leave_wire():
             return
-        host = self._hosts.by_name.get(lease.host) or self._table.get(lease.host)
+        host = self._table.hosts.by_name.get(lease.host) or self._table.get(lease.host)
         if response_time is not None:
             self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
         self._clocks.left(host, lease.leased_at, lease.was_sent, now)
@@ -188,7 +186,7 @@ class HandOut:
         if not self._leases.end(lease) or host is None:
             return
         host.put_back(lease.sort_key)
-        self._hosts.put(host, now)
+        self._table.hosts.put(host, now)
         self._budgets.note(host)
 
     def skip_visit(self, lease: Lease, now: float) -> None:
@@ -196,7 +194,7 @@ class HandOut:
         lease goes on."""
         host = self._unvisit(lease, now)
         if host is not None:
-            self._hosts.put(host, now)
+            self._table.hosts.put(host, now)
 
     def _unvisit(self, lease: Lease, now: float, is_replaced: bool = False) -> Host | None:
         if not lease.leave_wire():
@@ -204,7 +202,7 @@ class HandOut:
         host = self._table.get(lease.host)
         self._clocks.leave(host, lease.was_sent)
         if not is_replaced:
-            self._hosts.taken_back(host, now)
+            self._table.hosts.taken_back(host, now)
         self._clocks.take_back(host, lease.leased_at, lease.before)
         return host
 
@@ -216,7 +214,7 @@ class HandOut:
             return 0.0
         returning = self._returning
         times = (
-            self._hosts.next_ready(),
+            self._table.hosts.next_ready(),
             self._waiting.next,
             self._leases.next_deadline(),
             None if returning.rule is None else returning.wake_at,
@@ -225,9 +223,9 @@ class HandOut:
 
     def ends_at(self, now: float, patience: float) -> float | None:
         """See `Frontier.ends_at`."""
-        if self._hosts.asleep or self._returning.awaits(now):
+        if self._table.hosts.asleep or self._returning.awaits(now):
             return None
-        hosts = self._hosts.by_name.values()
+        hosts = self._table.hosts.by_name.values()
         first = first_to_open(hosts, now)
         if first is not None and self._haste is not None:
             self._has_opened |= self._clocks.open(giving_up.hasten(hosts, self._haste, now), now)

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ..hosts.budgets import Budgets
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
-    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from .rescoring import Rescoring
 
@@ -23,7 +22,6 @@ class Queue:
     """The queue rows of all hosts, in the open batch, in memory and in the columns of *scores*."""
 
     _batch: Batch
-    _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
     _scores: Rescoring | None
@@ -36,7 +34,7 @@ class Queue:
         if self._scores is not None:
             self._scores.queued(host.name, sort_key)
         host.add(sort_key)
-        self._hosts.put(host, now)
+        self._table.hosts.put(host, now)
         self._budgets.note(host)
 
     def put_back(self, host: Host, sort_key: bytes, now: float) -> None:
@@ -73,7 +71,7 @@ class Queue:
         for host in moved:
             if host.more and (not host.heads or host.heads[0] > host.cursor):
                 self._table.fill(host)
-        by_name = self._hosts.by_name
+        by_name = self._table.hosts.by_name
         moved = [host for host in moved if by_name.get(host.name) is host]  # and not asleep
         for host in moved:  # only now: giving one a place may look at the heads of all
-            self._hosts.put(host, now)
+            self._table.hosts.put(host, now)

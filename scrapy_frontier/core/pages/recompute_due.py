@@ -18,7 +18,6 @@ from .revisit_queue import COMES_BACK, Returning
 if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.page_rows import Page
-    from .rescoring import Rescoring
 
 _UNDER_WAY = b" "  # behind the name of the rule: the id of the page looked at last
 
@@ -26,10 +25,9 @@ _UNDER_WAY = b" "  # behind the name of the rule: the id of the page looked at l
 class DueAnew:
     """Makes the due rows of the store anew, unless they are those of the rule by now. ``is_done`` says so."""
 
-    def __init__(self, batch: Batch, returning: Returning, scores: Rescoring | None) -> None:
+    def __init__(self, batch: Batch, returning: Returning) -> None:
         self._batch = batch
         self._returning = returning
-        self._scores = scores
         self._rule = rule = returning.rule
         self._after = b""
         self.is_done = True
@@ -109,7 +107,7 @@ class DueAnew:
     def _weight(self, page_id: int, due: int) -> int:
         key = due_rows.due_key(due, page_id)
         weight = due_rows.decode_due(key, self._batch.get(key) or b"").weight if due else 0
-        if not weight and self._scores is not None:
-            score = self._scores.score_of(page_id)
+        if not weight:
+            score = self._returning.score_of(page_id)
             weight = 0 if score is None else due_rows.code(score)
         return weight or due_rows.code(1.0)

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.kept_robots_and_sitemaps import SiteNotes
     from ..hosts.load_hosts import HostTable
-    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from .leases import Lease
@@ -49,7 +48,6 @@ class Returning:
     """
 
     _batch: Batch
-    _hosts: Hosts
     _table: HostTable
     _sites: SiteNotes
     _scores: Rescoring | None
@@ -64,11 +62,11 @@ class Returning:
         batch, sites = self._batch, self._sites
         self._looked_at = self._opened_at
         self._rule = rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
-        self.share = None if self.rule is None else ReturnShare(batch, self._hosts, rule.share)
+        self.share = None if self.rule is None else ReturnShare(batch, self._table.hosts, rule.share)
         self.forbidden = ForbiddenPages(batch, sites)
         self.plans = plans = Plans(rule, self.read)
         self.rates = rates = PageRates(batch, sites, rule)
-        self.budget = VisitBudget(batch, self._scores, rule, plans, rates, self._opened_at)
+        self.budget = VisitBudget(batch, self.score_of, rule, plans, rates, self._opened_at)
         first = next(batch.store.scan(keys.DUE, limit=1), None)
         if self.rule is not None and first is not None:
             self.next = float(due_rows.due_time(first[0]))
@@ -165,7 +163,7 @@ class Returning:
         batch.queue(host, sort_key)
         batch.count_returning(host, 1)
         host.add(sort_key)
-        self._hosts.put(host, now)
+        self._table.hosts.put(host, now)
         if self.share is not None:
             self.share.joins(host)
 
@@ -261,7 +259,7 @@ class Returning:
         if not due or due > self.until(now):
             return False
         if due == QUEUED_AGAIN:
-            host = self._hosts.by_name.get(page.host or host_of(page.url))
+            host = self._table.hosts.by_name.get(page.host or host_of(page.url))
             under_way = () if host is None else host.leased
             if any(queue_keys.sort_key_id(sort_key) == page_id for sort_key in under_way):
                 return False
@@ -303,11 +301,12 @@ class Returning:
 
     def weight(self, lease: Lease) -> int:
         """What the page of a lease weighs, as a due row holds it."""
-        if self._scores is not None:
-            score = self._scores.score_of(lease.page_id)
-            if score is not None:
-                return due_rows.code(score)
-        return due_rows.weight_in(lease.sort_key)
+        score = self.score_of(lease.page_id)
+        return due_rows.weight_in(lease.sort_key) if score is None else due_rows.code(score)
+
+    def score_of(self, page_id: int) -> float | None:
+        """What the scorer thinks of a page now; None where nobody knows."""
+        return None if self._scores is None else self._scores.score_of(page_id)
 
 
 def _second(when: float) -> int:

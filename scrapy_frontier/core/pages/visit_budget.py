@@ -19,12 +19,13 @@ from ..store.due_rows import QUEUED_AGAIN
 from .revisit_policy import Adaptive
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
     from .multipliers import Sample
     from .rates import PageRates
-    from .rescoring import Rescoring
     from .revisit_wishes import Plan, Plans, RevisitRule
 
 SAMPLE = 1024  # pages: to solve for them takes 20 ms
@@ -75,7 +76,7 @@ class VisitBudget:
     """
 
     _batch: Batch
-    _scores: Rescoring | None
+    _score_of: Callable[[int], float | None]
     _rule: RevisitRule
     _plans: Plans
     _rates: PageRates
@@ -170,7 +171,7 @@ class VisitBudget:
 
     def _weight(self, page_id: int, visits: Visits) -> float:
         """0 where nobody knows: of a page in a queue, in a crawl that scores none."""
-        score = None if self._scores is None else self._scores.score_of(page_id)
+        score = self._score_of(page_id)
         if score is not None:
             return score
         key = due_rows.due_key(visits.due, page_id)
