@@ -145,20 +145,20 @@ class Frontier:
         self._scores = scores
         self._queue = queue = Queue(batch, table, budgets, scores)
         self._waiting = waiting = Waiting(batch, table, queue)
-        deferred = Deferral(batch, table, budgets, queue, scores)
+        deferred = Deferral(batch, table, budgets, queue)
         self._returning = back = Returning(batch, table, self._sites, scores, revisits, now)
-        self._discovery = Discovery(batch, known, table, budgets, queue, deferred, scores, back, traps)
+        self._discovery = Discovery(batch, known, table, budgets, queue, deferred, back, traps)
         due_anew = DueAnew(batch, back)
-        self._earlier_runs = EarlierRuns(batch, table, deferred, queue, scores, due_anew)
+        self._earlier_runs = EarlierRuns(batch, table, deferred, queue, due_anew)
         leases = self._leases
-        self._edits = Edits(batch, known, table, leases, queue, deferred, scores, back, due_anew)
-        revisit_endings = RevisitEndings(batch, table, queue, waiting, scores, back, max_attempts)
+        self._edits = Edits(batch, known, table, leases, queue, deferred, back, due_anew)
+        revisit_endings = RevisitEndings(batch, table, queue, waiting, back, max_attempts)
         self._lies = revisit_endings.lies
         self._endings = Endings(
             *(batch, known, table, budgets, self._clocks, self._leases, queue, waiting),
-            *(scores, back, revisit_endings, max_attempts, at_risk),
+            *(back, revisit_endings, max_attempts, at_risk),
         )
-        self._rankings = Rankings(batch, queue, scores)
+        self._rankings = Rankings(batch, queue)
         self._contents = Contents(batch)
         self._hand_out = HandOut(
             *(batch, known, budgets, table, self._clocks, self._leases, queue),

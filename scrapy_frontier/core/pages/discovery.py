@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from .leases import Lease
     from .links import PageId
     from .queue import Queue
-    from .rescoring import Rescoring
     from .revisit_queue import Returning
     from .traps import TrapLimits
 
@@ -158,7 +157,6 @@ class Discovery:
     _budgets: Budgets
     _queue: Queue
     _deferred: Deferral
-    _scores: Rescoring | None
     _returning: Returning
     _traps: TrapLimits | None
 
@@ -233,7 +231,7 @@ class Discovery:
         return Discovered(Fate.VISIT, page_id) if is_due else self._queue_visit(link, page_id, parent, now)
 
     def _queue_page(self, link: Link, host: Host, parent: PageId | None, now: float) -> Discovered:
-        batch, scores, bucket = self._batch, self._scores, link.bucket
+        batch, scores, bucket = self._batch, self._queue.scores, link.bucket
         page_id = batch.counts.next_page
         if scores is not None:
             place = scores.discovered(page_id, parent, host.name, link.priority, link.weight)
@@ -256,7 +254,7 @@ class Discovery:
         """Queue one more visit of the *known* page."""
         batch, host = self._batch, self._table.get(link.host)
         turn, page_id = batch.turn, batch.new_visit()
-        place = link.bucket if self._scores is None else self._scores.standing(known)
+        place = link.bucket if self._queue.scores is None else self._queue.scores.standing(known)
         sort_key = queue_keys.sort_key(link.priority, place, turn, page_id)
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
         self._queue.put(host, sort_key, now)
@@ -286,8 +284,8 @@ class Discovery:
             state=State.SEEN, payload=b"", changed=int(now), reason=link.only_seen
         )
         page_id = self._batch.add_page(link.fingerprint, page, is_marked=True, is_seen=True)
-        if self._scores is not None:
-            self._scores.closed(page_id)
+        if self._queue.scores is not None:
+            self._queue.scores.closed(page_id)
         return Discovered(Fate.SEEN, page_id)
 
     def _put_off(
@@ -308,9 +306,9 @@ class Discovery:
         page = page_of_link(link, parent, now)
         if seen_id is None:
             page_id = self._batch.add_page(link.fingerprint, page, link.is_in_memory)
-            if self._scores is not None:
-                place = self._scores.discovered(page_id, parent, link.host, link.priority, link.weight)
-                self._scores.closed(page_id)
+            if self._queue.scores is not None:
+                place = self._queue.scores.discovered(page_id, parent, link.host, link.priority, link.weight)
+                self._queue.scores.closed(page_id)
                 if link.weight != 1.0:  # of which some scorers keep nothing themselves
                     bucket = bucket or place
         else:

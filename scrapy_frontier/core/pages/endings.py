@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .discovery import Known
     from .leases import Lease, Leases, Outcome
     from .queue import Queue
-    from .rescoring import Rescoring
     from .revisit_endings import RevisitEndings
     from .revisit_queue import Returning
 
@@ -53,7 +52,6 @@ class Endings:
     _leases: Leases
     _queue: Queue
     _waiting: Waiting
-    _scores: Rescoring | None
     _returning: Returning
     _revisit_endings: RevisitEndings
     _max_attempts: int
@@ -110,7 +108,7 @@ class Endings:
             self._table.forget_if_idle(host, now)
         self._batch.counts.attempts += outcome.event not in UNCOUNTED
         is_written = self._write(now)
-        if self._scores is not None and self._scores.moved:
+        if self._queue.scores is not None and self._queue.scores.moved:
             self._queue.place_moved(now)
         return is_written
 
@@ -169,21 +167,21 @@ class Endings:
         # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
         # would put it behind every page that is yet to be found.
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
-            place = NEUTRAL if self._scores is None else self._scores.standing(page_id)
+            place = NEUTRAL if self._queue.scores is None else self._queue.scores.standing(page_id)
             sort_key = queue_keys.sort_key(page.priority, place, self._batch.turn, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         if due <= now:
             self._queue.put_back(host, sort_key, now)
             return
-        if self._scores is not None:
-            self._scores.waits(page_id)
+        if self._queue.scores is not None:
+            self._queue.scores.waits(page_id)
         self._waiting.put(host, sort_key, due)
         self._budgets.note(host)
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
         """The links of a page that ended are known, or it has none; its score goes to their targets. How many
         there were on a page that was read."""
-        page_id, scores = lease.node, self._scores
+        page_id, scores = lease.node, self._queue.scores
         if page_id is None:
             return 0
         if scores is not None and outcome.content_score is not None:

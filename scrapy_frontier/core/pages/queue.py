@@ -24,15 +24,15 @@ class Queue:
     _batch: Batch
     _table: HostTable
     _budgets: Budgets
-    _scores: Rescoring | None
+    scores: Rescoring | None
     # Ids of pages set aside since somebody last looked.
     unreadable: list[int] = field(default_factory=list, init=False)
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host*."""
         self._batch.queue(host, sort_key)
-        if self._scores is not None:
-            self._scores.queued(host.name, sort_key)
+        if self.scores is not None:
+            self.scores.queued(host.name, sort_key)
         host.add(sort_key)
         self._table.hosts.put(host, now)
         self._budgets.note(host)
@@ -49,7 +49,7 @@ class Queue:
 
     def sort_key_again(self, page_id: int, priority: int) -> bytes:
         """The sort key of a page that is queued later than it was discovered."""
-        place = NEUTRAL if self._scores is None else self._scores.opened(page_id)
+        place = NEUTRAL if self.scores is None else self.scores.opened(page_id)
         return queue_keys.sort_key(priority, place, self._batch.turn, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
@@ -59,15 +59,15 @@ class Queue:
         self.remove(host, sort_key)
         if page_id < keys.FIRST_VISIT:
             self._batch.count_ended(host, State.FAILED)
-            if self._scores is not None:
-                self._scores.closed(page_id)
+            if self.scores is not None:
+                self.scores.closed(page_id)
         self.unreadable.append(page_id)
 
     def place_moved(self, now: float) -> None:
         """Give hosts whose queue rows were moved, and written, the heads and the place they deserve."""
-        assert self._scores is not None
-        moved = list(self._scores.moved)
-        self._scores.moved.clear()
+        assert self.scores is not None
+        moved = list(self.scores.moved)
+        self.scores.moved.clear()
         for host in moved:
             if host.more and (not host.heads or host.heads[0] > host.cursor):
                 self._table.fill(host)
