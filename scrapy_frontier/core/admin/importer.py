@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from .export import Record
 
+_PLACES = ("queued", "waiting", "deferred", "returns")  # of pages that came before, if not merged into others
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -117,7 +118,11 @@ class Importer:
     def _take(self, record: Record) -> None:
         for kind, take in self._KINDS.items():
             if kind in record:
-                take(self, record)
+                if kind not in _PLACES:
+                    take(self, record)
+                elif record[kind] not in self._merged:
+                    take(self, record)
+                    self._to_place -= 1
                 return
         self._unknown += 1
 
@@ -150,48 +155,26 @@ class Importer:
         self._put(key, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
         return True
 
-    def _has_place(self, page_id: int) -> bool:
-        """Note that a row leads to a page; false for one that was merged into another."""
-        is_there = page_id not in self._merged
-        self._to_place -= is_there
-        return is_there
-
-    def _sort_key(self, record: Record, page_id: int) -> bytes | None:
-        """The sort key in a record of a queue; None for a page that was merged into another."""
-        if not self._has_place(page_id):
-            return None
-        if "sort_key" in record:
-            return bytes.fromhex(_text(record, "sort_key"))
-        return queue_keys.sort_key(
-            _number(record, "priority"), _number(record, "bucket"), _number(record, "turn"), page_id
-        )
-
     def _queued(self, record: Record) -> None:
-        sort_key = self._sort_key(record, _number(record, "queued"))
-        if sort_key is not None:
-            self._put(queue_keys.queue_prefix(_text(record, "host")) + sort_key, b"")
+        sort_key = _sort_key(record, _number(record, "queued"))
+        self._put(queue_keys.queue_prefix(_text(record, "host")) + sort_key, b"")
 
     def _waiting(self, record: Record) -> None:
         page_id = _number(record, "waiting")
-        sort_key = self._sort_key(record, page_id)
-        if sort_key is not None:
-            # A quarter of a microsecond more, or the float just below a whole one would lose it.
-            key = queue_keys.waiting_key(float(record["due"]) + 2.5e-7, page_id)
-            self._put(key, queue_keys.pack_sort_key(sort_key, _text(record, "host")))
+        # A quarter of a microsecond more, or the float just below a whole one would lose it.
+        key = queue_keys.waiting_key(float(record["due"]) + 2.5e-7, page_id)
+        self._put(key, queue_keys.pack_sort_key(_sort_key(record, page_id), _text(record, "host")))
 
     def _due(self, record: Record) -> None:
-        page_id = _number(record, "returns")
-        if self._has_place(page_id):
-            weight, rate = (_number(record, name) if name in record else 0 for name in ("weight", "rate"))
-            due = due_rows.Due(_number(record, "when"), page_id, record.get("is_hub") is True, weight, rate)
-            self._put(due_rows.due_key(due.when, page_id), due_rows.encode_due(due))
+        weight, rate = (_number(record, name) if name in record else 0 for name in ("weight", "rate"))
+        when, page_id = _number(record, "when"), _number(record, "returns")
+        due = due_rows.Due(when, page_id, record.get("is_hub") is True, weight, rate)
+        self._put(due_rows.due_key(when, page_id), due_rows.encode_due(due))
 
     def _deferred(self, record: Record) -> None:
-        page_id = _number(record, "deferred")
-        if self._has_place(page_id):
-            depth, bucket = (_number(record, name) if name in record else 0 for name in ("depth", "bucket"))
-            value = page_rows.encode_deferred(depth, bucket)
-            self._put(keys.deferred_key(_text(record, "unit"), page_id), value)
+        depth, bucket = (_number(record, name) if name in record else 0 for name in ("depth", "bucket"))
+        key = keys.deferred_key(_text(record, "unit"), _number(record, "deferred"))
+        self._put(key, page_rows.encode_deferred(depth, bucket))
 
     def _body(self, record: Record) -> None:
         key = keys.body_key(clean_host(_text(record, "host")), bytes.fromhex(_text(record, "digest")))
@@ -270,6 +253,14 @@ def _text(record: Record, name: str) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{name} is no text")
     return value
+
+
+def _sort_key(record: Record, page_id: int) -> bytes:
+    """The sort key in a record of a queue."""
+    if "sort_key" in record:
+        return bytes.fromhex(_text(record, "sort_key"))
+    priority, bucket, turn = (_number(record, name) for name in ("priority", "bucket", "turn"))
+    return queue_keys.sort_key(priority, bucket, turn, page_id)
 
 
 def _page_of(record: Record) -> Page:
