@@ -216,29 +216,26 @@ class Batch:
         """Put the row of a host that is about to be forgotten into the open batch."""
         if host in self._touched:
             self._touched.remove(host)
-            self._count_host(host)
             self.left.add(host.name)
-            self.rows[keys.host_key(host.name)] = host_rows.encode_host(host)
+            self.rows[keys.host_key(host.name)] = self._row_of(host)
 
-    def _count_host(self, host: KeptHost) -> None:
+    def _row_of(self, host: KeptHost) -> bytes:
         if not host.is_kept:  # it gets its first row
             host.is_kept = True
             self.counts.hosts += 1
+        return host_rows.encode_host(host)
 
     def commit(self) -> None:
         """Write the open batch atomically; does nothing when nothing is open.
 
         Raises `FrontierUnwritable`, from then on always, so that nothing is written behind a broken log.
         """
-        if self.failure is not None:
-            raise self.failure
+        self.check()
         rows, batch = self.rows, self._batch
         if not rows and not self._touched:
             return
         for host in self._touched:
-            if not host.is_kept:
-                self._count_host(host)
-            rows[keys.HOST + host.prefix[1:-1]] = host_rows.encode_host(host)
+            rows[keys.HOST + host.prefix[1:-1]] = self._row_of(host)
         rows[keys.COUNTS] = meta_rows.encode_counts(self.counts)
         put, delete = batch.put, batch.delete
         for key, value in rows.items():

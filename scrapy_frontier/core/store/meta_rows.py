@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 IN_MEMORY = b'{"!":"memory"'  # so begins the payload of a page whose request only one process has
 
-_STATES = tuple(State)
-
 
 def may_be_only_seen(page: Page) -> bool:
     """Whether the index row of *page* is to say that its own row must be asked: it is not queued, or will
@@ -27,8 +25,8 @@ def may_be_only_seen(page: Page) -> bool:
     return is_only_seen or page.payload.startswith(IN_MEMORY)
 
 
-_COUNTS = struct.Struct(f">QQQ{len(_STATES)}QQQQ")
-_COUNTS_BEFORE = struct.Struct(f">QQQ{len(_STATES)}QQ")  # the numbers it lacks are 0
+_COUNTS = struct.Struct(f">QQQ{len(State)}QQQQ")
+_COUNTS_BEFORE = struct.Struct(f">QQQ{len(State)}QQ")  # the numbers it lacks are 0
 
 
 class Totals(NamedTuple):
@@ -63,7 +61,7 @@ class Counts:
 
     @classmethod
     def none(cls) -> Counts:
-        return cls(0, 0, 0, [0] * len(_STATES))
+        return cls(0, 0, 0, [0] * len(State))
 
     def totals(self) -> Totals:
         states = {state.name.lower(): self.states[state] for state in State if state is not State.LEASED}
@@ -84,7 +82,7 @@ def decode_counts(data: bytes) -> Counts:
         raise UnreadableRecord(f"counts row of {len(data)} bytes: {error}") from error
     if max(next_page, next_visit) >= keys.FIRST_VISIT:
         raise UnreadableRecord(f"counts row with page {next_page} and visit {next_visit} to come")
-    return Counts(next_page, next_visit, attempts, others[: len(_STATES)], *others[len(_STATES) :])
+    return Counts(next_page, next_visit, attempts, others[: len(State)], *others[len(State) :])
 
 
 def read_counts(store: Store) -> Counts:
