@@ -12,11 +12,7 @@ from ..hosts.delay_sources import OPERATOR
 from ..hosts.robots_expiry import standing
 from ..pages.traps import trap
 from ..parse.urls import origin
-from ..store.due_rows import QUEUED_AGAIN
-from ..store.keys import aside_key
-from ..store.meta_rows import IN_MEMORY
-from ..store.queue_keys import QueuePlace, find_place
-from ..store.site_rows import Verdict
+from ..store import due_rows, keys, meta_rows, queue_keys, site_rows
 from ..store.states import FINISHED, State
 from ..time_format import moment, span
 from .facts import find_host, host_of_page, redirects_of, robots_copy
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from ..pages.traps import TrapLimits
     from ..store.leveldb import Store
     from ..store.page_rows import Page
-    from ..store.site_rows import RobotsCopy
     from .facts import DelayOf, HostView, Trail
 
 FAR = 10_000  # pages: who has so many of its host before it is not counted to its place
@@ -39,11 +34,11 @@ class Facts(NamedTuple):
 
     page: Page
     host: HostView
-    place: QueuePlace | None
+    place: queue_keys.QueuePlace | None
     redirects: Trail
     max_attempts: int
     now: float
-    robots: RobotsCopy | None
+    robots: site_rows.RobotsCopy | None
     agent: str
 
 
@@ -53,8 +48,9 @@ def gather(
     """The facts on a page; for a queued one this walks the queue of its host as far as `FAR`. *agent* is who
     obeys robots.txt, empty for nobody."""
     name = host_of_page(page)
-    is_queued = page.state is State.QUEUED or (page.visits is not None and page.visits.due == QUEUED_AGAIN)
-    place = find_place(store, page_id, name, FAR) if is_queued else None
+    due = page.visits.due if page.visits is not None else 0
+    is_queued = page.state is State.QUEUED or due == due_rows.QUEUED_AGAIN
+    place = queue_keys.find_place(store, page_id, name, FAR) if is_queued else None
     host = find_host(store, name, delay_of)
     redirects = redirects_of(store, page)
     robots = robots_copy(store, page.url) if agent else None
@@ -83,7 +79,7 @@ def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str
 
 def why_unreadable(store: Store, page_id: int) -> str:
     """One sentence on a page whose record does not decode."""
-    is_aside = store.get(aside_key(page_id)) is not None
+    is_aside = store.get(keys.aside_key(page_id)) is not None
     done = "was set aside and is not fetched" if is_aside else "will be set aside when its turn comes"
     return (
         f"Its record (page {page_id}) cannot be read and {done}; `scrapy frontier check --repair` mends it."
@@ -95,7 +91,7 @@ def why_unreadable(store: Store, page_id: int) -> str:
 
 def _queued(facts: Facts) -> str:
     host, place = facts.host, facts.place
-    if facts.page.payload.startswith(IN_MEMORY):
+    if facts.page.payload.startswith(meta_rows.IN_MEMORY):
         return (
             "It is queued, but its request could not be stored: if the crawl that has it in memory has "
             "ended, it is only known when its turn comes, unless a link or a seed brings it before."
@@ -121,11 +117,11 @@ def _queued(facts: Facts) -> str:
     return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{_attempt(facts)}."
 
 
-def _asked(facts: Facts, copy: RobotsCopy) -> str:
+def _asked(facts: Facts, copy: site_rows.RobotsCopy) -> str:
     """What robots.txt says against a queued page; empty where it says nothing."""
     now = facts.now
     found = standing(copy, now, facts.agent)
-    if found.verdict is Verdict.POSTPONE:
+    if found.verdict is site_rows.Verdict.POSTPONE:
         answer = f"HTTP {copy.status}" if copy.status else "no answer"
         times = f"{copy.failures} time{'s' if copy.failures > 1 else ''}"
         again = "when a crawl runs"
@@ -142,7 +138,7 @@ def _asked(facts: Facts, copy: RobotsCopy) -> str:
     return ""
 
 
-def _turn(facts: Facts, place: QueuePlace) -> str:
+def _turn(facts: Facts, place: queue_keys.QueuePlace) -> str:
     ahead, name = place.ahead, facts.host.host or "its host"
     if place.due is not None:
         return f"its backoff has passed and it joins the queue of {name} when a crawl runs"
