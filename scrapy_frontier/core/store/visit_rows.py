@@ -160,24 +160,9 @@ def decode_visits(data: bytes, offset: int, discovered: int, ended: int) -> tupl
     last, first, changed, due, count, changes, history, digest, trust, kind, since = full
     ago = int.from_bytes(changed, "big")
     bad = Bad(kind & _MOST_BAD, kind >> 4, last + 60 * since) if kind or since else NOT_BAD
-    return (
-        Visits(
-            discovered + 60 * int.from_bytes(first, "big"),
-            last,
-            last - 60 * (ago - 1) if ago else 0,
-            due,
-            count,
-            changes,
-            history,
-            digest if digest != bytes(DIGEST) else b"",
-            *about,
-            bad,
-            validators,
-            trust,
-            bool(flags & _SIGNALLED),
-        ),
-        offset,
-    )
+    times = discovered + 60 * int.from_bytes(first, "big"), last, last - 60 * (ago - 1) if ago else 0, due
+    seen = count, changes, history, digest if digest != bytes(DIGEST) else b""
+    return Visits(*times, *seen, *about, bad, validators, trust, bool(flags & _SIGNALLED)), offset
 
 
 def _text(data: bytes, offset: int) -> tuple[bytes, int]:
