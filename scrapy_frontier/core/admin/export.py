@@ -7,6 +7,7 @@ with the number of pages.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
@@ -84,12 +85,10 @@ def _page_record(page_id: int, page: page_rows.Page) -> Record:
 
 def _request(payload: bytes) -> Record:
     """The frozen request as the JSON object it is, or as bytes where it is none."""
-    try:
+    with contextlib.suppress(ValueError):
         request = json.loads(payload.decode("utf-8", "surrogatepass"))
         if isinstance(request, dict):
             return {"request": request}
-    except ValueError:
-        pass
     return {"payload": b64encode(payload).decode()}
 
 

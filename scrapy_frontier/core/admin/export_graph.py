@@ -43,11 +43,8 @@ def graph_records(store: Store) -> Iterator[Record]:
     for key, value in store.scan(keys.COLUMN):
         name, _, first = key[1:].partition(b"\0")
         if name and len(first) == keys.ID_BYTES and value and not len(value) % 2:
-            yield {
-                "scores": name.decode(errors="replace"),
-                "first": int.from_bytes(first, "big"),
-                **_bytes(value),
-            }
+            piece = {"scores": name.decode(errors="replace"), "first": int.from_bytes(first, "big")}
+            yield piece | _bytes(value)
     for key, value in store.scan(keys.CONTENT):
         if len(key) == 1 + keys.ID_BYTES and len(value) == CONTENT.size:
             yield {"content": int.from_bytes(key[1:], "big"), "score": CONTENT.unpack(value)[0]}

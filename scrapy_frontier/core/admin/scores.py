@@ -5,6 +5,7 @@ Scores are about 1 for an average page, like those of a scorer, and come as an a
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -105,18 +106,12 @@ def kept_scores(store: Store, pages: int) -> Floats:
     codes = column(store, "score", pages)
     if codes is None or store.get(keys.CLEAN) is None:
         codes = np.zeros(pages, np.uint16) if codes is None else codes
-        for sort_key in _sort_keys(store):
+        queued = (key.partition(b"\0")[2] for key, _ in store.scan(keys.QUEUE))
+        for sort_key in chain(queued, (place.sort_key for place in queue_keys.waiting_places(store))):
             page_id = queue_keys.sort_key_id(sort_key)
             if page_id < pages:
                 codes[page_id] = queue_keys.sort_key_bucket(sort_key)
     return scores_of(codes)
-
-
-def _sort_keys(store: Store) -> Iterator[bytes]:
-    for key, _ in store.scan(keys.QUEUE):
-        yield key.partition(b"\0")[2]
-    for place in queue_keys.waiting_places(store):
-        yield place.sort_key
 
 
 def content_scores(store: Store, pages: int) -> Floats | None:

@@ -73,7 +73,7 @@ def read(
 
 def _reader(inflated: Iterable[bytes], url: str) -> _XmlReader | _TextReader:
     file = sniffed(inflated)
-    return _XmlReader(file, url) if file.is_xml else _TextReader(chain((file.head,), file.rest), url)
+    return _XmlReader(file, url) if file.is_xml else _TextReader(chain((file.head,), file.rest))
 
 
 _IDLE_LIMIT = 1_048_576  # bytes without an entry; elements cost memory, 50 MB of "<a/>" more than a gigabyte
@@ -89,9 +89,8 @@ def _handfuls(steps: Iterator[Entry | None]) -> Iterator[list[Entry]]:
 class _TextReader:
     """One URL a line, what follows a tab is none of it; what is no http(s) URL is no entry."""
 
-    def __init__(self, source: Iterable[bytes], url: str) -> None:
+    def __init__(self, source: Iterable[bytes]) -> None:
         self._source = source
-        self._url = url
         self.kind = Kind.UNKNOWN
         self.problem = ""
 
