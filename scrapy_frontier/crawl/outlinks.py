@@ -13,18 +13,16 @@ import math
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin
 
 from itemadapter import ItemAdapter
 from scrapy.http import HtmlResponse, Request, Response
-from scrapy.utils.response import get_base_url
-from w3lib.url import safe_url_string
 
 from ..core import reasons
 from ..core.frontier import Event, Link, Outcome
 from ..core.parse.urls import host_of
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import compat, meta_keys
+from .fast_link_extractor import references_of
 from .in_flight import Flight, PageLinks
 from .meta_keys import LINK_SCORE
 from .response_head import is_text
@@ -109,12 +107,9 @@ class Outlinks:
         every `AT_A_TIME`."""
         if not self._everything or not isinstance(response, HtmlResponse) or not is_text(response):
             return
-        base = get_base_url(response)
-        for number, (url, flags) in enumerate(_anchors(response, base, self._rels), 1):
+        for number, (url, flags) in enumerate(_anchors(response, self._longest, self._rels), 1):
             if number % AT_A_TIME == 0:
                 yield
-            if 0 < self._longest < len(url):  # a trap: to know who a URL of a megabyte is takes 100 ms
-                continue
             known = found.anchors.get(url)
             if known is None:
                 if found.count >= MOST:
@@ -229,12 +224,14 @@ class Recorder:
             self._flight.takes_content(said(meta_keys.CONTENT_HASH))
 
 
-def _anchors(response: HtmlResponse, base: str, rels: frozenset[str]) -> Iterator[tuple[str, int]]:
+def _anchors(response: HtmlResponse, longest: int, rels: frozenset[str]) -> Iterator[tuple[str, int]]:
     """Absolute http(s) URLs of all anchors, areas and the canonical link, with their flags; one of *rels*
-    makes `NOFOLLOW`."""
+    makes `NOFOLLOW`. None that has more than *longest* characters, if that is not 0: a trap, and to know who
+    a URL of a megabyte is takes 100 ms."""
+    absolute = references_of(response)
     for element in response.selector.root.iter("a", "area", "link"):
         href = element.get("href")
-        if href is None:
+        if href is None or 0 < 8 * longest < len(href):
             continue
         relations = (element.get("rel") or "").lower().split()
         flags = 0 if rels.isdisjoint(relations) else NOFOLLOW
@@ -242,11 +239,6 @@ def _anchors(response: HtmlResponse, base: str, rels: frozenset[str]) -> Iterato
             if "canonical" not in relations:
                 continue
             flags = CANONICAL
-        try:
-            url = urljoin(base, href.strip()).partition("#")[0]
-            if not url.isascii():  # queries are sent in the encoding of the page
-                url = safe_url_string(url, response.encoding)
-        except ValueError:
-            continue
-        if url.startswith(("http://", "https://")):
+        url = (absolute(href) or "").partition("#")[0]
+        if url and not 0 < longest < len(url):
             yield url, flags

@@ -9,6 +9,7 @@ from conftest import read_pages
 from scrapy import Item, Request, Spider
 from scrapy.http import HtmlResponse, Response
 from scrapy.item import Field
+from scrapy.linkextractors import LinkExtractor
 
 from scrapy_frontier.core.ranking import graph
 from scrapy_frontier.core.store import keys
@@ -16,6 +17,7 @@ from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT
 from scrapy_frontier.core.store.page_rows import decode_page
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl.outlinks import _anchors
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -383,3 +385,13 @@ def test_pages_can_be_read(tmp_path: Path, web: Web, run: Callable[..., Crawl]) 
     run(StillSpider, {**ADDON, "FRONTIER_LINKS": "all"}, start_urls=[web.url("/")])
     assert len(read_links(tmp_path / "frontier")[web.url("/")]) == 3000
     assert len(read_pages(tmp_path / "frontier")) == 3001
+
+
+@pytest.mark.parametrize(
+    "href", ["a b", "\u00a0/nb", "HTTP://X.example/A", " /pad\t", "//h.example/x#y", "ä?ü"]
+)
+@pytest.mark.parametrize("page", ["http://h.example/d/p.html", "http://h.example/ä/?x"])
+def test_an_anchor_leads_where_a_link_extractor_has_it_lead(page: str, href: str) -> None:
+    response = HtmlResponse(page, body=f'<a href="{href}">x</a>', encoding="utf-8")
+    (found,) = LinkExtractor().extract_links(response)
+    assert list(_anchors(response, 0, frozenset())) == [(Request(found.url).url.partition("#")[0], 0)]
