@@ -53,17 +53,14 @@ _text = partial(to_unicode, errors="replace")
 
 
 class RulesParser(RobotParser):
-    """Our rules behind the interface of Scrapy's parsers; those of another agent are read when asked for."""
+    """Our rules behind the interface of Scrapy's parsers; *rules_of* says those of an agent."""
 
-    def __init__(self, rules: Rules | None = None, body: bytes = b"") -> None:
-        # Rules are those of one agent, a file is read for any that is asked for.
-        self._rules_of: Callable[[str], Rules] = (
-            cache(partial(parse, body)) if rules is None else lambda _: rules
-        )
+    def __init__(self, rules_of: Callable[[str], Rules]) -> None:
+        self._rules_of = rules_of
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
-        return cls(body=robotstxt_body)
+        return cls(cache(partial(parse, robotstxt_body)))
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
         return self._rules_of(_text(user_agent)).allowed(_text(url))

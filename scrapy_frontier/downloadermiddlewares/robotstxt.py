@@ -110,4 +110,4 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         """The parser for the site of *request*, its file fetched if need be; None for other schemes."""
         authority = origin(request.url)
         site = await self._gate.learn(authority, request) if authority is not None else None
-        return None if site is None else site.parser or RulesParser(site.standing.rules)
+        return None if site is None else site.parser or RulesParser(lambda _: site.standing.rules)

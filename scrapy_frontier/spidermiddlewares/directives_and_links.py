@@ -10,9 +10,8 @@ from ..crawl import compat
 from ..crawl.assembly import Component
 from ..crawl.callback_requests import Spell
 from ..crawl.consequences_of_directives import Consequences
-from ..crawl.known_links import KnownLinks
 from ..crawl.meta_keys import FOLLOW
-from ..crawl.stock_middlewares import Stock, way_past
+from ..crawl.stock_middlewares import KnownLinks, Stock, way_past
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
