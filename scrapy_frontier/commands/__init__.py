@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Spec(NamedTuple):
     """A command: what follows its name, how many arguments that is, its options, and what it does.
 
-    The function of the same name in *module* does it (``import_`` for ``import``). What *streams* gives
-    JSON Lines with ``--json``, all else one document.
+    The function of the same name in *module* does it (``import_`` for ``import``). With ``--json`` one that
+    tells lines gives JSON Lines, all else one document.
     """
 
     module: str
@@ -30,21 +30,18 @@ class Spec(NamedTuple):
     least: int = 0
     most: int | None = 0
     options: tuple[str, ...] = ()
-    streams: bool = False
 
 
 COMMANDS: dict[str, Spec] = {
     "stats": Spec("counts", "pages by state, hosts, attempts, size on disk"),
-    "hosts": Spec("counts", "hosts, most queued pages first", options=("limit",), streams=True),
-    "queue": Spec("show", "what comes next, in order", options=("limit", "host", "due"), streams=True),
-    "find": Spec(
-        "show", "pages whose URL matches", "[REGEXP]", 0, 1, ("limit", "changed-since"), streams=True
-    ),
+    "hosts": Spec("counts", "hosts, most queued pages first", options=("limit",)),
+    "queue": Spec("show", "what comes next, in order", options=("limit", "host", "due")),
+    "find": Spec("show", "pages whose URL matches", "[REGEXP]", 0, 1, ("limit", "changed-since")),
     "page": Spec("page", "all that is known of a page", "URL", 1, 1),
     "why": Spec("page", "why a page is where it is, in a sentence", "URL", 1, 1),
-    "links": Spec("graph", "links of a page and to it", "URL", 1, 1, ("in", "out", "limit"), streams=True),
-    "dump": Spec("show", "everything, for other programs", options=("what", "format"), streams=True),
-    "top": Spec("graph", "pages with the best scores", options=("by", "host", "limit"), streams=True),
+    "links": Spec("graph", "links of a page and to it", "URL", 1, 1, ("in", "out", "limit")),
+    "dump": Spec("show", "everything, for other programs", options=("what", "format")),
+    "top": Spec("graph", "pages with the best scores", options=("by", "host", "limit")),
     "rank": Spec("graph", "rank all pages, and order the queue by that", options=("scorer",)),
     "graph": Spec("graph", "the link graph: .graphml .txt .tsv .csv .npz", "FILE", 1, 1),
     "add": Spec("steer", "queue pages", "URL...", 0, None, ("priority", "file", "pattern", "force")),

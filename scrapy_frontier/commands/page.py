@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from itertools import product
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -165,9 +166,9 @@ def _similar(url: str) -> Iterator[str]:
     slash = parts.path[:-1] if parts.path.endswith("/") else f"{parts.path}/"
     www = parts.netloc.removeprefix("www.") if parts.netloc.startswith("www.") else f"www.{parts.netloc}"
     other = schemes.get(parts.scheme, parts.scheme)
-    for scheme in (parts.scheme, other):
-        for netloc in (parts.netloc, www, parts.netloc.removesuffix(":80").removesuffix(":443")):
-            for path in (parts.path, slash):
-                yield parts._replace(scheme=scheme, netloc=netloc, path=path, fragment="").geturl()
+    without_port = parts.netloc.removesuffix(":80").removesuffix(":443")
+    netlocs = parts.netloc, www, without_port
+    for scheme, netloc, path in product((parts.scheme, other), netlocs, (parts.path, slash)):
+        yield parts._replace(scheme=scheme, netloc=netloc, path=path, fragment="").geturl()
     if parts.query:
         yield parts._replace(query="", fragment="").geturl()

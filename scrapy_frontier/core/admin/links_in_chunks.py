@@ -1,18 +1,17 @@
 """The link graph of a stopped frontier, some thousand pages at a time: memory does not grow with the links.
 
-Who needs all links at once reads `snapshot.Snapshot`.
+Who needs all links at once reads `whole_graph`.
 """
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import UnreadableRecord
 from ..ranking import graph
-from ..ranking.snapshot import Snapshot
 from ..store import keys, meta_rows
 from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
 
@@ -79,5 +78,6 @@ def count_links_to(store: Store, page_id: int, most: int) -> int | None:
 
 def whole_graph(store: Store) -> graph.Graph:
     """All links as arrays, 13 bytes a link and 8 a page. Raises `UnreadableRecord`."""
-    with closing(Snapshot(store, meta_rows.read_counts(store).next_page)) as snapshot, readable():
-        return snapshot.read(bool)
+    loose, packed = store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW)
+    with readable():
+        return graph.read_graph(loose, packed, meta_rows.read_counts(store).next_page)

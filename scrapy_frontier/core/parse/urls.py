@@ -246,6 +246,9 @@ def without_fragment(url: str) -> str:
     return url.partition("#")[0]
 
 
+_STATE = frozenset(" #%&+")  # of an AJAX page: what of it is escaped, besides what always is
+
+
 def escaped_fragment(url: str) -> str | None:
     """Return the crawlable form of an AJAX URL (``#!state`` as ``_escaped_fragment_=state``); None without
     ``#!``.
@@ -256,10 +259,7 @@ def escaped_fragment(url: str) -> str | None:
     address, bang, state = url.partition("#!")
     if not bang:
         return None
-    escaped = "".join(
-        f"%{octet:02X}" if octet <= 0x20 or octet >= 0x7F or octet in b"#%&+" else chr(octet)
-        for octet in state.encode("utf-8", "replace")
-    )
+    escaped = "".join(map(_spelling(_STATE).__getitem__, state.encode("utf-8", "replace")))
     joint = "&" if "?" in address else "?"
     return f"{address}{joint}_escaped_fragment_={escaped}"
 
