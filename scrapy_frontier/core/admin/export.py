@@ -13,11 +13,10 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 from ..errors import lenient
-from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys
+from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
 from . import facts
 from .check_notes import salvage
 from .export_graph import graph_records
-from .export_sites import site_records
 from .visit_record import exported
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def export_records(store: Store, now: float) -> Iterator[Record]:
     """Every record of the frontier, the header first and the number of records last."""
     count = 0
     parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
-    for part in (*parts, site_records(store), _bodies(store), graph_records(store)):
+    for part in (*parts, _sites(store), _bodies(store), graph_records(store)):
         for record in part:
             count += 1
             yield record
@@ -130,6 +129,18 @@ def _hosts(store: Store) -> Iterator[Record]:
         host = key[1:].decode(errors="replace")
         if cooldown := host_rows.read_cooldown(store, host):
             yield {"cooldown": host, **cooldown._asdict()}
+
+
+def _sites(store: Store) -> Iterator[Record]:
+    """Rows that cannot be read are left out: both are asked for again."""
+    for key, value in store.scan(keys.ROBOTS):
+        if copy := lenient(site_rows.decode_copy, value):
+            kept = copy._asdict()
+            file, verdict = b64encode(kept.pop("body")).decode(), kept.pop("verdict").name.lower()
+            yield {"robots": key[1:].decode(errors="replace"), "verdict": verdict, **kept, "file": file}
+    for key, value in store.scan(keys.LISTING):
+        if listing := lenient(site_rows.decode_listing, value):
+            yield {"listing": key[1:].decode(errors="replace"), **listing._asdict()}
 
 
 def _bodies(store: Store) -> Iterator[Record]:

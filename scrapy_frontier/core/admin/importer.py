@@ -11,12 +11,12 @@ import shutil
 import struct
 from base64 import b64decode
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import FrontierError
 from ..pages.forbidden_pages import is_forbidden
 from ..parse.urls import clean_host, origin
-from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys
+from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
 from ..store.directory import DATABASE
 from ..store.page_rows import Page
 from ..store.states import State
@@ -25,7 +25,6 @@ from .check_notes import HostTally
 from .check_work import AT_A_TIME, write_rows
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
-from .export_sites import SITE_KINDS, site_row
 from .visit_record import imported
 
 if TYPE_CHECKING:
@@ -195,6 +194,22 @@ class Importer:
         cooldown = host_rows.Cooldown(*rest, _text(record, "reason"), is_answering)
         self._put(keys.cooldown_key(_text(record, "cooldown")), host_rows.encode_cooldown(cooldown))
 
+    def _robots(self, record: Record) -> None:
+        given: dict[str, Any] = {name: float(record[name]) for name in ("fetched", "ask_at", "failing_since")}
+        given |= {name: int(record[name]) for name in ("status", "failures")}
+        given |= {name: str(record.get(name, "")) for name in ("etag", "modified")}
+        verdict, body = site_rows.Verdict[record["verdict"].upper()], b64decode(record["file"], validate=True)
+        copy = site_rows.RobotsCopy(verdict, body=body, **given)
+        self._put(keys.robots_key(str(record["robots"])), site_rows.encode_copy(copy))
+
+    def _listing(self, record: Record) -> None:
+        listed, refused = (tuple(map(str, record[name])) for name in ("listed", "refused"))
+        signals = tuple(map(float, record.get("signals", ())))
+        if len(signals) not in (0, 4):
+            raise ValueError("signals are four numbers")
+        listing = site_rows.Listing(listed, bool(record["is_contacted"]), refused, signals)
+        self._put(keys.listing_key(str(record["listing"])), site_rows.encode_listing(listing))
+
     def _aside(self, record: Record) -> None:
         self._put(keys.aside_key(_number(record, "aside")), b64decode(_text(record, "bytes"), validate=True))
 
@@ -206,7 +221,8 @@ class Importer:
         "returns": _due,
         "orders": _orders,
         "cooldown": _cooldown,
-        **dict.fromkeys(SITE_KINDS, lambda self, record: self._put(*site_row(record))),
+        "robots": _robots,
+        "listing": _listing,
         "aside": _aside,
         "body": _body,
         **dict.fromkeys(GRAPH_KINDS, lambda self, record: self._graph.take(record)),
