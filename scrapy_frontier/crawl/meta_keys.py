@@ -38,3 +38,10 @@ ERRAND = "frontier_errand"  # meta: fetched beside the pages, by the clock of it
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
 LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
+# Ours and not the user's: never in a record, neither written nor believed.
+NOT_STORED = frozenset(
+    (
+        *(AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE, ERRAND),
+        *(LAST_VISIT, CHANGED, CONTENT_HASH),
+    )
+)

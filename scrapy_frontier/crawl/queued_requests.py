@@ -9,16 +9,16 @@ from scrapy import Request, Spider
 
 from ..core.frontier import Discovered, Fate, PageId
 from . import compat
-from .meta_keys import SITEMAP, START
+from .meta_keys import NOT_STORED, SITEMAP, START
 from .plain_data import FIXED, Unstorable, dumps, is_mutable
-from .request_codec import BASE_ATTRIBUTES, OURS, Codec
+from .request_codec import BASE_ATTRIBUTES, Codec
 
 if TYPE_CHECKING:
     from .fingerprints import Identities
     from .stats import Notes
 
 # Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
-_NOBODYS = OURS.union(
+_NOBODYS = NOT_STORED.union(
     ("redirect_urls", "redirect_reasons", "handle_httpstatus_list", "dumps_kwargs", SITEMAP)
 )
 LIVE = 40  # stored requests that are kept as objects; more would busy the garbage collector

@@ -20,41 +20,11 @@ from scrapy.http.headers import Headers
 from . import compat
 from .callback_names import Callbacks, Unreadable
 from .fingerprints import is_plain
-from .meta_keys import (
-    AUTO_SLOT,
-    CHANGED,
-    CONTENT_HASH,
-    DIRECTIVES,
-    DUPLICATE,
-    ERRAND,
-    LAST_VISIT,
-    MOVED,
-    POSTPONED,
-    POSTPONED_FOR,
-    REFUSED,
-    SLOT,
-)
+from .meta_keys import AUTO_SLOT, NOT_STORED, SLOT
 from .plain_data import TAG, TAGGED, Unstorable, class_at, class_path, dumps, from_plain, to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-# Never in a record, neither written nor believed.
-OURS = frozenset(
-    (
-        AUTO_SLOT,
-        POSTPONED,
-        POSTPONED_FOR,
-        MOVED,
-        REFUSED,
-        DIRECTIVES,
-        DUPLICATE,
-        ERRAND,
-        LAST_VISIT,
-        CHANGED,
-        CONTENT_HASH,
-    )
-)
 
 _HEADS = 50  # records without meta that are kept
 _MOST_NAMES = 100
@@ -102,7 +72,7 @@ class Codec:
             else:
                 head = self._head(request, callback, errback, encoding, headers)
             if meta:
-                if not OURS.isdisjoint(meta):
+                if not NOT_STORED.isdisjoint(meta):
                     meta = _without_ours(meta)
                 text = _flat_text(meta)
                 if text is None:
@@ -202,7 +172,7 @@ class Codec:
             elif name != "class":
                 raise Unreadable(f"a request has no {name!r}")
         meta = arguments.get("meta")
-        if meta and not OURS.isdisjoint(meta):
+        if meta and not NOT_STORED.isdisjoint(meta):
             arguments["meta"] = _without_ours(meta)
         if cls is None:
             request = _request(url, priority, arguments)
@@ -260,7 +230,7 @@ def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
 
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
     """*meta* without what is ours and not the user's, the download slot included."""
-    ours = OURS
+    ours = NOT_STORED
     if AUTO_SLOT in meta and meta.get(SLOT) == meta[AUTO_SLOT]:
         ours |= {SLOT}
     return {key: item for key, item in meta.items() if key not in ours}
