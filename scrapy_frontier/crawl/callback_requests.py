@@ -48,11 +48,10 @@ class CallbackOutput:
         self._most = max(crawler.settings.getint("CONCURRENT_ITEMS"), 1)
         self._pages: dict[int, _PageOutput] = {}  # by id of the response
 
-    def begin(self) -> bool:
-        """False where the engine is none of Scrapy's: then all goes the old way."""
-        return compat.is_usual_engine(self._crawler) and compat.stand_before_scraper(
-            self._crawler, self._handle
-        )
+    def begin(self) -> None:
+        """Nothing where the engine is none of Scrapy's: then all goes the old way."""
+        if compat.is_usual_engine(self._crawler):
+            compat.stand_before_scraper(self._crawler, self._handle)
 
     def taking(self, response: Response) -> Callable[[Request], None] | None:
         """Takes a request of the callback of *response*, and is asked while that runs, by a middleware in

@@ -232,15 +232,13 @@ def is_usual_engine(crawler: Crawler) -> bool:
     )
 
 
-def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]]) -> bool:
+def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]]) -> None:
     """Have *handle* called with what a callback yields, behind all spider middlewares, in the place of the
     scraper's own method, which is its first argument."""
     scraper = engine_of(crawler).scraper
     own = getattr(scraper, "handle_spider_output_async", None)
-    if getattr(own, "__qualname__", "") != "Scraper.handle_spider_output_async":  # none, or somebody else's
-        return False
-    scraper.handle_spider_output_async = partial(handle, own)
-    return True
+    if getattr(own, "__qualname__", "") == "Scraper.handle_spider_output_async":  # not somebody else's
+        scraper.handle_spider_output_async = partial(handle, own)
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:

@@ -315,9 +315,5 @@ class Intake:
 
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
-        self.notes.say_once(
-            "filtered",
-            logging.DEBUG,
-            "Filtered a known page, %s (said once; see dupefilter/filtered)",
-            request,
-        )
+        words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
+        self.notes.say_once("filtered", logging.DEBUG, words, request)

@@ -155,11 +155,8 @@ class Follow:
         self._stock = Stock(compat.spider_middlewares(self._crawler))
         bar = self._bar_in_crawl() or (self._rules.bar() if self._rules else "")
         if bar:
-            self._intake.notes.log(
-                logging.INFO,
-                "Links are followed by a request each, not in bulk: %s (docs/follow.md)",
-                bar,
-            )
+            words = "Links are followed by a request each, not in bulk: %s (docs/follow.md)"
+            self._intake.notes.log(logging.INFO, words, bar)
         elif self._rules and self.is_on:
             self._rules.take_over()
         return bar

@@ -84,7 +84,7 @@ class FrontierScheduler(BaseScheduler):
                 compat.forget_spider_state(self.crawler)
             self._give_up(error)
         except Exception as error:
-            logger.error("Cannot open the frontier", exc_info=True, extra={"spider": spider})
+            self._notes.log(logging.ERROR, "Cannot open the frontier", exc_info=True)
             self._give_up(FrontierError(f"cannot open the frontier: {describe(error)}"))
 
     def enqueue_request(self, request: Request) -> bool:
@@ -139,7 +139,7 @@ class FrontierScheduler(BaseScheduler):
         except FrontierError as error:
             self._give_up(error)
         except Exception:
-            logger.error("Cannot close the frontier", exc_info=True, extra={"spider": self.spider})
+            self._notes.log(logging.ERROR, "Cannot close the frontier", exc_info=True)
 
     # -- opening and failing ---------------------------------------------------------------------------
 
@@ -163,19 +163,15 @@ class FrontierScheduler(BaseScheduler):
             self._give_up(error)
             return
         self._tally["frontier/errors"] += 1
-        self._notes.say_once(
-            f"error {type(error).__name__}",
-            logging.ERROR,
-            "The frontier met an error nobody foresaw; counted as frontier/errors, please report it",
-            exc_info=True,
-        )
+        words = "The frontier met an error nobody foresaw; counted as frontier/errors, please report it"
+        self._notes.say_once(f"error {type(error).__name__}", logging.ERROR, words, exc_info=True)
 
     def _give_up(self, error: FrontierError) -> None:
         """Close the spider because the frontier cannot be used, with exit code 1; said once."""
         if self._error is not None:
             return
         self._error, self._enqueue = error, _refuse
-        logger.error("%s", error, extra={"spider": self.spider})
+        self._notes.log(logging.ERROR, "%s", error)
         compat.fail(self.crawler)
         engine = compat.engine_of(self.crawler)
         if engine is not None and getattr(engine, "running", False):
@@ -232,7 +228,7 @@ class FrontierScheduler(BaseScheduler):
                 if lease.is_return:
                     self._say_lost(page.url, str(reason))
                 else:
-                    logger.error("Set aside %s: %s", page.url, reason, extra={"spider": self.spider})
+                    self._notes.log(logging.ERROR, "Set aside %s: %s", page.url, reason)
                 event = Event.LOST if lease.is_return else Event.FAILED  # what came back stays as it is
                 outcome = Outcome(event, reason=reasons.UNREADABLE(cause=reason))
             now = crawl.clock()
@@ -287,25 +283,17 @@ class FrontierScheduler(BaseScheduler):
         return None if request is None else self._hand_out(request, lease, crawl)
 
     def _say_lost(self, url: str, reason: str = "") -> None:
-        self._notes.say_once(
-            "lost",
-            logging.INFO,
-            "%s is known, but not fetched: %s (said once)",
-            url,
-            reason or reasons.LOST(),
-        )
+        words = "%s is known, but not fetched: %s (said once)"
+        self._notes.say_once("lost", logging.INFO, words, url, reason or reasons.LOST())
 
     def _tell_news(self, crawl: Crawl) -> None:
         set_aside, given_up = crawl.frontier.news()
         crawl.log.say_who_is_given_up(given_up)
         if set_aside:
             self._tally["frontier/unreadable"] += len(set_aside)
-            logger.error(
-                "Set aside %d rows of the frontier that cannot be read: pages %s",
-                len(set_aside),
-                ", ".join(map(str, set_aside[:20])),
-                extra={"spider": self.spider},
-            )
+            words = "Set aside %d rows of the frontier that cannot be read: pages %s"
+            pages = ", ".join(map(str, set_aside[:20]))
+            self._notes.log(logging.ERROR, words, len(set_aside), pages)
 
     # -- telling ----------------------------------------------------------------------------------------
 

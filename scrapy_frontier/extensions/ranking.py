@@ -146,17 +146,10 @@ class RankingExtension(Component):
         is_larger = run.pages >= self._to_tell  # else the stats say it, and a small crawl is ranked often
         if is_larger:
             self._to_tell = 10 ** len(str(run.pages))
-        logger.log(
-            logging.INFO if is_larger else logging.DEBUG,
-            "Ranked %d pages with %d links in %.2f s: %d iterations, error at most %.1e, %d rows moved",
-            run.pages,
-            run.links,
-            seconds,
-            ranking.iterations,
-            ranking.error_bound,
-            moved,
-            extra={"spider": self.crawler.spider},
-        )
+        level = logging.INFO if is_larger else logging.DEBUG
+        words = "Ranked %d pages with %d links in %.2f s: %d iterations, error at most %.1e, %d rows moved"
+        about = run.pages, run.links, seconds, ranking.iterations, ranking.error_bound, moved
+        logger.log(level, words, *about, extra={"spider": self.crawler.spider})
         if stats is None:
             return
         stats.inc_value("frontier/rank/runs")
