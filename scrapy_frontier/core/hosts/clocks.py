@@ -32,8 +32,6 @@ class Clocks:
     _troubles: Troubles
     _pace: ResponseDelay
     _haste: Haste | None
-    # Hosts held until a known time, and some that were.
-    _held: set[str] = field(default_factory=set, init=False)
     given_up: list[Abandoned] = field(default_factory=list, init=False)  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
@@ -192,8 +190,6 @@ class Clocks:
             self._give_up(host, trouble, until, now)
             until = now
         self._table.hosts.hold(host, until, now)
-        if now < until < FOREVER:
-            self._held.add(name)
 
     def _give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
         giving_up.give_up(host, trouble, until, now)
@@ -204,11 +200,9 @@ class Clocks:
         self.hold(name, now, 0.0, None)
 
     def held(self, now: float) -> dict[str, float]:
-        """Hosts held until a known time, and that time; O(hosts held)."""
-        hosts = filter(None, map(self._table.hosts.find, self._held))
-        found = {host.name: host.held_until for host in hosts if now < host.held_until < FOREVER}
-        self._held.intersection_update(found)
-        return found
+        """Hosts held until a known time, and that time; O(hosts in memory)."""
+        hosts = self._table.hosts.by_name.values()
+        return {host.name: host.held_until for host in hosts if now < host.held_until < FOREVER}
 
     def open(self, hosts: Iterable[tuple[Host, Trouble | None]], now: float) -> bool:
         """Give hosts their places; those with a trouble are given up because of it. Whether one is ready."""
