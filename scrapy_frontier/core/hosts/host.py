@@ -165,21 +165,16 @@ class Host(KeptHost):
         if self.cooldown is not None and self.cooldown.until > self.ready_at:
             self.ready_at = self.cooldown.until
 
-    def ask(self, source: str, seconds: float) -> bool:
-        """*source* asks for a delay from now on, a site with 0 for none any more; whether that changes
-        anything. While a site asks, one request is under way at once."""
-        if self.asked.get(source, None if source in UNASKED else 0.0) == seconds:
+    def ask(self, source: str, seconds: float | None) -> bool:
+        """*source* asks for a delay from now on, with None, or a site with 0, for none any more; whether that
+        changes anything. While a site asks, one request is under way at once."""
+        asked = dict(self.asked)
+        if seconds is None or not (seconds or source in UNASKED):
+            asked.pop(source, None)
+        else:
+            asked[source] = seconds
+        if asked == self.asked:
             return False
-        asked = {**self.asked, source: seconds}
-        if not seconds and source not in UNASKED:
-            del asked[source]
-        return self._decide(asked)
-
-    def withdraw(self, source: str) -> bool:
-        """*source* asks for nothing any more; whether that changes anything."""
-        return self._decide({other: seconds for other, seconds in self.asked.items() if other != source})
-
-    def _decide(self, asked: dict[str, float]) -> bool:
         self.asked = asked
         before = self.delay, self.concurrency
         self.delay = deciding(asked).seconds

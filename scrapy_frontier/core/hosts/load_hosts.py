@@ -144,9 +144,7 @@ class HostTable:
         """What the operator ordered; the queued pages of a blocked host are counted among those withheld."""
         self._batch.withheld += host.queued * ((orders.blocked is not None) - host.is_blocked)
         host.is_blocked = orders.blocked is not None
-        host.withdraw(delay_sources.OPERATOR)
-        if orders.delay is not None:
-            host.ask(delay_sources.OPERATOR, orders.delay)
+        host.ask(delay_sources.OPERATOR, orders.delay)
         host.reset_clock()
 
     def order(self, name: str, orders: Orders, now: float) -> None:
