@@ -173,11 +173,6 @@ class Budgets:
             if unit in self.units and _has_room(tally, limits.domain_pages, limits.domain_pending):
                 self.due[unit] = None
 
-    def exhausted(self, unit: str) -> None:
-        """No page of *unit* waits any more."""
-        self.units.pop(unit, None)
-        self.due.pop(unit, None)
-
 
 def _over(unit: str, kind: str, counts: HostRow | Tally, pages: int, pending: int) -> OverBudget | None:
     if pages and counts.pending + counts.fetched >= pages:

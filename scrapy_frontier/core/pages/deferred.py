@@ -45,8 +45,8 @@ class Deferral:
     def is_loaded(self) -> bool:
         return self._to_load is None
 
-    def load(self, limit: int) -> bool:
-        """Find up to *limit* more units with deferred pages, one seek each; true once all are found."""
+    def load(self, limit: int) -> None:
+        """Find up to *limit* more units with deferred pages, one seek each."""
         while self._to_load is not None and limit > 0:
             row = next(self._batch.store.scan(keys.DEFERRED, after=self._to_load, limit=1), None)
             found = None if row is None else keys.split_deferred_key(row[0])
@@ -59,7 +59,6 @@ class Deferral:
                 self._budgets.found(unit, self._table.row_of(unit))
                 self._to_load = keys.deferred_key(unit, keys.MAX_ID)[1:]
                 limit -= 1
-        return self._to_load is None
 
     def put(
         self,
@@ -104,7 +103,8 @@ class Deferral:
                 return
             budgets.units[unit] = key[len(prefix) :]
         if len(rows) < AT_A_TIME:
-            budgets.exhausted(unit)
+            budgets.units.pop(unit, None)
+            budgets.due.pop(unit, None)
         else:
             budgets.due[unit] = None
 

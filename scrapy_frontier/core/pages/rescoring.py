@@ -226,13 +226,11 @@ class Rescoring:
                 self.keep_ranking({**self._about, "moved": self.rows_moved, "read": self._read})
         return self._walk is None
 
-    def load(self, limit: int) -> bool:
+    def load(self, limit: int) -> None:
         """The same for what comes back after a restart."""
-        if self._loading is not None:
-            self._batch.commit()  # the rows that are read must be those of now
-            if self._loading.step(limit):
-                self._loaded()
-        return self._loading is None
+        self._batch.commit()  # the rows that are read must be those of now
+        if self._loading is not None and self._loading.step(limit):
+            self._loaded()
 
     def _loaded(self) -> None:
         self._loading = None

@@ -59,13 +59,7 @@ def went_on(opened: Opened, now: float, is_running: bool = True) -> Opened:
     return Opened(kept * opened.running + passed * is_running, kept * opened.wall + passed, now)
 
 
-class _Drawn(NamedTuple):
-    """A page of the sample."""
-
-    weight: float
-    rate: float
-    told: float
-    host: str
+_Drawn = tuple[float, float, float, str]  # a page of the sample: its weight, rate, share told and host
 
 
 @dataclass(eq=False, repr=False)
@@ -167,7 +161,7 @@ class VisitBudget:
             return
         host = page.host or host_of(page.url)
         rate, told = rates.rate_of(host, visits), rates.signals_of(page).share_told
-        self._sample.append(_Drawn(self._weight(page_id, visits), rate, told, host))
+        self._sample.append((self._weight(page_id, visits), rate, told, host))
 
     def _weight(self, page_id: int, visits: Visits) -> float:
         """0 where nobody knows: of a page in a queue, in a crawl that scores none."""
@@ -189,8 +183,8 @@ class VisitBudget:
         # Draws may meet a page twice: of a small crawl more than all of it.
         stands_for = self._batch.counts.next_page / self._drawn
         budget = len(drawn) * stands_for / self._rule.shelf_life
-        usual = median([page.weight for page in drawn if page.weight] or [1.0])
-        drawn = [page if page.weight else page._replace(weight=usual) for page in drawn]
+        usual = median([weight for weight, *_ in drawn if weight] or [1.0])
+        drawn = [(weight or usual, rate, told, host) for weight, rate, told, host in drawn]
         sample, names = multipliers.sample_of(drawn, stands_for)
         limits = multipliers.limits_of(sample, [self._limit(name) for name in names], _FEW)
         found, at_limit = multipliers.for_all(sample, budget, self._bounds, limits)
