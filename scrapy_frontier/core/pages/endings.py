@@ -10,7 +10,7 @@ from ..reasons import GIVEN_UP
 from ..store import keys, page_rows, queue_keys
 from ..store.page_rows import Page, new_page
 from ..store.states import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
-from .leases import NO_LEASE, WRITTEN_WITHIN, Released, links_at_end
+from .leases import NO_LEASE, WRITTEN_WITHIN, Released
 from .lifecycle import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
 from .links import NEUTRAL
 from .visits import read
@@ -71,10 +71,11 @@ class Endings:
             raise batch.failure
         page = None if lease.is_return else self.after(lease.page, outcome, now)
         queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
-        if not self._leases.end(lease):
+        if self._leases.by_id.pop(lease.id, None) is None:
             return self._late(lease)
         host = by_name.get(lease.host) or self._table.get(lease.host)
-        if lease.leave_wire():
+        if lease.is_on_wire:
+            lease.is_on_wire = False
             self._clocks.left(host, lease.leased_at, lease.was_sent, now)
         if page is None:
             released = self._revisit_endings.release(lease, outcome, host, queue or host, now)
@@ -189,7 +190,7 @@ class Endings:
         is_read = state in (DONE, REDIRECTED)
         links: Sequence[PlainEdge] = ()
         if outcome.has_links and (is_read or state is GONE):
-            links = self._batch.put_links(page_id, links_at_end(lease, state, outcome))
+            links = self._batch.put_links(page_id, lease.edges if state is DONE else outcome.led_to(state))
         if scores is not None and is_read:
             scores.parsed(page_id, links)
         elif scores is not None:

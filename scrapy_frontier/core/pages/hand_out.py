@@ -169,8 +169,9 @@ class HandOut:
 
         *response_time* in seconds says that the host answered, and how fast.
         """
-        if not lease.leave_wire():
+        if not lease.is_on_wire:
             return
+        lease.is_on_wire = False
         host = self._table.hosts.by_name.get(lease.host) or self._table.get(lease.host)
         if response_time is not None:
             self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
@@ -183,7 +184,7 @@ class HandOut:
         *is_replaced*: the turn is used up all the same, by something else that is asked of the host.
         """
         host = self._unvisit(lease, now, is_replaced)
-        if not self._leases.end(lease) or host is None:
+        if self._leases.by_id.pop(lease.id, None) is None or host is None:
             return
         host.put_back(lease.sort_key)
         self._table.hosts.put(host, now)
@@ -197,8 +198,9 @@ class HandOut:
             self._table.hosts.put(host, now)
 
     def _unvisit(self, lease: Lease, now: float, is_replaced: bool = False) -> Host | None:
-        if not lease.leave_wire():
+        if not lease.is_on_wire:
             return None
+        lease.is_on_wire = False
         host = self._table.get(lease.host)
         self._clocks.leave(host, lease.was_sent)
         if not is_replaced:
@@ -212,11 +214,11 @@ class HandOut:
         """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
         if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
             return 0.0
-        returning = self._returning
+        returning, out = self._returning, self._leases.by_id
         times = (
             self._table.hosts.next_ready(),
             self._waiting.next,
-            self._leases.next_deadline(),
+            next(iter(out.values())).deadline if out else None,
             None if returning.rule is None else returning.wake_at,
         )
         return min((when for when in times if when is not None), default=None)

@@ -57,11 +57,6 @@ class Lease:
     node: PageId | None = None
     edges: list[PlainEdge] = field(default_factory=list)
 
-    def leave_wire(self) -> bool:
-        """Its request takes up a place of its host no longer; false if it did not before."""
-        was_on_wire, self.is_on_wire = self.is_on_wire, False
-        return was_on_wire
-
     @property
     def may_send(self) -> tuple[bytes, bytes]:
         """The tag and the date to ask for the page with; both b"": unconditionally, for there are none, or
@@ -100,6 +95,12 @@ class Outcome(NamedTuple):
     met: Met | None = None
     fetched: Fetched | None = None
 
+    def led_to(self, state: State) -> Sequence[PlainEdge]:
+        """The link of a page that was not read, and is in *state* now: to where it led."""
+        if state is not State.REDIRECTED or self.target is None or self.target >= FIRST_VISIT:
+            return ()
+        return (Edge(self.target, REDIRECT | self.flags),)
+
 
 # `Outcome` of a tuple of all fields, in half the time.
 new_outcome: Callable[[tuple[Any, ...]], Outcome] = partial(tuple.__new__, Outcome)
@@ -115,15 +116,6 @@ class Released(NamedTuple):
     links: int = 0
     visit: VisitEnd | None = None
     is_written: bool = True
-
-
-def links_at_end(lease: Lease, state: State, outcome: Outcome) -> Sequence[PlainEdge]:
-    """The links of a page that ends in *state*, where they are known."""
-    if state is State.DONE:
-        return lease.edges
-    if state is not State.REDIRECTED or outcome.target is None or outcome.target >= FIRST_VISIT:
-        return ()
-    return (Edge(outcome.target, REDIRECT | outcome.flags),)
 
 
 class Leases:
@@ -150,13 +142,6 @@ class Leases:
         lease.is_on_wire = True
         self.by_id[number] = lease
         return lease
-
-    def end(self, lease: Lease) -> bool:
-        """The lease is no more; false if it was not before."""
-        return self.by_id.pop(lease.id, None) is not None
-
-    def next_deadline(self) -> float | None:
-        return next((lease.deadline for lease in self.by_id.values()), None)
 
     def expired(self, now: float) -> list[Lease]:
         """Leases whose deadline has passed."""

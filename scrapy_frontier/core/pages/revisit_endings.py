@@ -14,7 +14,7 @@ from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Bad, Visits
 from . import revisit_policy as policy
 from .forbidden_pages import is_forbidden
-from .leases import Lease, Outcome, Released, links_at_end
+from .leases import Lease, Outcome, Released
 from .lifecycle import UNCOUNTED, Event
 from .revisit_policy import Losses, Met
 from .revisit_wishes import NEVER, Plan
@@ -195,7 +195,8 @@ class RevisitEndings:
             before = find_row(page_id, self._batch.get)
         except ValueError:  # `check` sees to it
             before = []
-        after = self._batch.put_links(page_id, links_at_end(lease, end.state, outcome))
+        links = lease.edges if end.state is State.DONE else outcome.led_to(end.state)
+        after = self._batch.put_links(page_id, links)
         if scores is not None:
             scores.parsed(page_id, after)
         found = difference(before, after)
