@@ -85,3 +85,13 @@ def function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
         raise FrontierSetting(f"{name} = {value!r}: set {wanted}")
     found: Callable[..., Any] = function
     return found
+
+
+def choice_or_function(
+    settings: BaseSettings, name: str, choices: tuple[str, ...], about: str
+) -> str | Callable[..., Any]:
+    """One of *choices*, the first where nothing is set, or a function *about* something."""
+    value = settings.get(name) or choices[0]
+    if value in choices:
+        return str(value)
+    return function(name, value, f"one of {', '.join(map(repr, choices))} or a function {about}")

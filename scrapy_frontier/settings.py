@@ -21,7 +21,7 @@ from .core.pages.traps import TrapLimits
 from .core.parse.redirect_chains import ChainLimits
 from .setting_revisits import revisit_rule
 from .setting_values import FrontierSetting as FrontierSetting
-from .setting_values import choice, number, path, switch, words
+from .setting_values import choice, choice_or_function, number, path, switch, words
 from .setting_values import function as function
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ SCORERS = {
     "lifo": "scrapy_frontier.Lifo",
 }
 LINKS = ("spider", "all", "none")
+POLITENESS_KEYS = HOST, DOMAIN, ADDRESS = "host", "domain", "ip"
 DIGESTS = ("body", "text", "links")
 UNCHANGED = ("skip", "call")
 # Seconds at most for a robots.txt, for which all pages of a host wait; DOWNLOAD_TIMEOUT if less.
@@ -82,7 +83,9 @@ class FrontierSettings:
         # 0: off.
         self.domain_rate: Final = number(settings, "FRONTIER_DOMAIN_RATE", 0.0)
         self.domain_rate_max: Final = number(settings, "FRONTIER_DOMAIN_RATE_MAX", 0.0)
-        self.politeness_key: Final = _politeness_key(settings)
+        self.politeness_key: Final = choice_or_function(
+            settings, "FRONTIER_POLITENESS_KEY", POLITENESS_KEYS, "from a URL to a name"
+        )
         self.scorer: Final = _scorer(settings)
         self.links: Final = choice(settings, "FRONTIER_LINKS", LINKS)
         # Whether what pages link is followed without the spider's doing.
@@ -110,7 +113,7 @@ class FrontierSettings:
         )
         self.ajax: Final = switch(settings, "FRONTIER_AJAX", False)
         self.revisits: Final = revisit_rule(settings)  # None: pages are visited once
-        self.digest: Final = _digest(settings)
+        self.digest: Final = choice_or_function(settings, "FRONTIER_DIGEST", DIGESTS, "of a response")
         # Whether the callback sees a page that came back as it was.
         self.unchanged: Final = choice(settings, "FRONTIER_UNCHANGED", UNCHANGED)
 
@@ -213,23 +216,6 @@ def _clock(settings: BaseSettings) -> Callable[[], float] | None:
     return None if clock is None else function("FRONTIER_CLOCK", clock, "a function that returns seconds")
 
 
-def _politeness_key(settings: BaseSettings) -> str | Callable[[str], str]:
-    key = settings.get("FRONTIER_POLITENESS_KEY") or HOST
-    if key in (HOST, DOMAIN, ADDRESS):
-        return str(key)
-    wanted = f"{HOST!r}, {DOMAIN!r}, {ADDRESS!r} or a function from a URL to a name"
-    return function("FRONTIER_POLITENESS_KEY", key, wanted)
-
-
-def _digest(settings: BaseSettings) -> str | Callable[[Any], Any]:
-    value = settings.get("FRONTIER_DIGEST") or DIGESTS[0]
-    if value in DIGESTS:
-        return str(value)
-    return function(
-        "FRONTIER_DIGEST", value, f"one of {', '.join(map(repr, DIGESTS))} or a function of a response"
-    )
-
-
 def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness:
     """Scrapy's own settings for a host that has none of its own.
 
@@ -264,6 +250,3 @@ def _jitter(settings: BaseSettings) -> float:
     if new > 0 and new >= old:
         return max(settings.getfloat("DOWNLOAD_DELAY_JITTER"), 0.0)
     return 0.5 if old > 0 and settings.getbool("RANDOMIZE_DOWNLOAD_DELAY") else 0.0
-
-
-HOST, DOMAIN, ADDRESS = "host", "domain", "ip"

@@ -53,5 +53,5 @@ class FrontierSpider(CrawlSpider):
         return super()._parse(response, **kwargs) if self.rules else self.parse(response, **kwargs)
 
     def _say_if_nobody_follows(self) -> None:
-        if not self.rules and not compat.has_spider_middleware(self.crawler, RECORDER):
+        if not self.rules and not compat.has_middleware(self.crawler, RECORDER):
             self.logger.error("No link is followed: %s is not at work, is the add-on on?", RECORDER)

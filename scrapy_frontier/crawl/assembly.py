@@ -115,7 +115,7 @@ class Crawl:
         assert crawler.request_fingerprinter is not None
         self.identities = Identities(crawler.request_fingerprinter)
         self.units = Units(settings.politeness_key)
-        self.records_links = settings.links != "none" and compat.has_spider_middleware(crawler, RECORDER)
+        self.records_links = settings.links != "none" and compat.has_middleware(crawler, RECORDER)
         directory = _directory(crawler, settings, spider)
         self.is_temporary = directory is None
         with ExitStack() as undo:
@@ -180,7 +180,7 @@ class Crawl:
 
             self.links = Outlinks(intake)
         self.follow: Follow | None = None
-        if compat.has_spider_middleware(crawler, RECORDER):
+        if compat.has_middleware(crawler, RECORDER):
             from .follow import Follow
 
             self.follow = Follow(crawler, spider, intake, self.links)
@@ -199,12 +199,12 @@ class Crawl:
         """What asks for sitemaps and robots.txt, for the middlewares that are at work."""
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
         self.sitemaps: Sitemaps | None = None
-        if compat.has_downloader_middleware(crawler, SITEMAPS):
+        if compat.has_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
 
             self.sitemaps = Sitemaps(crawler, clock, self.intake)
         self.gate: Gate | None = None
-        if compat.has_downloader_middleware(crawler, ROBOTS):
+        if compat.has_middleware(crawler, ROBOTS):
             from .robots_gate import Gate
             from .robots_sites import Surroundings
 

@@ -178,18 +178,10 @@ async def addresses_of(host: str) -> list[str]:
     return [str(each[4][0]) for each in found]
 
 
-def has_spider_middleware(crawler: Crawler, name: str) -> bool:
-    """Whether a spider middleware whose class, or a base of it, is called *name* is at work."""
-    return _has(spider_middlewares(crawler), name)
-
-
-def has_downloader_middleware(crawler: Crawler, name: str) -> bool:
-    """`has_spider_middleware` for those of the downloader."""
-    return _has(_middlewares(crawler, "downloader", "middleware"), name)
-
-
-def _has(middlewares: list[Any], name: str) -> bool:
-    return any(cls.__name__ == name for middleware in middlewares for cls in type(middleware).__mro__)
+def has_middleware(crawler: Crawler, name: str) -> bool:
+    """Whether a middleware whose class, or a base of it, is called *name* is at work."""
+    at_work = spider_middlewares(crawler) + _middlewares(crawler, "downloader", "middleware")
+    return any(cls.__name__ == name for each in at_work for cls in type(each).__mro__)
 
 
 def spider_middlewares(crawler: Crawler) -> list[Any]:

@@ -6,6 +6,7 @@ the "body", its visible "text" and where it links to, its "links" alone, or what
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,8 @@ def digest_by(setting: str | Callable[[Response], Any]) -> Callable[[Response], 
     """
     if callable(setting):
         return lambda response: of_content(setting(response))
-    return {"body": _of_body, "text": _of_text, "links": _of_links}[setting]
+    told = {"text": _text, "links": _links}
+    return partial(_of_tree, told[setting], setting.encode()) if setting in told else _of_body
 
 
 def of_content(value: Any) -> bytes:
@@ -61,28 +63,21 @@ def _of_body(response: Response) -> bytes:
     return digest_of(response.body)
 
 
-def _of_text(response: Response) -> bytes:
-    root = _root(response)
-    if root is None:
+def _of_tree(told: Callable[[Any], str], kind: bytes, response: Response) -> bytes:
+    """The digest of what is *told* of the tree of an HTML page; that of the body for what is none."""
+    root = response.selector.root if isinstance(response, HtmlResponse) and is_text(response) else None
+    if not isinstance(root, etree._Element):
         return _of_body(response)
-    hrefs = "\n".join(_hrefs(root))
+    return digest_of(told(root).encode("utf-8", "surrogatepass"), kind)
+
+
+def _text(root: Any) -> str:
     text = "".join("".join(visible_text(root)).split())  # where lines break is no content
-    return digest_of(f"{text}\n{hrefs}".encode("utf-8", "surrogatepass"), b"text")
+    return f"{text}\n" + "\n".join(_hrefs(root))
 
 
-def _of_links(response: Response) -> bytes:
-    root = _root(response)
-    if root is None:
-        return _of_body(response)
-    return digest_of("\n".join(sorted(set(_hrefs(root)))).encode("utf-8", "surrogatepass"), b"links")
-
-
-def _root(response: Response) -> Any:
-    """The tree of an HTML page; None for what is none."""
-    if not isinstance(response, HtmlResponse) or not is_text(response):
-        return None
-    root = response.selector.root
-    return root if isinstance(root, etree._Element) else None
+def _links(root: Any) -> str:
+    return "\n".join(sorted(set(_hrefs(root))))
 
 
 def visible_text(root: Any) -> Iterator[str]:

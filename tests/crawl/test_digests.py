@@ -108,3 +108,14 @@ def test_what_a_spider_gives_is_hashed(value: Any) -> None:
 def test_a_page_of_ten_thousand_levels_has_a_text() -> None:
     deep = html("<div>" * 10_000 + "text")
     assert digest_by("text")(deep) == digest_by("text")(html("<div>" * 10_000 + "text"))
+
+
+@pytest.mark.parametrize(
+    ("body", "digests"),
+    [
+        ("<p>a b</p>", ["74c2ee6498", "a587f0e914", "6e600a12ca"]),
+        ("<p>a b</p><a href='/z'>c</a><a href='/y'>d</a>", ["d92fe31e46", "b02509e1fe", "4b58612d6e"]),
+    ],
+)
+def test_the_digests_that_stores_hold_are_made_again(body: str, digests: list[str]) -> None:
+    assert [digest_by(kind)(html(body)).hex() for kind in DIGESTS] == digests
