@@ -85,7 +85,7 @@ def _remove_twin(work: Work, page_id: int, page: Page) -> None:
     work.delete(keys.page_key(page_id))
     work.tally.count(host, page.state, -1, page.status)
     if page.is_deferred:
-        work.tally.count_deferred(host, -1)
+        work.tally.of(host).deferred -= 1
         for unit in keys.deferred_units(host):
             work.delete(keys.deferred_key(unit, page_id))
     work.ledger.strike(page_id)

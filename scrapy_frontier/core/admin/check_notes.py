@@ -139,7 +139,7 @@ class HostTally:
         """Count a page; when it comes back (`Visits.due`), 0 where it does not."""
         self.count(host, page.state, status=page.status)
         if page.is_deferred:
-            self.count_deferred(host)
+            self.of(host).deferred += 1
         due = page.visits.due if page.visits is not None and page.state in FINISHED else 0
         if due == due_rows.QUEUED_AGAIN:
             self.count(host, State.QUEUED)  # besides, for a finished page that was due and is queued
@@ -155,10 +155,6 @@ class HostTally:
             self.of(host).queued += change
         elif state is not State.SEEN:
             self.of(host).count_ended(state, change, status)
-
-    def count_deferred(self, host: str, change: int = 1) -> None:
-        """Besides, for a page that waits for a budget."""
-        self.of(host).deferred += change
 
     def of(self, host: str) -> host_rows.HostRow:
         return self.hosts.setdefault(host, host_rows.HostRow())

@@ -181,7 +181,6 @@ _OCTETS = {octet: text for octet, text in enumerate(_SPELLING) if text != chr(oc
 _ODD = re.compile(r"[^A-Za-z0-9\-._~:@!'(),;+=&\[\]/?%]")
 # The others are octets, see `robots_txt.decode`.
 _HALF_A_CHARACTER = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-_DELIMITER = re.compile(r"%(?:2F|3F)")
 
 
 def _normal(path: str) -> str:
@@ -196,9 +195,7 @@ def _normal(path: str) -> str:
 def _with_open_query(path: str) -> str:
     """Decode ``/`` and ``?`` behind the first ``?``, where the RFC's table writes them either way."""
     before, mark, query = path.partition("?")
-    if "%" not in query:
-        return path
-    return before + mark + _DELIMITER.sub(lambda match: "/" if match[0] == "%2F" else "?", query)
+    return before + mark + query.replace("%2F", "/").replace("%3F", "?")
 
 
 _INDEX_PAGES = ("/index.html", "/index.htm")

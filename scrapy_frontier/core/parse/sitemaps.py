@@ -60,7 +60,8 @@ def read(
     """
     left = max_entries
     inflated = Inflated(body, max_bytes)
-    reader = _reader(inflated, url)
+    file = sniffed(inflated)
+    reader = _XmlReader(file, url) if file.is_xml else _TextReader(chain((file.head,), file.rest))
     for entries in reader.slices():
         yield Slice(reader.kind, tuple(entries[:left]))
         left -= len(entries)
@@ -69,11 +70,6 @@ def read(
             return
     nothing = "no sitemap" if reader.kind is Kind.UNKNOWN else ""
     yield Slice(reader.kind, (), inflated.problem or reader.problem or nothing)
-
-
-def _reader(inflated: Iterable[bytes], url: str) -> _XmlReader | _TextReader:
-    file = sniffed(inflated)
-    return _XmlReader(file, url) if file.is_xml else _TextReader(chain((file.head,), file.rest))
 
 
 _IDLE_LIMIT = 1_048_576  # bytes without an entry; elements cost memory, 50 MB of "<a/>" more than a gigabyte

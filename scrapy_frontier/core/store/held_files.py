@@ -72,9 +72,6 @@ class HeldFiles:
 def _map(path: Path) -> int:
     """The address of a page that *path* is mapped to: that keeps it in use without a descriptor, which
     `mmap.mmap` would keep."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        address: int = _libc.mmap(None, mmap.PAGESIZE, _NO_ACCESS, mmap.MAP_PRIVATE, descriptor, 0)
-    finally:
-        os.close(descriptor)
+    with path.open("rb", buffering=0) as file:
+        address: int = _libc.mmap(None, mmap.PAGESIZE, _NO_ACCESS, mmap.MAP_PRIVATE, file.fileno(), 0)
     return address

@@ -132,9 +132,7 @@ class Store:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Rows under *prefix* whose rest is greater than *after*, in byte order."""
         source = self._db if snapshot is None else snapshot
-        for count, (key, row) in enumerate(self._seek(source, prefix, after)):
-            if count == limit:
-                return
+        for key, row in islice(self._seek(source, prefix, after), limit):
             yield key, row.value()
 
     def _seek(self, source: Any, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, Any]]:
@@ -211,12 +209,8 @@ class Store:
         log files from outside does not.
         """
         for log in (self.directory / DATABASE).glob("*.log"):
-            with contextlib.suppress(FileNotFoundError):
-                descriptor = os.open(log, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+            with contextlib.suppress(FileNotFoundError), log.open("rb") as file:
+                os.fsync(file.fileno())
 
     def size(self) -> int:
         """Bytes on disk."""
