@@ -109,12 +109,13 @@ def _queued(facts: Facts) -> str:
         )
     if facts.robots is not None and (asked := _asked(facts, facts.robots)):
         return f"It is queued, but robots.txt of {origin(facts.page.url)} {asked}."
+    attempt = f"attempt {facts.page.attempts + 1} of {facts.max_attempts}"
+    if facts.page.reason:
+        attempt += f", because the last one ended with: {facts.page.reason}"
     if place.due is not None and place.due > facts.now:
-        return (
-            f"It waits until {moment(place.due)} (in {span(place.due - facts.now)}) for attempt "
-            f"{facts.page.attempts + 1} of {facts.max_attempts}{_after_last(facts.page)}."
-        )
-    return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{_attempt(facts)}."
+        return f"It waits until {moment(place.due)} (in {span(place.due - facts.now)}) for {attempt}."
+    again = f"; this will be {attempt}" if facts.page.attempts else ""
+    return f"It is queued: {_turn(facts, place)}, {_clock(facts)}{again}."
 
 
 def _asked(facts: Facts, copy: site_rows.RobotsCopy) -> str:
@@ -166,16 +167,6 @@ def _clock(facts: Facts) -> str:
 
 def _source(host: HostView) -> str:
     return "set by the operator" if host.delay_from == OPERATOR else f"by {host.delay_from}"
-
-
-def _attempt(facts: Facts) -> str:
-    page = facts.page
-    again = f"; this will be attempt {page.attempts + 1} of {facts.max_attempts}{_after_last(page)}"
-    return again if page.attempts else ""
-
-
-def _after_last(page: Page) -> str:
-    return f", because the last one ended with: {page.reason}" if page.reason else ""
 
 
 def _done(facts: Facts) -> str:
