@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-import tempfile
 import zipfile
-from operator import attrgetter
 from typing import IO, TYPE_CHECKING
 from xml.sax.saxutils import escape
 
@@ -21,7 +19,7 @@ from ..core.admin.links_in_chunks import every_link, flag_names
 from .output import printable, progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import DTypeLike, NDArray
@@ -32,8 +30,6 @@ if TYPE_CHECKING:
 _LEVEL = 1  # of gzip and zip: 6 takes three times as long and saves a tenth
 
 _AT_A_TIME = 4096  # numbers
-
-_END = np.dtype(np.int64)
 
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns">
@@ -98,52 +94,42 @@ def write_csv(store: Store, file: Path) -> int:
 def write_npz(store: Store, file: Path) -> int:
     """A matrix for `scipy.sparse.load_npz`: ``indptr``, ``indices``, ``data`` (weights), and ``flags``.
 
-    Four passes over the links, and a nameless file of 8 bytes a page beside *file* for as long as it takes.
+    Four passes over the links.
     """
     pages = facts.known(store)
-    with tempfile.TemporaryFile(dir=file.parent) as ends:
-        count = _write_ends(store, pages, ends)
-        kind = np.int32 if max(pages, count) < 1 << 31 else np.int64
-        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
-            _put(archive, "format", np.array(b"csr"))
-            _put(archive, "shape", np.array([pages, pages]))
-            _stream(archive, "indptr", kind, pages + 1, _read_ends(ends))
-            for name, part, as_kind in (
-                ("indices", "targets", kind),
-                ("data", "weights", np.float32),
-                ("flags", "flags", np.uint8),
-            ):
-                blocks = _blocks(store, f"{part} written, of pages")
-                _stream(archive, name, as_kind, count, map(attrgetter(part), blocks))
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=_LEVEL) as archive:
+        _put(archive, "format", np.array(b"csr"))
+        _put(archive, "shape", np.array([pages, pages]))
+        with _array(archive, "indptr", np.int64, pages + 1) as out:
+            count = _write_ends(store, pages, out)
+        for name, part, kind in (
+            ("indices", "targets", np.int32 if pages < 1 << 31 else np.int64),
+            ("data", "weights", np.float32),
+            ("flags", "flags", np.uint8),
+        ):
+            with _array(archive, name, kind, count) as out:
+                for links in _blocks(store, f"{part} written, of pages"):
+                    out.write(getattr(links, part).astype(kind).tobytes())
     return count
 
 
 def _write_ends(store: Store, pages: int, out: IO[bytes]) -> int:
-    """Write where the links of each page end among all, after a first 0; how many links there are.
-
-    How wide the numbers must be is known at the end only, so they go through a file.
-    """
+    """Write where the links of each page end among all, after a first 0; how many links there are."""
     count = done = 0
-    out.write(bytes(_END.itemsize))
+    out.write(bytes(8))
 
     def write_empty(until: int) -> None:
         for first in range(done, until, _AT_A_TIME):
-            out.write(np.full(min(_AT_A_TIME, until - first), count, _END).tobytes())
+            out.write(np.full(min(_AT_A_TIME, until - first), count).tobytes())
 
     for links in _blocks(store, "links counted, of pages"):
         first = int(links.sources[0])
         write_empty(first)
         ends = count + np.cumsum(np.bincount(links.sources - first))
-        out.write(ends.astype(_END).tobytes())
+        out.write(ends.tobytes())
         count, done = int(ends[-1]), first + len(ends)
     write_empty(pages)
     return count
-
-
-def _read_ends(file: IO[bytes]) -> Iterator[NDArray[np.int64]]:
-    file.seek(0)
-    while some := file.read(_AT_A_TIME * _END.itemsize):
-        yield np.frombuffer(some, _END)
 
 
 def _put(archive: zipfile.ZipFile, name: str, array: NDArray[np.generic]) -> None:
@@ -151,15 +137,12 @@ def _put(archive: zipfile.ZipFile, name: str, array: NDArray[np.generic]) -> Non
         np.lib.format.write_array(out, array, allow_pickle=False)
 
 
-def _stream(
-    archive: zipfile.ZipFile, name: str, kind: DTypeLike, count: int, parts: Iterable[NDArray[np.generic]]
-) -> None:
-    """Write an array of *count* numbers that is never in memory as a whole."""
+def _array(archive: zipfile.ZipFile, name: str, kind: DTypeLike, count: int) -> IO[bytes]:
+    """The file of an array of *count* numbers that is never in memory as a whole: they are written there."""
     about = {"descr": np.lib.format.dtype_to_descr(np.dtype(kind)), "fortran_order": False, "shape": (count,)}
-    with archive.open(f"{name}.npy", "w", force_zip64=True) as out:
-        np.lib.format.write_array_header_1_0(out, about)
-        for part in parts:
-            out.write(part.astype(kind).tobytes())
+    out = archive.open(f"{name}.npy", "w", force_zip64=True)
+    np.lib.format.write_array_header_1_0(out, about)
+    return out
 
 
 WRITERS: dict[str, Callable[[Store, Path], int]] = {
