@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from scrapy import Spider, signals
+from scrapy.exceptions import NotConfigured
 
 from ..core.frontier import Frontier
 from ..core.hosts.domain_rates import Rates
@@ -80,11 +81,18 @@ class Component:
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
+        self.settings = FrontierSettings.of_component(crawler.settings)
+        if not self.is_wanted():
+            raise NotConfigured
         self.await_crawl(crawler)
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         return cls(crawler)
+
+    def is_wanted(self) -> bool:
+        """Whether the settings ask for it; else it is left out, in silence: that is the usual case."""
+        return True
 
     def await_crawl(self, crawler: Crawler) -> None:
         crawler.signals.connect(self._find_crawl, signals.spider_opened)

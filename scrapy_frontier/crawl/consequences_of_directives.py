@@ -15,7 +15,6 @@ from ..core.parse.headers import rel_tokens, shared_rel
 from ..core.parse.redirect_chains import is_same_site
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
-from ..settings import FrontierSettings
 from .assembly import Component
 from .fast_link_extractor import references_of, tree_of
 from .fingerprints import page_fingerprint
@@ -42,7 +41,6 @@ class Consequences(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self.settings = FrontierSettings.of_component(crawler.settings)
         self._rels = {rel.encode() for rel in self.settings.nofollow_rels}
 
     def of(self, response: Response) -> PageRules | None:

@@ -9,27 +9,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import NotConfigured
-
 from ..core import reasons
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import AUTO_SLOT, SLOT
 from ..crawl.redirect_links_and_retries import sent_back
-from ..settings import ADDRESS, FrontierSettings
+from ..settings import ADDRESS
 
 if TYPE_CHECKING:
-    from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
 
 class AddressMiddleware(Component):
     """Behind Offsite (50), which refuses more cheaply, and before whatever asks the host for anything."""
 
-    def __init__(self, crawler: Crawler) -> None:
-        if FrontierSettings.of_component(crawler.settings).politeness_key != ADDRESS:
-            raise NotConfigured  # in silence: that is the usual case
-        super().__init__(crawler)
+    def is_wanted(self) -> bool:
+        return self.settings.politeness_key == ADDRESS
 
     async def process_request(self, request: Request) -> Request | None:
         crawl, flight = self.crawl, self.flights.get(id(request))

@@ -8,8 +8,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import NotConfigured
-
 from ..core import reasons
 from ..core.parse.validators import answers, if_none_match
 from ..crawl import revisits
@@ -18,7 +16,6 @@ from ..crawl.in_flight import CACHED, NOTHING, Flight, ended_with
 from ..crawl.meta_keys import UNCHANGED
 from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.stats import count
-from ..settings import FrontierSettings
 from .directives import DirectivesMiddleware
 
 if TYPE_CHECKING:
@@ -44,12 +41,11 @@ class ConditionalMiddleware(Component):
     conditionally: it would take our 304 for its own.
     """
 
+    def is_wanted(self) -> bool:
+        return self.settings.comes_back
+
     def __init__(self, crawler: Crawler) -> None:
-        settings = FrontierSettings.of_component(crawler.settings)
-        if not settings.comes_back:
-            raise NotConfigured  # in silence: that is the usual case
         super().__init__(crawler)
-        self._default = settings.unchanged
         self._has_cache = crawler.settings.getbool("HTTPCACHE_ENABLED")
         self._contradicted: set[int] = set()  # pages of which a 304 was no answer: once more, without
         if self._has_cache:
@@ -76,7 +72,7 @@ class ConditionalMiddleware(Component):
             and request.method in ("GET", "HEAD")
             and not request.body
             and flight.lease.page_id not in self._contradicted
-            and request.meta.get(UNCHANGED, self._default) != "call"
+            and request.meta.get(UNCHANGED, self.settings.unchanged) != "call"
             and not _is_conditional(request)
         )
 

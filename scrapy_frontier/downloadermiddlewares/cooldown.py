@@ -10,8 +10,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import NotConfigured
-
 from ..core import reasons
 from ..core.errors import FrontierError
 from ..core.parse.urls import origin
@@ -23,7 +21,6 @@ from ..crawl.meta_keys import ERRAND, NOT_BEFORE
 from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.response_troubles import error_of, forget_frames, trouble_in, trouble_of
 from ..crawl.stats import count
-from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -40,9 +37,10 @@ class CooldownMiddleware(Component):
     Not what errands meet: who sent them (robots.txt) knows what that means.
     """
 
+    def is_wanted(self) -> bool:
+        return self.settings.cooldown.first > 0
+
     def __init__(self, crawler: Crawler) -> None:
-        if not FrontierSettings.of_component(crawler.settings).cooldown.first:
-            raise NotConfigured  # in silence: somebody wants it so
         super().__init__(crawler)
         self._wants_all = crawler.settings.getbool("HTTPERROR_ALLOW_ALL")
         self._wanted = {int(code) for code in crawler.settings.getlist("HTTPERROR_ALLOWED_CODES")}

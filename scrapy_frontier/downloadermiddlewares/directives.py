@@ -23,7 +23,6 @@ from ..crawl.meta_keys import DIRECTIVES, SITEMAP
 from ..crawl.response_head import head_of
 from ..crawl.robots_sites import Agents, agent_header
 from ..crawl.stats import count
-from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,13 +47,12 @@ class DirectivesMiddleware(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._settings = FrontierSettings.of_component(crawler.settings)
         self._agents = Agents(crawler.settings)
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
         flight = self.flights.get(id(request))
-        if self._settings.ajax and flight is not None and self._has_ajax_form(request, response):
+        if self.settings.ajax and flight is not None and self._has_ajax_form(request, response):
             count(self.crawler, "frontier/ajax")
             return request.replace(url=escaped_fragment(without_fragment(request.url) + "#!"))
         said = self._read(request, response)
@@ -75,7 +73,7 @@ class DirectivesMiddleware(Component):
 
     def forbids_links(self, request: Request, response: Response) -> bool:
         """Whether the links of a page are not to be followed."""
-        said = self._read(request, response) if self._settings.obeys_nofollow else None
+        said = self._read(request, response) if self.settings.obeys_nofollow else None
         return said is not None and bool(said["nofollow"])
 
     def _read(self, request: Request, response: Response) -> dict[str, Any] | None:
@@ -113,7 +111,7 @@ class DirectivesMiddleware(Component):
         self, said: dict[str, Any], response: Response
     ) -> Iterator[tuple[str, str, Request | None]]:
         """The stat that counts each, its note where it is obeyed, and the better self of the page."""
-        settings, named = self._settings, said["canonical"]
+        settings, named = self.settings, said["canonical"]
         if said["noindex"]:
             yield "frontier/noindex/pages", _NOINDEX[settings.noindex], None
         if said["nofollow"]:

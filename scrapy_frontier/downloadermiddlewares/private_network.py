@@ -12,7 +12,6 @@ from ..crawl.assembly import Component
 from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
 from ..crawl.private_network import is_led_to, leads_inside, refusal_of
 from ..crawl.stats import count
-from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -31,9 +30,9 @@ class PrivateNetworkMiddleware(Component):
     """
 
     def __init__(self, crawler: Crawler) -> None:
-        if FrontierSettings.of_component(crawler.settings).redirects.allows_private:
-            raise NotConfigured("FRONTIER_ALLOW_PRIVATE is set")
         super().__init__(crawler)
+        if self.settings.redirects.allows_private:
+            raise NotConfigured("FRONTIER_ALLOW_PRIVATE is set")
 
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
         meta = request.meta

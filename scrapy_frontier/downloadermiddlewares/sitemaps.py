@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import IgnoreRequest, NotConfigured
+from scrapy.exceptions import IgnoreRequest
 from scrapy.http.request import NO_CALLBACK
 
 from ..core.errors import FrontierUnwritable
@@ -18,22 +18,18 @@ from ..crawl import compat
 from ..crawl.assembly import Component
 from ..crawl.in_flight import Consumed, failed_with
 from ..crawl.meta_keys import SITEMAP
-from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from scrapy.crawler import Crawler
     from scrapy.http import Request, Response
 
 
 class SitemapsMiddleware(Component):
     """Enabled by ``FRONTIER_SITEMAPS``; does nothing with another scheduler."""
 
-    def __init__(self, crawler: Crawler) -> None:
-        if not FrontierSettings.of_component(crawler.settings).sitemaps:
-            raise NotConfigured  # in silence: somebody wants it so
-        super().__init__(crawler)
+    def is_wanted(self) -> bool:
+        return self.settings.sitemaps
 
     def process_request(self, request: Request) -> None:
         if SITEMAP in request.meta:

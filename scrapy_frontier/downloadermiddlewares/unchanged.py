@@ -5,15 +5,12 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from scrapy.exceptions import NotConfigured
-
 from ..core import reasons
 from ..crawl import compat, revisits
 from ..crawl.assembly import Component
 from ..crawl.digests import LONG, digest_by
 from ..crawl.in_flight import Flight, fetched_of
 from ..crawl.meta_keys import CHANGED, UNCHANGED
-from ..settings import FrontierSettings
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -30,14 +27,12 @@ class UnchangedMiddleware(Component):
     page is made in a thread where its text is wanted.
     """
 
+    def is_wanted(self) -> bool:
+        return self.settings.comes_back
+
     def __init__(self, crawler: Crawler) -> None:
-        settings = FrontierSettings.of_component(crawler.settings)
-        if not settings.comes_back:
-            raise NotConfigured  # in silence: that is the usual case
         super().__init__(crawler)
-        self._default = settings.unchanged
-        self._is_slow = settings.digest != "body"
-        self._digest = digest_by(settings.digest)
+        self._digest = digest_by(self.settings.digest)
         self._has_failed = False
 
     async def process_response(self, request: Request, response: Response) -> Response:
@@ -56,7 +51,7 @@ class UnchangedMiddleware(Component):
     async def _digest_of(self, response: Response) -> bytes:
         """b"" where it cannot be made: the function may be the user's."""
         try:
-            if self._is_slow and len(response.body) > LONG:
+            if self.settings.digest != "body" and len(response.body) > LONG:
                 return await compat.in_thread(self._digest, response)
             return self._digest(response)
         except Exception:
@@ -67,7 +62,7 @@ class UnchangedMiddleware(Component):
 
     def _may_skip(self, request: Request, flight: Flight) -> bool:
         return (
-            request.meta.get(UNCHANGED, self._default) != "call"
+            request.meta.get(UNCHANGED, self.settings.unchanged) != "call"
             and not flight.lease.is_forced
             and flight.outcome is None  # it leads elsewhere
             and reasons.BETWEEN.join(flight.notes) == reasons.notes_in(flight.lease.page.reason)[0]
