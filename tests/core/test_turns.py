@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts.domain import WITHIN
+from scrapy_frontier.core.hosts.domain import WITHIN, Place
 from scrapy_frontier.core.hosts.domain_rates import Rates
 from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, Host, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
@@ -307,7 +307,7 @@ def test_no_domain_that_may_be_asked_waits_longer_than_the_bound(
     supply = Supply({f"www.site{each}.org": priority for each, priority in enumerate(priorities)})
     waited = dict.fromkeys(supply.priorities, 0.0)
     for _ in range(MOST * len(priorities) * 3):
-        ready = [name for name, host in supply.hosts.by_name.items() if host.is_ready]
+        ready = [name for name, host in supply.hosts.by_name.items() if host.place is Place.READY]
         chosen = supply.hand_out()
         for name in ready:
             waited[name] += 1 / len(ready)
@@ -315,8 +315,8 @@ def test_no_domain_that_may_be_asked_waits_longer_than_the_bound(
         waited[chosen] = 0.0
         if not chance.randrange(20):  # somebody is left alone for a while, or comes back
             host = supply.hosts.by_name[chance.choice(list(supply.priorities))]
-            others = sum(each.is_ready for each in supply.hosts.by_name.values())
-            supply.hosts.hold(host, FOREVER if host.is_ready and others > 1 else 0.0, NOW)
+            others = sum(each.place is Place.READY for each in supply.hosts.by_name.values())
+            supply.hosts.hold(host, FOREVER if host.place is Place.READY and others > 1 else 0.0, NOW)
             waited[host.name] = 0.0
 
 

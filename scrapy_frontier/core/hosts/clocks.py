@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..parse.urls import origin
 from . import delay_sources, giving_up
 from .cooldown import PATIENCE, Trouble
+from .domain import READY
 from .host import FOREVER, SENDING, Host
 from .ready_hosts import has_room
 
@@ -209,7 +210,7 @@ class Clocks:
         is_ready = False
         for host, trouble in hosts:
             self._table.hosts.put_anew(host, now)
-            is_ready = is_ready or host.is_ready
+            is_ready = is_ready or host.place is READY
             if trouble is not None:
                 self.given_up.append(giving_up.abandoned(host, trouble))
         return is_ready

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..store import queue_keys
 from ..store.host_rows import HostRow, KeptHost
 from .delay_sources import UNASKED, by_settings, deciding
-from .domain import IDLE, Place
+from .domain import IDLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -149,10 +149,6 @@ class Host(KeptHost):
     def __repr__(self) -> str:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
         return f"<Host {self.name} {self.place.value}, {heads}, {self.in_flight} in flight>"
-
-    @property
-    def is_ready(self) -> bool:
-        return self.place is Place.READY
 
     @property
     def is_asked(self) -> bool:

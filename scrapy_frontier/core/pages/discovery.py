@@ -135,7 +135,7 @@ class Known:
         stored = self._batch.store.get(keys.page_key(page_id))
         return page_rows.decode_page(stored) if stored is not None else None
 
-    def standing(self, fingerprint: bytes, page_id: int) -> Fate:
+    def standing(self, page_id: int) -> Fate:
         """What a page is of which `look_up` says that it may be only seen."""
         try:
             page = page_rows.decode_page(self._batch.get(keys.page_key(page_id)) or b"")
@@ -222,7 +222,7 @@ class Discovery:
         """A link to a page that is known."""
         if link.only_seen:
             return Discovered(Fate.KNOWN if known >= 0 else Fate.SEEN, page_id)
-        fate = Fate.KNOWN if known >= 0 else self._known.standing(link.fingerprint, page_id)
+        fate = Fate.KNOWN if known >= 0 else self._known.standing(page_id)
         if fate is Fate.SEEN:
             return self._admit(link, page_id, parent, now)
         if not link.again:
