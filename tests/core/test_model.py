@@ -795,7 +795,7 @@ class ScoringMachine(FrontierMachine):
             new = data.draw(st.sampled_from([None, 0.5, 1.05, 4.0]))
             if new is not None:
                 scorer.scores[page_id] = model.scores[page_id] = new
-        self.frontier._scores.begin_walk()
+        self.frontier._scores.begin_walk({})
         while not self.frontier._rankings.rescore(self.now, limit):
             pass
         for entry in model.queue.values():

@@ -309,7 +309,7 @@ def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> N
     for turn in range(20):
         scores = [2.0 ** (page_id % 11 * (-1) ** turn) for page_id in range(len(known) + 1)]
         rescoring.scorer.adopt(np.array(scores, np.float32))
-        rescoring.begin_walk()
+        rescoring.begin_walk({})
         while not frontier._rankings.rescore(NOW, 5000):
             pass
         assert list(Check(opened[-1], None, NOW).run()) == []

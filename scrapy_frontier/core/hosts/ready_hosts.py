@@ -150,7 +150,8 @@ class Hosts:
                 self._set_level(domain, level)
         if self.asleep.by_domain and (sleeper := self._turns.sleeper(self.asleep)) is not None:
             self._wake(sleeper)
-        return self._turns.best()
+        name = self._turns.best()
+        return None if name is None else self.by_name[name]
 
     def _warm_up(self, now: float) -> None:
         cooling = self._cooling

@@ -20,25 +20,22 @@ have become wrong are left in the heaps and skipped when they surface.
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 from ..store.queue_keys import SCORE_BYTES
-from .domain import CLOSED, COOL, READY, Domain, Member
+from .domain import CLOSED, COOL, READY, Domain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .compact_hosts import Asleep, Sleeper
-    from .domain import Entry
+    from .domain import Entry, Member
 
 FIRST = 2  # rounds until a domain is due, for each page it was asked for
 MOST = 32  # rounds until a domain is due, however many these were
 
 
-HostT = TypeVar("HostT", bound=Member)
-
-
-class Turns(Generic[HostT]):
+class Turns:
     """*by_name* are the hosts in memory.
 
     *domain_of* gives the registered domain of a host, which never has fewer than its last two labels. It is
@@ -48,7 +45,7 @@ class Turns(Generic[HostT]):
 
     def __init__(
         self,
-        by_name: dict[str, HostT],
+        by_name: Mapping[str, Member],
         domain_of: Callable[[str], str],
         level_of: Callable[[str], int] | None = None,
     ) -> None:
@@ -69,7 +66,7 @@ class Turns(Generic[HostT]):
 
     # -- a host has changed ----------------------------------------------------------------------------
 
-    def update(self, host: HostT) -> None:
+    def update(self, host: Member) -> None:
         """Take note of a host that has changed in any way; O(log hosts)."""
         domain = host.domain
         if domain is None:
@@ -86,7 +83,7 @@ class Turns(Generic[HostT]):
             domain.put(host, self._by_name)
             self._offer(domain)
 
-    def _join(self, host: HostT) -> Domain:
+    def _join(self, host: Member) -> Domain:
         name = self._domain_name(host.name)
         domain = self._domains.get(name)
         if domain is None:
@@ -127,7 +124,7 @@ class Turns(Generic[HostT]):
         if domain.is_listed:
             self._enlist(domain)
 
-    def leave(self, host: HostT) -> None:
+    def leave(self, host: Member) -> None:
         """Forget a host that is no longer ready."""
         domain, host.domain = host.domain, None
         host.line_number = 0
@@ -137,7 +134,7 @@ class Turns(Generic[HostT]):
                 self._active -= domain.is_active
                 del self._domains[domain.name]
 
-    def _hand_out(self, domain: Domain, host: HostT) -> None:
+    def _hand_out(self, domain: Domain, host: Member) -> None:
         self._last = domain, domain.resting, domain.due, self._round, host.line_number
         host.line_number = 0
         self._handed_out += 1
@@ -148,7 +145,7 @@ class Turns(Generic[HostT]):
             domain.resting = max(domain.resting, self._handed_out) + max(self._active - 1, 0)
             heapq.heappush(self._resting, (domain.resting, domain.name))
 
-    def take_back(self, host: HostT) -> None:
+    def take_back(self, host: Member) -> None:
         """The last hand-out, to *host*, was none after all; `update` has to follow."""
         if self._last is not None and self._last[0] is host.domain:
             domain = self._last[0]
@@ -175,7 +172,7 @@ class Turns(Generic[HostT]):
 
     # -- hosts that sleep ------------------------------------------------------------------------------
 
-    def lay_down(self, host: HostT) -> Domain | None:
+    def lay_down(self, host: Member) -> Domain | None:
         """Forget a host that goes to sleep, and its domain, which goes on counting as one that may be asked;
         None where it has to stay awake."""
         domain = host.domain
@@ -185,7 +182,7 @@ class Turns(Generic[HostT]):
         host.domain = None
         return domain
 
-    def wake(self, host: HostT, sleeper: Sleeper) -> None:
+    def wake(self, host: Member, sleeper: Sleeper) -> None:
         """Undo `lay_down`."""
         domain = self._domains[sleeper[1]] = host.domain = Domain(sleeper[1])
         domain.sole, domain.hosts, domain.handed = host.name, 1, host.fetched
@@ -207,8 +204,8 @@ class Turns(Generic[HostT]):
 
     # -- whose turn it is ------------------------------------------------------------------------------
 
-    def best(self) -> HostT | None:
-        """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
+    def best(self) -> str | None:
+        """The name of the ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
         domain = None
         if self._due and self._due[0][0] <= self._round:
             domain = self._overdue()
@@ -216,7 +213,7 @@ class Turns(Generic[HostT]):
             domain = self._best_domain()
         if domain is None:
             return None
-        return self._by_name[domain.sole or domain.chosen(self._by_name)]
+        return domain.sole or domain.chosen(self._by_name)
 
     def _best_domain(self) -> Domain | None:
         while self._resting and self._resting[0][0] <= self._handed_out:
@@ -240,7 +237,7 @@ class Turns(Generic[HostT]):
                 self._offer(domain)
         return None
 
-    def _offer_sole(self, domain: Domain, host: HostT) -> None:
+    def _offer_sole(self, domain: Domain, host: Member) -> None:
         """`_offer` for a domain of one host: what it offers is what holds, or nothing."""
         if host.place is not READY or domain.level == CLOSED:
             domain.offered = None

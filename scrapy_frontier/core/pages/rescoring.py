@@ -210,20 +210,18 @@ class Rescoring:
     def is_loaded(self) -> bool:
         return self._loading is None
 
-    def begin_walk(self, about: dict[str, Any] | None = None) -> None:
+    def begin_walk(self, about: dict[str, Any]) -> None:
         """Have the following steps bring all queue rows to the scores of now, then keep the columns and
         *about*, the ranking they come from."""
         self.rows_moved = 0
-        self._read = self._batch.counts.states[State.DONE]
         self._walk = Steps([self._walk_queue, self._walk_waiting, self._save_columns])
-        self._about = about
+        self._about = {**about, "moved": 0, "read": self._batch.counts.states[State.DONE]}
 
     def step(self, limit: int) -> bool:
         """Look at *limit* more rows, 1 us each and 4 us for one that is moved; true when all are done."""
         if self._walk is not None and self._walk.step(limit):
             self._walk = None
-            if self._about is not None:
-                self.keep_ranking({**self._about, "moved": self.rows_moved, "read": self._read})
+            self.keep_ranking({**self._about, "moved": self.rows_moved})
         return self._walk is None
 
     def load(self, limit: int) -> None:
