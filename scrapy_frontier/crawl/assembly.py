@@ -196,10 +196,7 @@ class Crawl:
         self.revisits = Revisits(crawler, frontier, notes)
         self.alarm = Alarm(crawler)
         self.loading = Loading(crawler, frontier, clock, flights, failed)
-        self.watch = Watch(
-            *(crawler, frontier, clock, flights, identities, records, self.links, self.revisits),
-            *(self.alarm, notes, failed),
-        )
+        self.watch = Watch(crawler, clock, intake, self.links, self.revisits, self.alarm, failed)
         self.output = CallbackOutput(crawler, self.watch.write_soon)
         self.log = CrawlLog(frontier, clock, notes, self.is_temporary)
 

@@ -53,7 +53,6 @@ class Loading:
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
 
     def _load(self, seconds: float) -> bool:
         begin = time.perf_counter()
@@ -63,7 +62,6 @@ class Loading:
         return True
 
     def _slice(self) -> None:
-        self._timer = None
         try:
             if not self._load(SLICE):
                 self._timer = compat.call_later(BREATH if len(self._flights) else 0, self._slice)

@@ -59,7 +59,6 @@ class RankingExtension(Component):
     def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
         self._stop()
 
     def _let_go_of_crawl(self) -> None:
