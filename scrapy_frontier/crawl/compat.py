@@ -10,7 +10,6 @@ import asyncio
 import socket
 import sys
 from functools import partial
-from operator import attrgetter
 from time import thread_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,26 +37,20 @@ _UNPROCESSED = LxmlParserLinkExtractor().process_attr  # by no function
 _T = TypeVar("_T")
 
 
-def _as_kept(names: str) -> list[str]:
-    """Where a request keeps what its properties show.
-
-    A property costs a call, and looking at one that was never set makes an empty container, which the request
-    then keeps (2.15+).
-    """
-    request = Request("http://h/")
-    return [f"_{name}" if hasattr(request, f"_{name}") else name for name in names.split()]
-
-
 def _reader(names: str) -> Callable[[Request], tuple[Any, ...]]:
     """What an ``attrgetter`` does, in half the time: Python remembers where the code of a function found what
-    it reads."""
-    found = ", ".join(f"request.{name}" for name in _as_kept(names))
+    it reads.
+
+    It looks where a request keeps what its properties show. A property costs a call, and looking at one that
+    was never set makes an empty container, which the request then keeps (2.15+).
+    """
+    request = Request("http://h/")
+    kept = [f"_{name}" if hasattr(request, f"_{name}") else name for name in names.split()]
+    found = ", ".join(f"request.{name}" for name in kept)
     read: Callable[[Request], tuple[Any, ...]] = eval(f"lambda request: ({found})")  # noqa: S307 - of our names
     return read
 
 
-rare_attributes: Callable[[Request], tuple[Any, Any, Any]] = attrgetter(*_as_kept("cookies cb_kwargs flags"))
-handed_on: Callable[[Request], tuple[Any, Any]] = attrgetter(*_as_kept("cb_kwargs meta"))
 essentials = _reader("url method body dont_filter meta")
 attributes = _reader(  # all but priority
     "url callback errback method body dont_filter encoding headers meta cookies cb_kwargs flags"

@@ -47,18 +47,15 @@ def one_way(spider: Spider, callback: Callable[..., Any] | None = None) -> Way:
 class SpiderRules:
     """The rules of *spider*; false where it has none."""
 
-    def __init__(self, spider: Spider) -> None:
-        self._spider: Any = spider  # of whose class nothing more is known
+    def __init__(self, spider: Any) -> None:  # of whose class nothing more is known
+        self._spider = spider
         self._rules: list[Rule] = list(spider._rules) if isinstance(spider, CrawlSpider) else []
-        self.ways: tuple[Way, ...] = ()
         self.is_taken_over = False
-        if self._rules:
-            found: Any = spider
-            extractors = [rule.link_extractor for rule in self._rules]
-            self.ways = tuple(
-                Way(each, PageReader(each), found._callback, found._errback, number)
-                for number, each in enumerate(extractors)
-            )
+        extractors = [rule.link_extractor for rule in self._rules]
+        self.ways = tuple(
+            Way(each, PageReader(each), self._spider._callback, self._spider._errback, number)
+            for number, each in enumerate(extractors)
+        )
 
     def __bool__(self) -> bool:
         return bool(self._rules)

@@ -104,7 +104,7 @@ class Records:
 
 def mutable_in(request: Request) -> str:
     """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty."""
-    arguments, meta = compat.handed_on(request)
+    *_, meta, _, arguments, _ = compat.attributes(request)
     attributes = () if type(request) is Request else type(request).attributes
     own = {name: getattr(request, name) for name in attributes if name not in BASE_ATTRIBUTES}
     for name, values in (("cb_kwargs", arguments), ("meta", meta), ("attribute", own)):

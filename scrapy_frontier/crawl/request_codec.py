@@ -128,7 +128,7 @@ class Codec:
             record["errback"] = self.callbacks.name_of(request.errback)
         if request.headers:
             record["headers"] = _plain_headers(request.headers)
-        cookies, cb_kwargs, flags = compat.rare_attributes(request)
+        *_, cookies, cb_kwargs, flags = compat.attributes(request)
         if cookies:
             record["cookies"] = to_plain(cookies)
         if cb_kwargs:
