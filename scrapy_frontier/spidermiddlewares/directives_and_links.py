@@ -72,12 +72,14 @@ class FrontierSpiderMiddleware(Component):
         crawl = self.crawl
         if crawl is None:
             return None
-        follow, recorder = self._follow, None
-        is_followed = follow is not None and follow.is_followed(response)
+        flight, recorder = self.flights.get(id(response.request)), None
+        is_followed = flight is not None and bool(flight.ways)
         if crawl.links is not None:  # callbacks of followed pages ask for little themselves
             ending = None if is_followed else self._known.ending_on(response)
             recorder = crawl.links.recorder(response, ending)
-        return follow.taker(response, recorder, rules) if follow is not None and is_followed else recorder
+        if crawl.follow is None or not is_followed:
+            return recorder
+        return crawl.follow.taker(response, recorder, rules)
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         rules = self._consequences.of(response)
