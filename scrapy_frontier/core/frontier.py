@@ -214,7 +214,7 @@ class Frontier:
 
     def left_over(self, now: float) -> Left:
         """The pages that stay queued when the crawl ends now."""
-        return left_behind(self._hosts.by_name.values(), now, self._waiting.first, self._hosts.asleep)
+        return left_behind(self._hosts.by_name.values(), now, self._waiting.next, self._hosts.asleep)
 
     def is_of_this_run(self, page_id: PageId) -> bool:
         """Whether a page was discovered since the frontier was opened."""

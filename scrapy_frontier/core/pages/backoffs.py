@@ -16,34 +16,28 @@ _AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to 
 
 
 class Waiting:
-    """The waiting rows of the store. ``next`` is when the first wait is over; None: nobody waits."""
+    """The waiting rows of the store. ``next`` is when the first wait is over, or `FOREVER`."""
 
     def __init__(self, batch: Batch, table: HostTable, queue: Queue) -> None:
         self._batch = batch
         self._table = table
         self._queue = queue
         first = next(batch.store.scan(keys.WAITING, limit=1), None)
-        self.next = queue_keys.waiting_time(first[0]) if first else None
+        self.next = queue_keys.waiting_time(first[0]) if first else FOREVER
         self._cursor = b""
         self.cut_short: set[int] = set()  # ids of pages whose backoff was, until they are handed out
-
-    @property
-    def first(self) -> float:
-        """``next``, or `FOREVER`."""
-        return FOREVER if self.next is None else self.next
 
     def put(self, host: Host, sort_key: bytes, due: float) -> None:
         """Have a page that is in no queue wait until *due*."""
         page_id = queue_keys.sort_key_id(sort_key)
         self._batch.rows[queue_keys.waiting_key(due, page_id)] = queue_keys.pack_sort_key(sort_key, host.name)
         self._batch.count_queued(host, 1)
-        if self.next is None or due < self.next:
-            self.next = due
+        self.next = min(self.next, due)
 
     def wake(self, now: float, is_over: bool) -> None:
         """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
         time; commits."""
-        self.next = None
+        self.next = FOREVER
         rows = list(self._batch.store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):
             when = queue_keys.waiting_time(key)

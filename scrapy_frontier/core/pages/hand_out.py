@@ -95,7 +95,7 @@ class HandOut:
             for lease in self._leases.expired(now):
                 self._endings.release(lease, Outcome(Event.EXPIRED, reason=EXPIRED()), now)
         # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
-        is_due = self._is_over or (waiting.next is not None and waiting.next <= now)
+        is_due = self._is_over or waiting.next <= now
         must_be_there = is_due or self._budgets.is_limited or batch.failure is not None
         if must_be_there or batch.ends + len(out) >= self._at_risk:
             batch.commit()
@@ -217,7 +217,7 @@ class HandOut:
         returning, out = self._returning, self._leases.by_id
         times = (
             self._table.hosts.next_ready(),
-            self._waiting.next,
+            self._waiting.next if self._waiting.next < FOREVER else None,
             next(iter(out.values())).deadline if out else None,
             None if returning.rule is None else returning.wake_at,
         )
@@ -232,7 +232,7 @@ class HandOut:
         if first is not None and self._haste is not None:
             self._has_opened |= self._clocks.open(giving_up.hasten(hosts, self._haste, now), now)
             first = first_to_open(hosts, now)
-        if first is None or (first := min(first, self._waiting.first)) <= now or first == FOREVER:
+        if first is None or (first := min(first, self._waiting.next)) <= now or first == FOREVER:
             return None
         if self._returning.is_alone:
             return now
