@@ -103,30 +103,27 @@ class Endings:
         return Released(page.state, links=links, is_written=is_written)
 
     def _settle(self, host: Host, outcome: Outcome, now: float) -> bool:
+        """Let go of what *host* needs no more, and commit, unless the end may wait for others. Whether it is
+        written."""
         if host.tally is not None or self._budgets.units:
             self._budgets.freed(host)
         if not host.queued:
             self._table.forget_if_idle(host, now)
-        self._batch.counts.attempts += outcome.event not in UNCOUNTED
-        is_written = self._write(now)
-        if self._queue.scores is not None and self._queue.scores.moved:
-            self._queue.place_moved(now)
-        return is_written
-
-    def _write(self, now: float) -> bool:
-        """Commit, unless the end may wait for others. Whether it was done."""
         batch = self._batch
+        batch.counts.attempts += outcome.event not in UNCOUNTED
         if not batch.ends:
             self._open_since = now
         batch.ends += 1
-        if (
+        may_wait = (
             batch.ends + len(self._leases.by_id) < self._at_risk
             and batch.ends < MOST_ENDS
             and now - self._open_since < WRITTEN_WITHIN
-        ):
-            return False
-        batch.commit()
-        return True
+        )
+        if not may_wait:
+            batch.commit()
+        if self._queue.scores is not None and self._queue.scores.moved:
+            self._queue.place_moved(now)
+        return not may_wait
 
     def _late(self, lease: Lease) -> Released:
         if lease.id == NO_LEASE:
