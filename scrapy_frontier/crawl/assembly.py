@@ -186,17 +186,23 @@ class Crawl:
         if self.records_links:
             from .outlinks import Outlinks
 
-            self.links = Outlinks(intake)
+            self.links = Outlinks(settings, frontier, identities, intake, flights, notes)
         self.follow: Follow | None = None
         if compat.has_middleware(crawler, RECORDER):
             from .follow import Follow
 
-            self.follow = Follow(crawler, spider, intake, self.links)
+            self.follow = Follow(
+                *(crawler, spider, settings.follows, records.codec.callbacks, self._dupefilter),
+                *(flights, intake, self.links, notes),
+            )
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, notes)
         self.alarm = Alarm(crawler)
         self.loading = Loading(crawler, frontier, clock, flights, failed)
-        self.watch = Watch(crawler, clock, intake, self.links, self.revisits, self.alarm, failed)
+        self.watch = Watch(
+            *(crawler, frontier, clock, flights, identities, records, self.links, self.revisits),
+            *(self.alarm, notes, failed),
+        )
         self.output = CallbackOutput(crawler, self.watch.write_soon)
         self.log = CrawlLog(frontier, clock, notes, self.is_temporary)
 
@@ -207,7 +213,9 @@ class Crawl:
         if compat.has_middleware(crawler, SITEMAPS):
             from .sitemaps import Sitemaps
 
-            self.sitemaps = Sitemaps(crawler, clock, self.intake)
+            self.sitemaps = Sitemaps(
+                crawler, frontier, clock, self.identities, self.intake, settings.comes_back
+            )
         self.gate: Gate | None = None
         if compat.has_middleware(crawler, ROBOTS):
             from .robots_gate import Gate

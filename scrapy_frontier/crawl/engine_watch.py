@@ -18,7 +18,7 @@ from ..core.pages.leases import WRITTEN_WITHIN
 from ..core.pages.lifecycle import FETCHED
 from ..core.store.states import QUEUED
 from . import compat, compat_downloader
-from .in_flight import Flight, outcome_of
+from .in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
 from .revisits import told
 
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 
     from scrapy.crawler import Crawler
 
-    from .enqueue_requests import Intake
+    from ..core.frontier import Frontier
+    from .fingerprints import Identities
     from .outlinks import Outlinks
+    from .queued_requests import Records
     from .revisits import Revisits
+    from .stats import Notes
     from .wake_up import Alarm
 
 
@@ -50,19 +53,22 @@ class Watch:
     """Watches from `begin` until `close`. Nothing is raised into the engine: *failed* is called with it."""
 
     _crawler: Crawler
+    _frontier: Frontier
     _clock: Callable[[], float]
-    _intake: Intake
+    _flights: Flights
+    _identities: Identities
+    _records: Records
     _links: Outlinks | None
     _revisits: Revisits
     _alarm: Alarm
+    _notes: Notes
     _failed: Callable[[Exception], None]
     _timer: Any = field(default=None, init=False)
     _is_closed = False
     tells_sent = False  # of flights that are ``is_sending``
 
     def __post_init__(self) -> None:
-        intake = self._intake
-        self._frontier, self._flights, self._tally = intake.frontier, intake.flights, intake.notes.tally
+        self._tally = self._notes.tally
         self._follows_throttle = self._crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
         self._in_progress = _Watched(self._ended)  # empty where the engine does not let itself be watched
 
@@ -178,7 +184,7 @@ class Watch:
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/recorded"] += released.links
         if released.state is not QUEUED:
-            self._intake.records.held.pop(lease.page_id, None)
+            self._records.held.pop(lease.page_id, None)
 
     def write_soon(self) -> None:
         """Have what waits for others written within `WRITTEN_WITHIN` seconds, if no other comes meanwhile.
@@ -200,7 +206,7 @@ class Watch:
                 self._failed(error)
 
     def _find(self, request: Request) -> int | None:
-        return self._frontier.find(self._intake.identities.of(request))
+        return self._frontier.find(self._identities.of(request))
 
     def _response_downloaded(self, response: Any, request: Request) -> None:
         flight = self._flights.get(id(request))

@@ -57,16 +57,16 @@ class Intake:
     _clock: Callable[[], float]
     identities: Identities
     _units: Units
-    dupefilter: DupeFilter
+    _dupefilter: DupeFilter
     records: Records
-    flights: Flights
+    _flights: Flights
     _follow_ups: FollowUps
     _seeds: Seeds
     _refusals: Refusals
     notes: Notes
 
     def __post_init__(self) -> None:
-        identities, dupefilter, settings = self.identities, self.dupefilter, self.settings
+        identities, dupefilter, settings = self.identities, self._dupefilter, self.settings
         self._recognize = self.frontier.recognize
         self._discover_one = self.frontier.discover_one
         self._encode = self.records.codec.encode
@@ -83,7 +83,7 @@ class Intake:
         tells, in a microsecond.
         """
         url, method, body, again, meta = compat.essentials(request)
-        flights = self.flights
+        flights = self._flights
         if not (flights.by_child or again or method != "GET" or body):
             is_noted = flights.by_link and id(request) in flights.by_link  # then its text told nothing
             is_known = not is_noted and self._recognize(url)
@@ -97,7 +97,7 @@ class Intake:
     def _enqueue_link(self, request: Request, url: str) -> bool:
         """`enqueue` for the usual case, an ordinary link whose text tells nothing."""
         clean = url
-        lease, flags, weight = self._noted(request) if self.flights.by_link else _UNNOTED
+        lease, flags, weight = self._noted(request) if self._flights.by_link else _UNNOTED
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request)
             clean = request.url
@@ -122,12 +122,12 @@ class Intake:
         """`enqueue` for seeds, forms, and requests that follow from others."""
         if REFUSED in request.meta:
             return self._refuse(request)
-        original, flight = request, self.flights.leading_to(request)
+        original, flight = request, self._flights.leading_to(request)
         if flight is None:
             request = self._without_session(request)
         elif self._follow_ups.is_once_more(flight, request):
             return True
-        if not request.dont_filter and self.dupefilter.seen(request):
+        if not request.dont_filter and self._dupefilter.seen(request):
             self._tally["dupefilter/filtered"] += 1
             return False
         fingerprint = self.identities.of(request)
@@ -195,9 +195,9 @@ class Intake:
         links = []
         for url, meta, bucket in wanted:
             identity = self.identify(url)
-            if identity is None or self.dupefilter.is_own:
+            if identity is None or self._dupefilter.is_own:
                 request = Request(url, meta=dict(meta))
-                if self.dupefilter.seen(request):
+                if self._dupefilter.seen(request):
                     self._tally["dupefilter/filtered"] += 1
                     continue
                 url = request.url
@@ -232,7 +232,7 @@ class Intake:
 
     def _noted(self, request: Request) -> tuple[Lease | None, int, float]:
         """What was noted of *request*, once: the lease of the page with the link, its flags and weight."""
-        noted = self.flights.by_link.pop(id(request), None)
+        noted = self._flights.by_link.pop(id(request), None)
         if noted is None:
             return _UNNOTED
         lease, flags, weight, pending = noted
@@ -276,8 +276,8 @@ class Intake:
 
     def _is_wanted_again(self, request: Request, fingerprint: bytes, flight: Flight | None) -> bool:
         """Whether *request* is to be queued even if its page is known."""
-        again = request.dont_filter or not self.dupefilter.is_on
-        if again and self.dupefilter.is_on and is_seed(request):
+        again = request.dont_filter or not self._dupefilter.is_on
+        if again and self._dupefilter.is_on and is_seed(request):
             again = self._seeds.is_wanted_again(self.frontier.find(fingerprint), request, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))

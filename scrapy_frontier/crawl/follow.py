@@ -31,9 +31,13 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
+    from .callback_names import Callbacks
+    from .dupefilters import DupeFilter
     from .enqueue_requests import Intake
+    from .in_flight import Flights
     from .outlinks import Outlinks, Recorder
     from .refused_links import Refusing
+    from .stats import Notes
 
 OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
 LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
@@ -41,20 +45,23 @@ LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
 
 @dataclass(eq=False, repr=False)
 class Follow:
-    """Follows what the pages of *spider* link, through *intake*."""
+    """Follows what the pages of *spider* link, through *intake*; all pages where it ``is_on``."""
 
     _crawler: Crawler
     _spider: Spider
+    is_on: bool
+    _callbacks: Callbacks
+    _dupefilter: DupeFilter
+    _flights: Flights
     _intake: Intake
     _links: Outlinks | None
+    _notes: Notes
     _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
     _bar: str | None = field(default=None, init=False)  # why every link is a request; None: not asked
     _stock: Stock = field(default_factory=Stock, init=False)
     _heard: list[Any] = field(default_factory=list, init=False)  # who hears of requests
 
     def __post_init__(self) -> None:
-        self.is_on = self._intake.settings.follows
-        self._flights = self._intake.flights
         self._rules = SpiderRules(self._spider)
 
     def begin(self, response: Response, wanted: Any) -> None:
@@ -144,9 +151,9 @@ class Follow:
     def _one_way(self, wanted: Any) -> tuple[Way, ...]:
         """All links, to the callback that is *wanted* by name, or the spider's default one."""
         try:
-            callback = self._intake.records.codec.callbacks.named(wanted) if isinstance(wanted, str) else None
+            callback = self._callbacks.named(wanted) if isinstance(wanted, str) else None
         except Unreadable as reason:
-            self._intake.notes.log(logging.ERROR, "%s = %r follows no link: %s", FOLLOW, wanted, reason)
+            self._notes.log(logging.ERROR, "%s = %r follows no link: %s", FOLLOW, wanted, reason)
             return ()
         return (one_way(self._spider, callback),)
 
@@ -156,7 +163,7 @@ class Follow:
         bar = self._bar_in_crawl() or (self._rules.bar() if self._rules else "")
         if bar:
             words = "Links are followed by a request each, not in bulk: %s (docs/follow.md)"
-            self._intake.notes.log(logging.INFO, words, bar)
+            self._notes.log(logging.INFO, words, bar)
         elif self._rules and self.is_on:
             self._rules.take_over()
         return bar
@@ -164,7 +171,7 @@ class Follow:
     def _bar_in_crawl(self) -> str:
         if not compat.is_usual_engine(self._crawler):
             return "the engine is none of Scrapy's"
-        if self._intake.dupefilter.is_own:
+        if self._dupefilter.is_own:
             return "the project has a DUPEFILTER_CLASS of its own"
         for middleware in compat.spider_middlewares(self._crawler):
             name = type(middleware).__name__

@@ -18,19 +18,22 @@ from itemadapter import ItemAdapter
 from scrapy.http import HtmlResponse, Request, Response
 
 from ..core import reasons
-from ..core.frontier import Event, Link, Outcome
+from ..core.frontier import Event, Frontier, Link, Outcome
 from ..core.parse.urls import host_of
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import compat, meta_keys
 from .fast_link_extractor import references_of
-from .in_flight import Flight, PageLinks
+from .in_flight import Flight, Flights, PageLinks
 from .meta_keys import LINK_SCORE
 from .response_head import is_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..settings import FrontierSettings
     from .enqueue_requests import Intake
+    from .fingerprints import Identities
+    from .stats import Notes
 
 MOST = 10_000  # links of one page
 AT_A_TIME = 300  # anchors, 3 ms
@@ -40,13 +43,16 @@ AT_A_TIME = 300  # anchors, 3 ms
 class Outlinks:
     """Turns what spiders yield into edges; with ``FRONTIER_LINKS = "all"`` all anchors of a page too."""
 
+    _settings: FrontierSettings
+    _frontier: Frontier
+    _identities: Identities
     _intake: Intake
+    _flights: Flights
+    _notes: Notes
 
     def __post_init__(self) -> None:
-        settings = self._intake.settings
-        self._notes = self._intake.notes
-        self._flights = self._intake.flights
-        self._recognize = self._intake.frontier.recognize
+        settings = self._settings
+        self._recognize = self._frontier.recognize
         self._everything = settings.links == "all"
         self._obeys_nofollow = settings.obeys_nofollow
         self._rels = settings.nofollow_rels
@@ -148,7 +154,7 @@ class Outlinks:
         if outcome.event is Event.GONE:
             return outcome._replace(has_links=True)
         if outcome.event is Event.FETCHED and found is not None:
-            self._intake.frontier.discover(list(self._left(flight, found)), now, flight.lease)
+            self._frontier.discover(list(self._left(flight, found)), now, flight.lease)
         return outcome
 
     def _left(self, flight: Flight, found: PageLinks) -> Iterator[Link]:
@@ -172,7 +178,7 @@ class Outlinks:
     def _identify_request(self, request: Request) -> tuple[bytes | None, str]:
         """The fingerprint and URL of a request as it would have been queued."""
         url = request.url if request.dont_filter else self._intake.without_session(request.url)
-        return (self._intake.identities.of(request), url) if url == request.url else self._identify(url)
+        return (self._identities.of(request), url) if url == request.url else self._identify(url)
 
     def _identify(self, url: str) -> tuple[bytes | None, str]:
         """The fingerprint of an anchor's target, and its URL as a request has it."""
@@ -183,7 +189,7 @@ class Outlinks:
             request = Request(url)
         except ValueError:
             return None, url
-        return self._intake.identities.of(request), request.url
+        return self._identities.of(request), request.url
 
 
 def item_field(item: Any, name: str) -> Any:

@@ -16,7 +16,7 @@ from twisted.internet.defer import DeferredLock
 
 from ..core import reasons
 from ..core.errors import lenient
-from ..core.frontier import Event, Link, Outcome, PageId
+from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import Contact, SitemapScope, SitemapTask
 from ..core.parse.sitemaps import Kind, Slice, read
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from scrapy.http import Response
 
     from ..core.parse.sitemap_entries import Entry
+    from .fingerprints import Identities
 
 _KEPT_LASTMOD = re.compile(rb'"%s":(-?[0-9]+)' % LASTMOD.encode()).search
 MET = 20_000  # sites remembered as contacted; any other costs one lookup
@@ -48,8 +49,11 @@ class Sitemaps:
     """Queues the sitemaps of the sites that a crawl meets, and what they list."""
 
     crawler: Crawler
+    frontier: Frontier
     _clock: Callable[[], float]
+    identities: Identities
     intake: Intake
+    comes_back: bool
     _met: set[tuple[str, str]] = field(default_factory=set, init=False)
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
@@ -62,7 +66,7 @@ class Sitemaps:
             return
         authority = origin(request.url)
         if authority is not None:
-            listing = self.intake.frontier.listing(authority)
+            listing = self.frontier.listing(authority)
             if not listing.is_contacted:
                 self._follow(authority, sitemap_sites.contact(listing, authority))
         if len(self._met) >= MET:
@@ -74,7 +78,7 @@ class Sitemaps:
 
         To be called before the page that asked for it goes on. One lookup.
         """
-        listing = self.intake.frontier.listing(authority)
+        listing = self.frontier.listing(authority)
         found = sitemap_sites.heard(listing, urls)
         if found.listing != listing:
             self._follow(authority, found)
@@ -94,11 +98,11 @@ class Sitemaps:
         self.queue((url, task) for url in found.queue)
         for url in found.read_again:
             self._read_again(url)
-        self.intake.frontier.note_listing(authority, found.listing)  # last: none is queued twice
+        self.frontier.note_listing(authority, found.listing)  # last: known sitemaps are not queued twice
 
     def _read_again(self, url: str) -> None:
-        frontier = self.intake.frontier
-        page_id = frontier.find(self.intake.identities.of(Request(url)))
+        frontier = self.frontier
+        page_id = frontier.find(self.identities.of(Request(url)))
         page = frontier.page(page_id) if page_id is not None else None
         if page_id is not None and page is not None and SITEMAP.encode() in page.payload:
             frontier.requeue(page_id, self._clock(), page.payload, page.priority)
@@ -110,7 +114,7 @@ class Sitemaps:
         if not 200 <= response.status < 300:
             self._try_next_guess(task)
             raise Consumed(ended_with(response.status))
-        if flight is not None and self.intake.settings.comes_back:
+        if flight is not None and self.comes_back:
             flight.digest = digest_of(response.body)
             visits, fetched = flight.lease.page.visits, fetched_of(response)
             if flight.lease.is_return and fetched and visits is not None and visits.digest == flight.digest:
@@ -136,7 +140,7 @@ class Sitemaps:
         believed (`change_rates.Signals`): many generators stamp now on everything. That a page is listed no
         more is no sign.
         """
-        frontier, now, due = self.intake.frontier, self._clock(), 0
+        frontier, now, due = self.frontier, self._clock(), 0
         for page_id, link in known:
             lastmod = _lastmod_in(link.payload)
             page = lenient(frontier.page, page_id) if lastmod is not None else None
@@ -166,10 +170,10 @@ class SitemapReading:
     def __init__(self, sitemaps: Sitemaps, request: Request, response: Response, task: SitemapTask) -> None:
         self._crawler = sitemaps.crawler
         self._owner = sitemaps
-        self._frontier = frontier = sitemaps.intake.frontier
+        self._frontier = frontier = sitemaps.frontier
         self._response = response
         self._task = task
-        self._parent = frontier.find(sitemaps.intake.identities.of(request))
+        self._parent = frontier.find(sitemaps.identities.of(request))
         names = (response.url, *request.meta.get("redirect_urls", ()))
         self._judge = SitemapScope(names, task.speaks_for, lambda site: frontier.listing(site).listed)
         self._entry = entry_of(request)
@@ -213,7 +217,7 @@ class SitemapReading:
         wanted = self._sitemaps(good) if self.kind is Kind.INDEX else self._pages(good)
         known: list[tuple[PageId, Link]] = []
         new = self._owner.intake.enqueue_listed(wanted, self._parent, known)
-        due = self._owner.heed_lastmods(known) if self._owner.intake.settings.comes_back else 0
+        due = self._owner.heed_lastmods(known) if self._owner.comes_back else 0
         if due:
             count(self._crawler, "frontier/sitemaps/due", due)
         if new:
