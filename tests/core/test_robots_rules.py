@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from protego import Protego
 
@@ -149,6 +149,7 @@ def test_what_it_costs_to_ask_is_not_told_too_low(name: str) -> None:
 
 
 @given(st.text(st.sampled_from("ab/?%E9*$\ud800\udc7f\udce9\udfff"), max_size=10), st.booleans())
+@example("/", True)  # a path that begins with two slashes
 def test_half_a_character_breaks_no_rule_and_no_url(text: str, in_rule: bool) -> None:
     body = f"User-agent: *\nDisallow: /{text if in_rule else ''}\n".encode(errors="surrogatepass")
     rules = parse(body, "mybot")

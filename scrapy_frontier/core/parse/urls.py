@@ -283,12 +283,13 @@ def clean_host(host: str) -> str:
     return host.replace("\0", "").encode(errors="replace").decode()
 
 
-# The expression of RFC 3986, appendix B: what stands behind scheme and authority.
-_TARGET = re.compile(r"(?:[^:/?#]+:)?(?://[^/?#]*)?([^#]*)").match
+# The expression of RFC 3986, appendix B: what stands behind scheme and authority. Without a scheme all is the
+# path, which may begin with two slashes.
+_TARGET = re.compile(r"(?:[^:/?#]+:(?://[^/?#]*)?)?([^#]*)").match
 
 
 def wire_target(url: str) -> str:
-    """Return path and query of *url* as they go on the wire: at least ``/``, without fragment."""
+    """Return path and query of *url*, or of a path, as they go on the wire: at least ``/``, no fragment."""
     match = _TARGET(url)
     assert match is not None  # every part is optional
     target = match[1]
