@@ -2,7 +2,7 @@
 
 Owns the limits, the counts of domains, and which *units* (hosts, domains, depth) have pages that wait for
 room. Counts of domains are those of their hosts, added up while the hosts are loaded: nothing of them is on
-disk that could disagree. Writes nothing; `Frontier` defers pages and queues them again.
+disk that could disagree. Writes nothing; `Deferral` puts pages off and queues them again.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Budgets:
     def over(self, host: Host, depth: int = 0, is_new: bool = True) -> OverBudget | None:
         """The budget that has no room for one more page of *host*; O(1).
 
-        A *new* page has to wait behind those that wait already, or they would wait for ever.
+        A page that *is_new* has to wait behind those that wait already, or they would wait for ever.
         """
         limits, tally = self.limits, host.tally
         if limits.depth and depth > limits.depth:

@@ -1,6 +1,6 @@
 """A host: the best of its queue, its requests under way, and the clock that says when it may be visited.
 
-Nothing here touches the disk or a clock; `Frontier` passes *now* and fills the heads.
+Nothing here touches the disk or a clock: *now* is passed, and `HostTable` fills the heads.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class _Doomed(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Edits:
-    """Takes known pages out of wherever they are."""
+    """Takes known pages from where they are: to be fetched again, or sooner, or otherwise, or never."""
 
     _batch: Batch
     _known: Known
@@ -109,7 +109,7 @@ class Edits:
     def _leased(self) -> set[PageId]:
         return {lease.page_id for lease in self._leases.by_id.values()}
 
-    # -- forget ----------------------------------------------------------------------------------------
+    # -- hasten, forget --------------------------------------------------------------------------------
 
     def hasten(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
         """A sitemap tells that a page has changed: it is due in this run if it comes back at all, was not

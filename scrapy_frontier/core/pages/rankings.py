@@ -89,7 +89,7 @@ class RankRun:
 
 @dataclass(eq=False, repr=False)
 class Rankings:
-    """Says when to rank, and takes over what was computed; without *scores* it packs links."""
+    """Says when to rank, and takes over what was computed; without a scorer it packs links."""
 
     _batch: Batch
     _queue: Queue

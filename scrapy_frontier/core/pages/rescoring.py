@@ -48,10 +48,10 @@ _NO_PAGES = np.zeros(0, np.int64)
 
 
 class Rescoring:
-    """The *scorer* of a crawl and the queue rows; `Frontier` tells it of everything that happens to a page.
+    """The *scorer* of a crawl and the queue rows; every part that changes what a page is tells it.
 
-    ``moved`` are hosts in memory whose heads may have changed: `Frontier` gives them their places when the
-    batch is written.
+    ``moved`` are hosts in memory whose heads may have changed: `Queue.place_moved` gives them their places
+    when the batch is written.
     """
 
     def __init__(self, scorer: Scorer, batch: Batch, hosts: Hosts) -> None:

@@ -1,4 +1,4 @@
-"""The default scorer, and all scorers by name."""
+"""The default scorer: by rank, with some pages that cash and chance choose."""
 
 from __future__ import annotations
 

@@ -44,11 +44,15 @@ def pagerank(
 ) -> Ranking:
     """PageRank with an L1 error of at most *tolerance*, or the best vector within *max_iterations* sweeps.
 
-    Teleports and the rank of dangling pages go to pages in proportion to *preference* (content scores, say;
-    uniform by default). *start* is a previous vector, filled with its mean if shorter. *stop* is asked before
-    each sweep; if it says yes, the result is the best so far, not converged. Sweeps are float32 products;
-    what a round of them leaves is found by one float64 product and given to the next round (iterative
-    refinement), which reaches 1e-12 if asked to.
+    It is the vector x of sum 1 with ``x = d P x + (d m + 1 - d) v``: d is the *damping*; P hands the rank of
+    a page to those it links, in proportion to *weights*; m is the rank of pages without links, which goes
+    where the teleports go, by v, the *preference* (content scores, say; uniform by default) scaled to sum 1
+    (Page, Brin, Motwani, Winograd, "The PageRank Citation Ranking", 1999).
+
+    *start* is a previous vector, filled with its mean if shorter. *stop* is asked before each sweep; if it
+    says yes, the result is the best so far, not converged. Sweeps are float32 products; what a round of them
+    leaves is found by one float64 product and given to the next round (iterative refinement), which reaches
+    1e-12 if asked to.
 
     Time: about 1 ns a link and sweep; memory: 12 bytes a link and 100 a page while it runs. Raises
     `ValueError` for shapes that do not fit, damping outside [0, 1), and negative or infinite preference or
@@ -89,13 +93,14 @@ class _Budget:
 
 
 class _System:
-    """PageRank as a linear system, ``y = into @ y + c v``, y on the linking pages and scaled as it comes.
+    """PageRank as a linear system, ``y = A y + c v``: A has the links, weighted and damped, y is on the
+    linking pages and scaled as it comes.
 
     Dangling pages feed nothing back but their mass, which is a part of c (Del Corso, Gulli, Romani, "Fast
     PageRank computation via a sparse linear system", 2005); if many, they are left out of all sweeps but the
     first and last of a round.
 
-    How near y is shows one such sweep, ``full = into @ y + c v``. It changes y by r on linking pages. Put y
+    How near y is shows one such sweep, ``full = A y + c v``. It changes y by r on linking pages. Put y
     in place of the linking part of full: that is x, scaled to its sum, s. PageRank's own sweep makes of x
     ``(full - sum(r) v) / s``, which differs from x by at most ``(|r| + |sum(r)|) / s``; and as it brings two
     vectors of sum 1 closer by the damping, its error is at most damping / (1 - damping) times that.

@@ -70,8 +70,8 @@ COOLDOWN = b"t"
 
 ID_BYTES = 5
 MAX_ID = (1 << 40) - 1
-# Ids from here on are not pages of their own but further visits of known ones (``dont_filter``), and
-# requests kept in memory; page ids below stay consecutive, so that they can index an array.
+# Ids from here on are not pages of their own but further visits of known ones (``dont_filter``); page ids
+# below stay consecutive, so that they can index an array.
 FIRST_VISIT = 1 << 39
 SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
 DEPTH_UNIT = "@depth"
