@@ -52,8 +52,8 @@ LONGEST_BACKOFF = 3600.0  # seconds, unless FRONTIER_RETRY_DELAY is more; ten at
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 
 
-class FrontierSettings:
-    """The settings of one crawl, read once and never changed. Raises `FrontierSetting`."""
+class _OfStore:
+    """Where the frontier lies, what reaches the disk when, and how often a page is tried."""
 
     def __init__(self, settings: BaseSettings) -> None:
         default_attempts = max(LEAST_ATTEMPTS, settings.getint("RETRY_TIMES") + 1)
@@ -68,6 +68,12 @@ class FrontierSettings:
         self.retry_delay: Final = number(settings, "FRONTIER_RETRY_DELAY", 1.0)
         # Seconds between two syncs to the disk; 0: never.
         self.sync_interval: Final = number(settings, "FRONTIER_SYNC_INTERVAL", 5.0)
+
+
+class _OfHosts:
+    """How hosts are asked, and what waits for one that does not answer."""
+
+    def __init__(self, settings: BaseSettings) -> None:
         self.robots_timeout: Final = min(settings.getfloat("DOWNLOAD_TIMEOUT"), ROBOTS_TIMEOUT)  # seconds
         self.crawl_delay_max: Final = number(settings, "FRONTIER_CRAWL_DELAY_MAX", 86_400.0)  # seconds
         # Look for the sitemaps of every host, and queue what they list.
@@ -86,6 +92,12 @@ class FrontierSettings:
         self.politeness_key: Final = choice_or_function(
             settings, "FRONTIER_POLITENESS_KEY", POLITENESS_KEYS, "from a URL to a name"
         )
+
+
+class _OfQueue:
+    """What comes into the queue, in which order, and by which clock it is handed out."""
+
+    def __init__(self, settings: BaseSettings) -> None:
         self.scorer: Final = _scorer(settings)
         self.links: Final = choice(settings, "FRONTIER_LINKS", LINKS)
         # Whether what pages link is followed without the spider's doing.
@@ -102,6 +114,12 @@ class FrontierSettings:
             domain_pending=number(settings, "FRONTIER_DOMAIN_PENDING", 0),
             depth=number(settings, "FRONTIER_DEPTH", 0),
         )
+
+
+class _OfPages:
+    """What is made of what a page says and shows, where it leads, and when it comes back."""
+
+    def __init__(self, settings: BaseSettings) -> None:
         self.stops_duplicates: Final = choice(settings, "FRONTIER_DUPLICATES", ("off", "stop")) == "stop"
         self.noindex: Final = choice(settings, "FRONTIER_NOINDEX", NOINDEX)
         # Link types that are not followed, in lower case.
@@ -116,6 +134,16 @@ class FrontierSettings:
         self.digest: Final = choice_or_function(settings, "FRONTIER_DIGEST", DIGESTS, "of a response")
         # Whether the callback sees a page that came back as it was.
         self.unchanged: Final = choice(settings, "FRONTIER_UNCHANGED", UNCHANGED)
+
+
+class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):
+    """The settings of one crawl, read once and never changed. Raises `FrontierSetting`."""
+
+    def __init__(self, settings: BaseSettings) -> None:
+        _OfStore.__init__(self, settings)
+        _OfHosts.__init__(self, settings)
+        _OfQueue.__init__(self, settings)
+        _OfPages.__init__(self, settings)
 
     @classmethod
     def of_component(cls, settings: BaseSettings) -> FrontierSettings:
