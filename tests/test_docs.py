@@ -5,8 +5,10 @@ Every link leads somewhere, every page is led to; settings, meta keys, stats, ad
 
 from __future__ import annotations
 
+import importlib
 import re
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
 import pytest
@@ -228,3 +230,14 @@ def test_every_room_is_in_the_architecture() -> None:
     rooms = {cell for cell in first_cells(text) if "/" in cell}
     assert rooms == doors
     assert first_cells(text) - rooms == {state.name.lower() for state in State}
+
+
+def test_the_format_names_the_layouts_that_rows_have() -> None:
+    rooms = [path.stem for path in (ROOT / "scrapy_frontier/core/store").glob("*_rows.py")]
+    modules = [importlib.import_module(f"scrapy_frontier.core.store.{room}") for room in rooms]
+    layouts = {
+        each.format for module in modules for each in vars(module).values() if isinstance(each, Struct)
+    }
+    told = set(re.findall(r"`(>\w+)`", (ROOT / "docs/internals/format.md").read_text(encoding="utf-8")))
+    assert told - layouts == set()
+    assert len(told) > 8

@@ -12,7 +12,6 @@ from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, star
 
 from scrapy_frontier.core.admin.visit_record import how_often, interval, what_works
 from scrapy_frontier.core.frontier import Outcome
-from scrapy_frontier.core.hosts.change_rates import History, pack_history
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
 from scrapy_frontier.core.pages.signal_trust import after_unmodified
@@ -20,6 +19,7 @@ from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.due_rows import Due, due_key, encode_due
 from scrapy_frontier.core.store.page_rows import encode_page
+from scrapy_frontier.core.store.rate_rows import encode_history
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import Bad, Validators, Visits
 
@@ -36,7 +36,7 @@ NEWS = Visits(
     due=LAST + 5 * DAY,
     visits=31,
     changes=4,
-    history=pack_history(History(30.0, 4.0, 26.0 * DAY, 4.0 * DAY)),
+    history=encode_history(30.0, 4.0, 26.0 * DAY, 4.0 * DAY),
     digest=b"abcde",
     content_type="text/html",
     length=12_345,

@@ -17,11 +17,10 @@ from scrapy_frontier.core.hosts.change_rates import (
     judged,
     learned,
     likeliest_rate,
-    pack_history,
     rate,
     taught,
-    unpack_history,
 )
+from scrapy_frontier.core.store.rate_rows import decode_history, encode_history
 
 DAY = 86400.0
 WEEKLY = 1 / (7 * DAY)
@@ -278,16 +277,16 @@ def test_shares_are_shares(visits: list[tuple[bool, bool, float]]) -> None:
 @given(visits)
 def test_eight_bytes_hold_a_history(visits: list[tuple[float, bool]]) -> None:
     history = seen(*visits)
-    data = pack_history(history)
+    data = encode_history(*history)
     assert len(data) == 8
-    again = unpack_history(data)
+    again = decode_history(data)
     assert again == pytest.approx(history, rel=1e-3, abs=1e-3)
-    assert pack_history(again) == data
+    assert encode_history(*again) == data
 
 
 @given(st.binary(min_size=8, max_size=8), rates)
 def test_any_eight_bytes_give_a_rate(data: bytes, expected: float) -> None:
-    found = rate(unpack_history(data), expected)
+    found = rate(History(*decode_history(data)), expected)
     assert isfinite(found)
     assert found > 0
 
@@ -297,7 +296,7 @@ def test_a_long_life_in_eight_bytes_at_a_time_is_that_of_floats() -> None:
     for visit in range(400):
         span, has_changed = DAY * (1 + visit % 3), visit % 4 == 0
         exact = visited(exact, span, has_changed, WEEKLY)
-        kept = unpack_history(pack_history(visited(kept, span, has_changed, WEEKLY)))
+        kept = History(*decode_history(encode_history(*visited(kept, span, has_changed, WEEKLY))))
     assert rate(kept, WEEKLY) == pytest.approx(rate(exact, WEEKLY), rel=0.01)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.hosts.host import Host, Politeness
-from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
+from scrapy_frontier.core.store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, rate_rows
 from scrapy_frontier.core.store.batch import Batch
 from scrapy_frontier.core.store.bloom import Seen
 from scrapy_frontier.core.store.host_rows import HostRow
@@ -214,6 +214,36 @@ def test_golden_bytes_of_counts() -> None:
     assert (found.states, found.hosts, found.returning, found.due) == (counts.states, 12, 1, 5)
     before = meta_rows.decode_counts(bytes.fromhex(golden)[:-16])
     assert (before.states, before.hosts, before.returning) == (counts.states, 12, 0), "as it was before"
+
+
+def test_golden_bytes_of_rates() -> None:
+    host = "3f800000 40000000 bf000000 3e800000".replace(" ", "")
+    assert rate_rows.encode_host_rates((1.0, 2.0, -0.5), 0.25, 0).hex() == host
+    assert rate_rows.encode_host_rates((1.0, 2.0, -0.5), 0.25, 3).hex() == host + "03"
+    assert rate_rows.decode_host_rates(bytes.fromhex(host + "03")) == (1.0, 2.0, -0.5, 0.25, 3)
+    assert rate_rows.decode_host_rates(bytes.fromhex(host)[:12]) == (1.0, 2.0, -0.5, 0.0, 0), "before"
+    assert rate_rows.decode_host_rates(b"garbage") == rate_rows.decode_host_rates(None) == (0.0,) * 5
+    every = "".join(f"{each:0<16}" for each in ("3ff", "4", "bfe", "3fd", "401", ""))
+    assert rate_rows.encode_all_rates((1.0, 2.0, -0.5), 0.25, (4.0, 0.0)).hex() == every
+    assert rate_rows.decode_all_rates(bytes.fromhex(every)) == (1.0, 2.0, -0.5, 0.25, 4.0, 0.0)
+    assert rate_rows.decode_all_rates(bytes.fromhex(every)[:32]) == (1.0, 2.0, -0.5, 0.25, 0.0, 0.0), "before"
+
+
+def test_golden_bytes_of_the_time_open_of_opinions_and_histories() -> None:
+    opened = "3ff0000000000000 4000000000000000 41d954fc40100000".replace(" ", "")
+    assert rate_rows.encode_opened(1.0, 2.0, 1_700_000_000.25).hex() == opened
+    assert rate_rows.decode_opened(bytes.fromhex(opened)) == (1.0, 2.0, 1_700_000_000.25)
+    assert rate_rows.encode_content(0.5).hex() == "3f000000"
+    assert (rate_rows.decode_content(b"\x3f\0\0\0"), rate_rows.decode_content(b"?")) == (0.5, None)
+    assert rate_rows.encode_history(2.0, 1.0, 1.0, 3.0).hex() == "04b0 0258 0640 0c80".replace(" ", "")
+    assert rate_rows.decode_history(bytes.fromhex("04b0025806400c80")) == (2.0, 1.0, 1.0, 3.0)
+
+
+def test_golden_bytes_of_due_rows() -> None:
+    due = due_rows.Due(1_700_000_000, 7, is_hub=True, weight=2, rate=0x0304)
+    assert due_rows.due_key(due.when, due.page_id).hex() == "6e 6553f100 0000000007".replace(" ", "")
+    assert due_rows.encode_due(due).hex() == "0100020304"
+    assert due_rows.decode_due(due_rows.due_key(due.when, 7), due_rows.encode_due(due)) == due
 
 
 def test_a_new_format_needs_a_new_number() -> None:

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord, lenient
 from ..hosts.cooldown import CooldownRule, at_start
-from ..pages.rates import SIZES
-from ..pages.score_columns import CONTENT
 from ..ranking import graph
-from ..store import host_rows, keys, meta_rows, site_rows
+from ..store import host_rows, keys, meta_rows, rate_rows, site_rows
 from ..store.states import State
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ def small_rows(work: Work) -> Iterator[Finding]:
         (keys.LISTING, site_rows.decode_listing, "unreadable listing", None),
         (keys.COOLDOWN, host_rows.decode_cooldown, "unreadable cooldown", rests),
         (keys.BODY, _of_size(keys.ID_BYTES), "unreadable body row", None),
-        (keys.RATES, _of_size(*SIZES), "unreadable rates", None),
+        (keys.RATES, _of_size(*rate_rows.HOST_SIZES), "unreadable rates", None),
     ):
         for key, value in work.scan(prefix):
             if lenient(decode, value) is None:
@@ -61,7 +59,7 @@ def scores(work: Work) -> Iterator[Finding]:
         if not name or len(first) != keys.ID_BYTES or not value or len(value) % 2:
             yield work.removed(key, "unreadable scores", key.hex(), f"{len(value)} bytes")
     for key, value in work.scan(keys.CONTENT):
-        if len(key) != 1 + keys.ID_BYTES or len(value) != CONTENT.size:
+        if len(key) != 1 + keys.ID_BYTES or rate_rows.decode_content(value) is None:
             yield work.removed(key, "unreadable scores", key.hex(), f"{len(value)} bytes")
 
 

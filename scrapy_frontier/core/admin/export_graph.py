@@ -11,9 +11,8 @@ from base64 import b64decode, b64encode
 from itertools import groupby, repeat
 from typing import TYPE_CHECKING, Any
 
-from ..pages.score_columns import CONTENT
 from ..ranking import graph
-from ..store import keys, link_rows, link_segments, meta_rows
+from ..store import keys, link_rows, link_segments, meta_rows, rate_rows
 from .links_in_chunks import stretches
 
 if TYPE_CHECKING:
@@ -46,8 +45,9 @@ def graph_records(store: Store) -> Iterator[Record]:
             piece = {"scores": name.decode(errors="replace"), "first": int.from_bytes(first, "big")}
             yield piece | _bytes(value)
     for key, value in store.scan(keys.CONTENT):
-        if len(key) == 1 + keys.ID_BYTES and len(value) == CONTENT.size:
-            yield {"content": int.from_bytes(key[1:], "big"), "score": CONTENT.unpack(value)[0]}
+        score = rate_rows.decode_content(value)
+        if len(key) == 1 + keys.ID_BYTES and score is not None:
+            yield {"content": int.from_bytes(key[1:], "big"), "score": score}
     ranking = meta_rows.last_ranking(store)
     if ranking is not None:
         yield {"ranking": ranking}
@@ -119,7 +119,7 @@ class GraphImporter:
             value = b64decode(record["bytes"], validate=True)
             self._put(keys.column_key(record["scores"], record["first"]), value)
         elif "content" in record:
-            self._put(keys.content_key(record["content"]), CONTENT.pack(record["score"]))
+            self._put(keys.content_key(record["content"]), rate_rows.encode_content(record["score"]))
         elif "ranking" in record:
             self._put(keys.RANKING, json.dumps(dict(record["ranking"])).encode())
         else:

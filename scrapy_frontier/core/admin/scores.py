@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..pages.rescoring import AVERAGE
-from ..pages.score_columns import BLOCK, CONTENT
+from ..pages.score_columns import BLOCK
 from ..ranking import graph
 from ..ranking.hits import hits
 from ..ranking.other_scorers import Cash
 from ..ranking.pagerank import pagerank
 from ..ranking.scorer import buckets, scores_of
-from ..store import keys, meta_rows, queue_keys
+from ..store import keys, meta_rows, queue_keys, rate_rows
 from . import facts
 from .links_in_chunks import whole_graph
 
@@ -119,9 +119,9 @@ def content_scores(store: Store, pages: int) -> Floats | None:
     codes = column(store, "content", pages, AVERAGE)
     opinions = np.ones(pages, np.float32) if codes is None else scores_of(codes)
     for key, value in store.scan(keys.CONTENT):
-        page_id = int.from_bytes(key[1:], "big")
-        if page_id < pages and len(value) == CONTENT.size:
-            opinions[page_id] = CONTENT.unpack(value)[0]
+        page_id, score = int.from_bytes(key[1:], "big"), rate_rows.decode_content(value)
+        if page_id < pages and score is not None:
+            opinions[page_id] = score
     return opinions if (opinions != 1).any() else None
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING, Any
 
-from ..hosts.change_rates import by_counts, likeliest_rate, unpack_history
+from ..hosts.change_rates import History, by_counts, likeliest_rate
 from ..pages.signal_trust import is_lied_to, may_send
 from ..store.due_rows import QUEUED_AGAIN
+from ..store.rate_rows import decode_history
 from ..store.states import State
 from ..store.visit_rows import NO_HISTORY, Bad, Validators, Visits
 from ..time_format import moment, span
@@ -50,7 +51,7 @@ def interval(visits: Visits) -> float | None:
     none."""
     if not visits.changes or visits.visits < 2:
         return None
-    history = unpack_history(visits.history)
+    history = History(*decode_history(visits.history))
     if visits.history == NO_HISTORY or not history.changes:
         history = by_counts(visits.visits, visits.changes, visits.last - visits.first)
     return 1.0 / max(likeliest_rate(history), 1e-12)

@@ -14,8 +14,7 @@ Spans are in seconds, rates in changes a second. All values are frozen; change i
 
 from __future__ import annotations
 
-import struct
-from math import exp, expm1, log, log1p, log2
+from math import exp, expm1, log, log1p
 from typing import NamedTuple
 
 DAY = 86400.0
@@ -35,7 +34,7 @@ _OTHERS = 10.0
 
 
 class History(NamedTuple):
-    """What the visits of a page showed, the older the fainter; eight bytes as `pack_history` keeps it.
+    """What the visits of a page showed, the older the fainter; eight bytes as `rate_rows` keeps it.
 
     ``visits`` and how many of them were ``changes``; in seconds the ``quiet`` time, in which nothing changed,
     and the ``busy`` time, the spans in which something did.
@@ -277,26 +276,3 @@ def taught(shown: Shown, known: Knowledge, unknown: float) -> Knowledge:
         _UPHEAVAL_MEMORY * upheaval.found + anew, _UPHEAVAL_MEMORY * upheaval.usual + _usually_anew(span)
     )
     return Knowledge(after, learned(host, found, span), learned(everywhere, found, span), signals, upheaval)
-
-
-# -- eight bytes -----------------------------------------------------------------------------------------
-
-_HISTORY = struct.Struct(">HHHH")
-_COUNTS = 600.0  # counts stay below 1 / _LEAST_FADING + 1
-_SPANS = 1600.0  # steps a doubling: 60,000 years fit, to within 0.03 %
-
-
-def pack_history(history: History) -> bytes:
-    """Eight bytes; what is beyond their range is kept as the most they hold."""
-    visits, changes, quiet, busy = history
-    return _HISTORY.pack(
-        *(min(round(count * _COUNTS), 0xFFFF) for count in (visits, changes)),
-        *(min(round(log2(1.0 + span) * _SPANS), 0xFFFF) for span in (quiet, busy)),
-    )
-
-
-def unpack_history(data: bytes) -> History:
-    """Of eight bytes any are a history."""
-    *counts, quiet, busy = _HISTORY.unpack(data)
-    spans = (2.0 ** (steps / _SPANS) - 1.0 for steps in (quiet, busy))
-    return History(*(count / _COUNTS for count in counts), *spans)

@@ -5,14 +5,13 @@ Owns the rows of what is known of hosts, and the one of all pages.
 
 from __future__ import annotations
 
-import struct
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..hosts import change_rates
-from ..hosts.change_rates import DAY, HostRates, Knowledge, Shown, Signals, Upheaval
+from ..hosts.change_rates import DAY, History, HostRates, Knowledge, Shown, Signals, Upheaval
 from ..parse.urls import origin
-from ..store import keys
+from ..store import keys, rate_rows
 from .revisit_policy import age_value, due_value
 from .revisit_wishes import ADAPTIVE, LASTMOD_KEY, RevisitRule
 
@@ -22,11 +21,6 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
 
-_HOST = struct.Struct(">ffff")
-_BLAMED_HOST = struct.Struct(">ffffB")
-SIZES = (12, _HOST.size, _BLAMED_HOST.size)  # bytes; the shortest has no delay
-_ALL = struct.Struct(">dddddd")
-_SIZES_OF_ALL = (32, _ALL.size)
 _MOST_HOSTS = 10_000  # in memory
 _NO_SIGNALS = Signals()
 
@@ -40,7 +34,7 @@ class PageRates:
         self.is_adaptive = rule.policy == ADAPTIVE
         self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * DAY)
         self._hosts: dict[str, tuple[HostRates, float, int]] = {}
-        *everywhere, multiplier, unlike, usual = _read(_ALL, batch.get(keys.RATES_OF_ALL), _SIZES_OF_ALL)
+        *everywhere, multiplier, unlike, usual = rate_rows.decode_all_rates(batch.get(keys.RATES_OF_ALL))
         self._everywhere, self._upheaval = HostRates(*everywhere), Upheaval(unlike, usual)
         self.multiplier = multiplier  # what a visit has to be worth everywhere; 0: nobody knows
 
@@ -66,13 +60,13 @@ class PageRates:
 
     def _put(self, host: str, rates: HostRates, delay: float, blame: int) -> None:
         self._hosts[host] = rates, delay, blame
-        value = _BLAMED_HOST.pack(*rates, delay, blame) if blame else _HOST.pack(*rates, delay)
-        self._batch.rows[keys.rates_key(host)] = value
+        self._batch.rows[keys.rates_key(host)] = rate_rows.encode_host_rates(rates, delay, blame)
 
     def _of(self, host: str) -> tuple[HostRates, float, int]:
         found = self._hosts.get(host)
         if found is None:
-            *rates, delay, blame = _read(_BLAMED_HOST, self._batch.get(keys.rates_key(host)), SIZES)
+            stored = self._batch.get(keys.rates_key(host))
+            *rates, delay, blame = rate_rows.decode_host_rates(stored)
             if len(self._hosts) >= _MOST_HOSTS:
                 self._hosts.clear()
             found = self._hosts[host] = HostRates(*rates), delay, blame
@@ -88,7 +82,7 @@ class PageRates:
         is_listed = LASTMOD_KEY in page.payload
         seen = Shown(max(now - before.last, 1.0), has_changed, is_listed, before.is_signalled)
         signals = self.signals_of(page)
-        history = change_rates.unpack_history(before.history)
+        history = History(*rate_rows.decode_history(before.history))
         known = Knowledge(history, self._of(host)[0], self._everywhere, signals, self._upheaval)
         found = change_rates.taught(seen, known, self._unknown)
         self._put(host, found.host, delay, self.blame_of(host))
@@ -98,17 +92,18 @@ class PageRates:
             listing = self._sites.listing(authority)
             self._sites.note_listing(authority, listing._replace(signals=tuple(found.signals)))
         self.keep()
-        return visits._replace(history=change_rates.pack_history(found.history))
+        return visits._replace(history=rate_rows.encode_history(*found.history))
 
     def keep(self) -> None:
         """Put what is known of all pages into the open batch."""
-        self._batch.rows[keys.RATES_OF_ALL] = _ALL.pack(*self._everywhere, self.multiplier, *self._upheaval)
+        about = self._everywhere, self.multiplier, self._upheaval
+        self._batch.rows[keys.RATES_OF_ALL] = rate_rows.encode_all_rates(*about)
 
     # -- what is known ---------------------------------------------------------------------------------
 
     def rate_of(self, host: str, visits: Visits) -> float:
         """Changes a second of a page."""
-        return change_rates.rate(change_rates.unpack_history(visits.history), self.expected(host))
+        return change_rates.rate(History(*rate_rows.decode_history(visits.history)), self.expected(host))
 
     def signals_of(self, page: Page) -> Signals:
         """How far the sitemaps of its site are to be trusted that tell of changes of *page*; where none
@@ -125,9 +120,3 @@ class PageRates:
         trust = signals.weight if visits.is_signalled else 0.0
         rate_of_page = self.rate_of(host, visits)
         return due_value(weight, rate_of_page, now - visits.last, signals.share_told, trust) / DAY
-
-
-def _read(layout: struct.Struct, stored: bytes | None, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-    """The numbers of a row of one of these *sizes*; those that it lacks are 0, all of any other row."""
-    known = stored if stored is not None and len(stored) in sizes else b""
-    return layout.unpack(known.ljust(layout.size, b"\0"))

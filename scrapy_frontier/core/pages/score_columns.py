@@ -5,12 +5,11 @@ A callback's opinion of a page has a row of its own until the column it belongs 
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..store import keys
+from ..store import keys, rate_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
 
 BLOCK = 4096  # pages in a piece of a column
-CONTENT = struct.Struct(">f")
 
 
 class ScoreColumns:
@@ -33,7 +31,7 @@ class ScoreColumns:
 
     def judged(self, page_id: int, content_score: float) -> None:
         """Keep the callback's opinion of a page; it counts from the next ranking or parsed page on."""
-        self._batch.rows[keys.content_key(page_id)] = CONTENT.pack(content_score)
+        self._batch.rows[keys.content_key(page_id)] = rate_rows.encode_content(content_score)
         self._judged.add(page_id)
         self._scorer.judged(page_id, content_score)
 
@@ -53,10 +51,10 @@ class ScoreColumns:
         """The opinions that stand in no column yet."""
         rows = list(self._batch.store.scan(keys.CONTENT, after, limit))
         for key, value in rows:
-            page_id = keys.key_id(key)
-            if len(value) == CONTENT.size and page_id < self._batch.counts.next_page:
+            page_id, score = keys.key_id(key), rate_rows.decode_content(value)
+            if score is not None and page_id < self._batch.counts.next_page:
                 self._judged.add(page_id)
-                self._scorer.judged(page_id, CONTENT.unpack(value)[0])
+                self._scorer.judged(page_id, score)
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def save(self, after: bytes, limit: int, pages: int) -> bytes | None:

@@ -8,13 +8,12 @@ multiplier of its own; others get what it cannot use. Solved from a sample of al
 from __future__ import annotations
 
 import random
-import struct
 from dataclasses import dataclass, field
 from math import exp, inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.urls import host_of
-from ..store import due_rows, keys
+from ..store import due_rows, keys, rate_rows
 from ..store.due_rows import QUEUED_AGAIN
 from .revisit_policy import Adaptive
 
@@ -34,7 +33,6 @@ _AT_A_TIME = 10  # pages a step, 20 us each
 _EVERY = 3600.0  # seconds between two solutions
 _FEW = 4  # pages in the sample that say nothing yet of their host
 _BEHIND = 0.05  # share of what comes back that is due and was not visited
-_OPENED = struct.Struct(">ddd")
 _FADING = 30 * 86400.0  # seconds
 
 
@@ -84,8 +82,8 @@ class VisitBudget:
 
     def __post_init__(self) -> None:
         self._chance = random.Random(0)  # noqa: S311 - draws a sample, guards nothing
-        rule, opened_at, stored = self._rule, self._opened_at, self._batch.store.get(keys.OPENED) or b""
-        opened = Opened(*_OPENED.unpack(stored)) if len(stored) == _OPENED.size else Opened()
+        rule, opened_at, stored = self._rule, self._opened_at, self._batch.store.get(keys.OPENED)
+        opened = Opened(*rate_rows.decode_opened(stored))
         counts, before = self._batch.counts, opened.noted
         # A pause counts where it left something undone: who had visited all that was due had time enough.
         if counts.returning > _BEHIND * (counts.returning + counts.due):
@@ -101,7 +99,7 @@ class VisitBudget:
         """The crawl is running; in the open batch."""
         if self._rates.is_adaptive:
             self._opened = went_on(self._opened, now)
-            self._batch.rows[keys.OPENED] = _OPENED.pack(*self._opened)
+            self._batch.rows[keys.OPENED] = rate_rows.encode_opened(*self._opened)
 
     # -- when ------------------------------------------------------------------------------------------
 

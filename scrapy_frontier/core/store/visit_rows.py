@@ -62,7 +62,7 @@ class Visits(NamedTuple):
     Whole POSIX seconds: ``first`` and ``last`` are visits that were answered with the page or with "not
     modified", ``changed`` is the last that found it changed (0: none); the first and the last change are
     kept to the minute. ``due`` is when it comes back, 0 where it does not or is in a queue. ``visits`` and
-    ``changes`` count, to 65,535; ``history`` is what `change_rates.pack_history` makes. ``digest`` has five
+    ``changes`` count, to 65,535; ``history`` is what `rate_rows.encode_history` makes. ``digest`` has five
     bytes, or none. ``length`` of the body is in bytes, at most 16 MiB. ``trust`` is a byte of
     `pages.signal_trust`. ``is_signalled``: a sitemap has told of a change since.
     """
