@@ -89,15 +89,15 @@ class News(NamedTuple):
 class Frontier:
     """The pages of *store* and their order: all verbs.
 
-    *politeness* maps hosts to limits of their own, *default_politeness* holds for all others. A page is
-    given up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Without a
-    *scorer* equals of one priority are first in, first out. Links that are *traps* leave no trace; what is
-    over one of the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts
-    share a budget, their turns, and the *rates*. With *haste* nobody comes back to the store: see
-    `giving_up`. *revisits* says when finished pages are visited again; without it none is. *on_commit* is
-    told of each batch that was written: its rows, a key and a value each, None for a key that is deleted. A
-    kill may repeat *at_risk* pages: while fewer are under way, the ends of others wait to be written
-    together, until `commit` at the latest.
+    *politeness* maps hosts to limits of their own, *default_politeness* holds for all others. A page is given
+    up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Without a *scorer*
+    equals of one priority are first in, first out. Links that are *traps* leave no trace; what is over one of
+    the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts share a
+    budget, their turns, and the *rates*. *chance* lengthens pauses; without it always alike. With *haste*
+    nobody comes back to the store: see `giving_up`. *revisits* says when finished pages are visited again;
+    without it none is. *on_commit* is told of each batch that was written: its rows, a key and a value each,
+    None for a key that is deleted. A kill may repeat *at_risk* pages: while fewer are under way, the ends of
+    others wait to be written together, until `commit` at the latest.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Frontier:
         on_commit: OnCommit | None = None,
         at_risk: int = 0,
     ) -> None:
-        chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
+        chance = chance or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
         self._store = store
         self._batch = batch = Batch(store, Seen(), on_commit)
         self.was_clean = batch.begin_run()

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -156,6 +157,7 @@ class Crawl:
             cooldown=settings.cooldown,
             pace=settings.pace,
             rates=Rates(*rates) if any(rates) else None,
+            chance=Random(),  # noqa: S311 - draws pauses, guards nothing
             scorer=make_scorer(settings.scorer, crawler, self.records_links),
             traps=settings.traps,
             limits=settings.limits,

@@ -67,7 +67,7 @@ class Hosts:
         level_of = None if self._temperature is None else self._temperature.level
         self._turns = Turns(self.by_name, domain_of, level_of)
         self._cooling: list[tuple[float, str]] = []
-        self._chance = chance or random.Random()  # noqa: S311 - draws pauses, guards nothing
+        self._chance = chance or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
 
     def __repr__(self) -> str:
         places = [host.place for host in self.by_name.values()]
