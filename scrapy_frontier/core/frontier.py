@@ -134,7 +134,7 @@ class Frontier:
         self._hosts = hosts = Hosts(domain_of, rates, chance, make)
         troubles = Troubles(batch, cooldown, chance)
         self._table = table = HostTable(batch, hosts, budgets, troubles, pace, now, self.was_clean)
-        self._clocks = Clocks(batch, table, troubles, pace, haste)
+        self._clocks = Clocks(batch, hosts, table, troubles, pace, haste)
         self._sites = SiteNotes(batch, haste)
         self._leases = Leases(lease_timeout)
         scores = None
@@ -143,25 +143,25 @@ class Frontier:
 
             scores = Rescoring(scorer, batch, hosts)
         self._scores = scores
-        self._queue = queue = Queue(batch, table, budgets, scores)
+        self._queue = queue = Queue(batch, hosts, table, budgets, scores)
         self._waiting = waiting = Waiting(batch, table, queue)
-        deferred = Deferral(batch, table, budgets, queue)
-        self._returning = back = Returning(batch, table, self._sites, scores, revisits, now)
-        self._discovery = Discovery(batch, known, table, budgets, queue, deferred, back, traps)
+        deferred = Deferral(batch, table, budgets, queue, scores)
+        self._returning = back = Returning(batch, hosts, table, self._sites, scores, revisits, now)
+        self._discovery = Discovery(batch, known, hosts, table, budgets, queue, deferred, scores, back, traps)
         due_anew = DueAnew(batch, back)
-        self._earlier_runs = EarlierRuns(batch, table, deferred, queue, due_anew)
+        self._earlier_runs = EarlierRuns(batch, table, deferred, queue, scores, due_anew)
         leases = self._leases
-        self._edits = Edits(batch, known, table, leases, queue, deferred, back, due_anew)
-        revisit_endings = RevisitEndings(batch, table, queue, waiting, back, max_attempts)
+        self._edits = Edits(batch, known, table, leases, queue, deferred, scores, back, due_anew)
+        revisit_endings = RevisitEndings(batch, table, queue, waiting, scores, back, max_attempts)
         self._lies = revisit_endings.lies
         self._endings = Endings(
-            *(batch, known, table, budgets, self._clocks, self._leases, queue, waiting),
-            *(back, revisit_endings, max_attempts, at_risk),
+            *(batch, known, hosts, table, budgets, self._clocks, self._leases, queue, waiting),
+            *(scores, back, revisit_endings, max_attempts, at_risk),
         )
-        self._rankings = Rankings(batch, queue)
+        self._rankings = Rankings(batch, queue, scores)
         self._contents = Contents(batch)
         self._hand_out = HandOut(
-            *(batch, known, budgets, table, self._clocks, self._leases, queue),
+            *(batch, known, hosts, table, budgets, self._clocks, self._leases, queue),
             *(waiting, deferred, self._endings, back, haste, at_risk),
         )
 

@@ -10,7 +10,7 @@ from . import delay_sources, giving_up
 from .cooldown import PATIENCE, Trouble
 from .domain import READY
 from .host import FOREVER, SENDING, Host
-from .ready_hosts import has_room
+from .ready_hosts import Hosts, has_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +29,7 @@ class Clocks:
     """The clocks of the hosts in *table*."""
 
     _batch: Batch
+    _hosts: Hosts
     _table: HostTable
     _troubles: Troubles
     _pace: ResponseDelay
@@ -40,14 +41,14 @@ class Clocks:
     def send(self, host: Host, now: float) -> None:
         """A request is about to go out: the delay counts from then, and nothing else is asked before."""
         host.sending += 1
-        self._table.hosts.put(host, now)
+        self._hosts.put(host, now)
 
     def sent(self, host: Host, now: float) -> None:
         """It has gone out."""
         host.sending -= 1
         host.visited = max(host.visited, now)
         host.ready_at = max(host.ready_at, now + host.delay)
-        self._table.hosts.put(host, now)
+        self._hosts.put(host, now)
 
     def leave(self, host: Host, was_sent: bool | None) -> None:
         """A request takes up a place of its host no longer; *was_sent* None: nobody told."""
@@ -63,7 +64,7 @@ class Clocks:
             untold = was_sent is None and not host.is_asked
             sent = min(now, begun + SENDING) if untold else now
             host.ready_at = max(host.ready_at, sent + host.delay)
-        self._table.hosts.put(host, now)
+        self._hosts.put(host, now)
 
     def answered(self, host: Host, url: str, begun: float, response_time: float, now: float) -> None:
         """A request for *url* was answered; `left` has to follow."""
@@ -101,14 +102,14 @@ class Clocks:
         elif not has_room(host):
             wait = max(wait, _BUSY)
         if not wait:
-            self._table.hosts.visit(host, now)
+            self._hosts.visit(host, now)
             self._batch.touch(host)
         self._table.settle(host, now)
         return wait
 
     def end_visit(self, name: str, now: float) -> None:
         """An errand has ended. The delay counts from here: it opened the connection, which takes long."""
-        host = self._table.hosts.find(name)
+        host = self._hosts.find(name)
         if host is None:
             return
         host.in_flight -= 1
@@ -121,11 +122,11 @@ class Clocks:
 
     def ask(self, name: str, source: str, seconds: float, now: float) -> bool:
         """*source* asks for a delay of a host in memory; whether that changes anything."""
-        host = self._table.hosts.find(name)
+        host = self._hosts.find(name)
         if host is None or not host.ask(source, seconds):
             return False
         host.reset_clock()
-        self._table.hosts.put_anew(host, now)
+        self._hosts.put_anew(host, now)
         return True
 
     def obey(self, name: str, seconds: float, now: float, source: str = delay_sources.ROBOTS_TXT) -> bool:
@@ -133,7 +134,7 @@ class Clocks:
 
         The largest of all sources counts; what the operator ordered stands. Whether anything changed.
         """
-        host = self._table.hosts.by_name.get(name) or self._table.hosts.find(name)
+        host = self._hosts.by_name.get(name) or self._hosts.find(name)
         if host is None or delay_sources.OPERATOR in host.asked or host.asked.get(source, 0.0) == seconds:
             return False
         return self.ask(name, source, seconds, now)
@@ -146,7 +147,7 @@ class Clocks:
         rest = self._troubles.meet(host, trouble, now)
         if rest.cooldown.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
             self._give_up(host, trouble, rest.cooldown.until, now)
-        self._table.hosts.put_anew(host, now)
+        self._hosts.put_anew(host, now)
         self._table.forget_if_idle(host, now)
         self._batch.commit()
         return rest
@@ -167,14 +168,14 @@ class Clocks:
 
     def unblock(self, name: str, now: float) -> bool:
         """End a block, and the rest of a host that met trouble; whether there was one. Committed."""
-        orders, host = self._table.orders(name), self._table.hosts.find(name)
+        orders, host = self._table.orders(name), self._hosts.find(name)
         rested = self._troubles.end_rest(name, host, now)
         self._table.order(name, orders._replace(blocked=None), now)
         return rested or orders.blocked is not None
 
     def rests(self, name: str, now: float) -> bool:
         """Whether a host rests after trouble; for one of which a lease is out, or that has a queue."""
-        host = self._table.hosts.by_name.get(name)
+        host = self._hosts.by_name.get(name)
         return host is not None and host.cooldown is not None and host.cooldown.until > now
 
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
@@ -183,14 +184,14 @@ class Clocks:
         Its pages stay queued and pending: no lease, no attempt, no row is written. A host that is dropped
         from memory is no longer held. *trouble*: what happened so many times as it has attempts.
         """
-        host = self._table.hosts.find(name)
+        host = self._hosts.find(name)
         if host is None:
             return
         host.held_for = trouble
         if trouble is not None and trouble.attempts > PATIENCE and trouble.failure is not None:
             self._give_up(host, trouble, until, now)
             until = now
-        self._table.hosts.hold(host, until, now)
+        self._hosts.hold(host, until, now)
 
     def _give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
         giving_up.give_up(host, trouble, until, now)
@@ -202,14 +203,14 @@ class Clocks:
 
     def held(self, now: float) -> dict[str, float]:
         """Hosts held until a known time, and that time; O(hosts in memory)."""
-        hosts = self._table.hosts.by_name.values()
+        hosts = self._hosts.by_name.values()
         return {host.name: host.held_until for host in hosts if now < host.held_until < FOREVER}
 
     def open(self, hosts: Iterable[tuple[Host, Trouble | None]], now: float) -> bool:
         """Give hosts their places; those with a trouble are given up because of it. Whether one is ready."""
         is_ready = False
         for host, trouble in hosts:
-            self._table.hosts.put_anew(host, now)
+            self._hosts.put_anew(host, now)
             is_ready = is_ready or host.place is READY
             if trouble is not None:
                 self.given_up.append(giving_up.abandoned(host, trouble))

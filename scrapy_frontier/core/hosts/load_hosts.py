@@ -50,7 +50,7 @@ class HostTable:
     """
 
     _batch: Batch
-    hosts: Hosts
+    _hosts: Hosts
     _budgets: Budgets
     _troubles: Troubles
     _pace: ResponseDelay
@@ -70,27 +70,27 @@ class HostTable:
         """Look at *limit* more rows: about 20 us for a host with queued pages, 1 us for another one."""
         assert self._to_load is not None
         self._batch.commit()
-        if len(self.hosts.by_name) > self.hosts.most_awake:
-            self.hosts.doze(self._batch)
+        if len(self._hosts.by_name) > self._hosts.most_awake:
+            self._hosts.doze(self._batch)
         rows = list(self._batch.store.scan(keys.HOST, after=self._to_load, limit=limit))
         for key, value in rows:
             self._batch.seen.add(key)
             name = key[1:].decode()
-            is_there = self.hosts.is_there(name)
+            is_there = self._hosts.is_there(name)
             if not is_there or self._budgets.is_counting:
                 row = self._row(name, value)
                 self._budgets.count(name, row)
                 if row.queued and not is_there:
-                    self.hosts.put(self._enter(name, row), now)
+                    self._hosts.put(self._enter(name, row), now)
                 elif not is_there:
-                    self.hosts.was_visited(name, min(row.visited, self._opened_at), now)
+                    self._hosts.was_visited(name, min(row.visited, self._opened_at), now)
         self._to_load = rows[-1][0][1:] if len(rows) == limit else None
         if self._to_load is None:
             self._budgets.counted()
 
     def get(self, name: str) -> Host:
         """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
-        host = self.hosts.find(name)
+        host = self._hosts.find(name)
         if host is None:
             if name in self._batch.left:
                 self._batch.commit()
@@ -104,7 +104,7 @@ class HostTable:
 
     def row_of(self, name: str) -> HostRow | None:
         """What is known of a host, which is not loaded for that; None: nothing."""
-        host = self.hosts.by_name.get(name)
+        host = self._hosts.by_name.get(name)
         stored = self._batch.store.get(keys.host_key(name)) if host is None else None
         return host if stored is None else self._row(name, stored)
 
@@ -119,9 +119,9 @@ class HostTable:
         # A clock that was set back must not silence a host for longer than its delay.
         is_known = row is not _NOTHING and row != _NOTHING
         is_visit_assumed = is_known and not self._was_clean
-        host = self.hosts.make(name, row)
+        host = self._hosts.make(name, row)
         if row.visited <= self._opened_at:
-            self.hosts.was_visited(name, row.visited, self._opened_at)
+            self._hosts.was_visited(name, row.visited, self._opened_at)
         if row.visited > self._opened_at or is_visit_assumed:
             host.visited = self._opened_at
             host.reset_clock()
@@ -132,7 +132,7 @@ class HostTable:
             host.reset_clock()
         if name in self._orders:
             self._obey(host, self._orders[name])
-        self.hosts.by_name[name] = host
+        self._hosts.by_name[name] = host
         if is_visit_assumed and host.delay:
             self._batch.touch(host)
         if host.queued:
@@ -153,10 +153,10 @@ class HostTable:
         self._batch.rows[keys.orders_key(name)] = row
         self._batch.commit()
         self._orders[name] = orders
-        host = self.hosts.find(name)
+        host = self._hosts.find(name)
         if host is not None:
             self._obey(host, orders)
-            self.hosts.put_anew(host, now)
+            self._hosts.put_anew(host, now)
 
     def orders(self, name: str) -> Orders:
         """What the operator ordered."""
@@ -172,11 +172,11 @@ class HostTable:
     def settle(self, host: Host, now: float) -> None:
         """Have *host* stand where it belongs, after whatever changed of its queue or its clock."""
         self.fill(host)
-        self.hosts.put(host, now)
+        self._hosts.put(host, now)
         self.forget_if_idle(host, now)
 
     def forget_if_idle(self, host: Host, now: float) -> None:
         """Let go of a host with nothing queued and nothing under way; its row says what there is to know."""
         if host.place is IDLE and not host.in_flight and not host.queued:
             self._batch.write_host(host)
-            self.hosts.forget(host, now)
+            self._hosts.forget(host, now)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from .queue import Queue
+    from .rescoring import Rescoring
 
 AT_A_TIME = 64  # pages that one lease puts aside or takes back; 25 us each
 
@@ -39,6 +40,7 @@ class Deferral:
     _table: HostTable
     _budgets: Budgets
     _queue: Queue
+    _scores: Rescoring | None
     _to_load: bytes | None = field(default=b"", init=False)
 
     @property
@@ -135,8 +137,8 @@ class Deferral:
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         batch.count_deferred(host, -1)
         place = bucket or NEUTRAL
-        if self._queue.scores is not None:
-            place = self._queue.scores.opened(page_id, bucket)
+        if self._scores is not None:
+            place = self._scores.opened(page_id, bucket)
         self._queue.put(host, queue_keys.sort_key(page.priority, place, page_id, page_id), now)
         return True
 
@@ -155,8 +157,8 @@ class Deferral:
             self._budgets.freed(host)
         else:
             self._queue.remove(host, sort_key)
-            if self._queue.scores is not None:
-                self._queue.scores.closed(page_id)
+            if self._scores is not None:
+                self._scores.closed(page_id)
             self.put(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
         self._table.settle(host, now)
         return True

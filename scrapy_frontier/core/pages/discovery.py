@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from .deferred import Deferral
     from .leases import Lease
     from .links import PageId
     from .queue import Queue
+    from .rescoring import Rescoring
     from .revisit_queue import Returning
     from .traps import TrapLimits
 
@@ -153,10 +155,12 @@ class Discovery:
 
     _batch: Batch
     _known: Known
+    _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
     _queue: Queue
     _deferred: Deferral
+    _scores: Rescoring | None
     _returning: Returning
     _traps: TrapLimits | None
 
@@ -171,15 +175,15 @@ class Discovery:
         if len(batch.rows) >= _MOST_ROWS or batch.failure is not None:
             batch.check()
             batch.commit()
-        if len(self._table.hosts.by_name) > self._table.hosts.most_awake:
-            self._table.hosts.doze(batch)
+        if len(self._hosts.by_name) > self._hosts.most_awake:
+            self._hosts.doze(batch)
         if source is None:
             return [self._take_in(link, link.parent, None, now) for link in links]
         return [self._take_in(link, source.node, source, now) for link in links]
 
     def discover_one(self, link: Link, now: float, source: Lease | None = None) -> Discovered:
         """`discover` for a single link, a few calls less; as durable, O(log hosts), and raises the same."""
-        batch, hosts = self._batch, self._table.hosts
+        batch, hosts = self._batch, self._hosts
         is_full = len(batch.rows) >= _MOST_ROWS or len(hosts.by_name) > hosts.most_awake
         if is_full or batch.failure is not None:
             return self.discover((link,), now, source)[0]
@@ -210,7 +214,7 @@ class Discovery:
                 return Discovered(Fate.REFUSED, kind=kind, reason=kind)
         if link.only_seen:
             return self._see(link, parent, now)
-        host = self._table.hosts.by_name.get(link.host) or self._table.get(link.host)
+        host = self._hosts.by_name.get(link.host) or self._table.get(link.host)
         over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
         if over is not None:
             return self._put_off(link, host, over, parent, now)
@@ -231,7 +235,7 @@ class Discovery:
         return Discovered(Fate.VISIT, page_id) if is_due else self._queue_visit(link, page_id, parent, now)
 
     def _queue_page(self, link: Link, host: Host, parent: PageId | None, now: float) -> Discovered:
-        batch, scores, bucket = self._batch, self._queue.scores, link.bucket
+        batch, scores, bucket = self._batch, self._scores, link.bucket
         page_id = batch.counts.next_page
         if scores is not None:
             place = scores.discovered(page_id, parent, host.name, link.priority, link.weight)
@@ -247,14 +251,14 @@ class Discovery:
             self._budgets.note(host)
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
         if (is_head and host.place is not COOLING) or host.place is IDLE:
-            self._table.hosts.put(host, now)
+            self._hosts.put(host, now)
         return new_answer((_NEW, page_id, is_head, "", ""))
 
     def _queue_visit(self, link: Link, known: PageId, parent: PageId | None, now: float) -> Discovered:
         """Queue one more visit of the *known* page."""
         batch, host = self._batch, self._table.get(link.host)
         turn, page_id = batch.turn, batch.new_visit()
-        place = link.bucket if self._queue.scores is None else self._queue.scores.standing(known)
+        place = link.bucket if self._scores is None else self._scores.standing(known)
         sort_key = queue_keys.sort_key(link.priority, place, turn, page_id)
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
         self._queue.put(host, sort_key, now)
@@ -284,8 +288,8 @@ class Discovery:
             state=State.SEEN, payload=b"", changed=int(now), reason=link.only_seen
         )
         page_id = self._batch.add_page(link.fingerprint, page, is_marked=True, is_seen=True)
-        if self._queue.scores is not None:
-            self._queue.scores.closed(page_id)
+        if self._scores is not None:
+            self._scores.closed(page_id)
         return Discovered(Fate.SEEN, page_id)
 
     def _put_off(
@@ -306,9 +310,9 @@ class Discovery:
         page = page_of_link(link, parent, now)
         if seen_id is None:
             page_id = self._batch.add_page(link.fingerprint, page, link.is_in_memory)
-            if self._queue.scores is not None:
-                place = self._queue.scores.discovered(page_id, parent, link.host, link.priority, link.weight)
-                self._queue.scores.closed(page_id)
+            if self._scores is not None:
+                place = self._scores.discovered(page_id, parent, link.host, link.priority, link.weight)
+                self._scores.closed(page_id)
                 if link.weight != 1.0:  # of which some scorers keep nothing themselves
                     bucket = bucket or place
         else:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .links import PageId
     from .queue import Queue
     from .recompute_due import DueAnew
+    from .rescoring import Rescoring
     from .revisit_queue import Returning
 
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
@@ -60,6 +61,7 @@ class Edits:
     _leases: Leases
     _queue: Queue
     _deferred: Deferral
+    _scores: Rescoring | None
     _returning: Returning
     _due_anew: DueAnew
     _touched: set[Host] = field(default_factory=set, init=False)
@@ -256,8 +258,8 @@ class Edits:
         # An empty row counts before it, and goes when it is packed anew.
         self._batch.rows[keys.link_key(page_id)] = b"" if is_packed else None
         self._batch.rows[keys.content_key(page_id)] = None
-        if self._queue.scores is not None:
-            self._queue.scores.closed(page_id)
+        if self._scores is not None:
+            self._scores.closed(page_id)
 
     # -- counting --------------------------------------------------------------------------------------
 

@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from ..hosts.clocks import Clocks
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.link_rows import PlainEdge
     from .backoffs import Waiting
     from .discovery import Known
     from .leases import Lease, Leases, Outcome
     from .queue import Queue
+    from .rescoring import Rescoring
     from .revisit_endings import RevisitEndings
     from .revisit_queue import Returning
 
@@ -46,12 +48,14 @@ class Endings:
 
     _batch: Batch
     _known: Known
+    _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
     _clocks: Clocks
     _leases: Leases
     _queue: Queue
     _waiting: Waiting
+    _scores: Rescoring | None
     _returning: Returning
     _revisit_endings: RevisitEndings
     _max_attempts: int
@@ -66,7 +70,7 @@ class Endings:
         the disk when this returns, or, if it is not written yet, with the next `commit`. A retry beyond
         ``max_attempts`` fails the page.
         """
-        batch, by_name = self._batch, self._table.hosts.by_name
+        batch, by_name = self._batch, self._hosts.by_name
         if batch.failure is not None:
             raise batch.failure
         page = None if lease.is_return else self.after(lease.page, outcome, now)
@@ -121,7 +125,7 @@ class Endings:
         )
         if not may_wait:
             batch.commit()
-        if self._queue.scores is not None and self._queue.scores.moved:
+        if self._scores is not None and self._scores.moved:
             self._queue.place_moved(now)
         return not may_wait
 
@@ -165,21 +169,21 @@ class Endings:
         # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
         # would put it behind every page that is yet to be found.
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
-            place = NEUTRAL if self._queue.scores is None else self._queue.scores.standing(page_id)
+            place = NEUTRAL if self._scores is None else self._scores.standing(page_id)
             sort_key = queue_keys.sort_key(page.priority, place, self._batch.turn, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         if due <= now:
             self._queue.put_back(host, sort_key, now)
             return
-        if self._queue.scores is not None:
-            self._queue.scores.waits(page_id)
+        if self._scores is not None:
+            self._scores.waits(page_id)
         self._waiting.put(host, sort_key, due)
         self._budgets.note(host)
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:
         """The links of a page that ended are known, or it has none; its score goes to their targets. How many
         there were on a page that was read."""
-        page_id, scores = lease.node, self._queue.scores
+        page_id, scores = lease.node, self._scores
         if page_id is None:
             return 0
         if scores is not None and outcome.content_score is not None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..hosts.giving_up import Haste
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from .backoffs import Waiting
     from .deferred import Deferral
@@ -41,8 +42,9 @@ class HandOut:
 
     _batch: Batch
     _known: Known
-    _budgets: Budgets
+    _hosts: Hosts
     _table: HostTable
+    _budgets: Budgets
     _clocks: Clocks
     _leases: Leases
     _queue: Queue
@@ -74,7 +76,7 @@ class HandOut:
             self._deferred.take_back(now)
             batch.commit()
         spilled, share = 0, self._returning.share
-        while (host := self._table.hosts.best(now)) is not None:
+        while (host := self._hosts.best(now)) is not None:
             host, sort_key = (host, None) if share is None else share.turn(host)
             if sort_key is None and budgets.is_limited and self._deferred.spill(host, now):
                 spilled += 1
@@ -107,8 +109,8 @@ class HandOut:
             if back.budget.is_due(now):
                 back.budget.step(now)
         self._is_over = self._has_opened = False
-        if len(self._table.hosts.by_name) > self._table.hosts.most_awake:
-            self._table.hosts.doze(batch)
+        if len(self._hosts.by_name) > self._hosts.most_awake:
+            self._hosts.doze(batch)
 
     def _take(self, host: Host, sort_key: bytes | None, now: float) -> Lease | None:
         sort_key = host.take(sort_key)
@@ -133,7 +135,7 @@ class HandOut:
             self._returning.share.handed_out(host, sort_key)
         if host.more and not (host.heads and host.heads[0] <= host.cursor):
             self._table.fill(host)
-        self._table.hosts.hand_out(host, now)
+        self._hosts.hand_out(host, now)
         if host.tally is not None:
             self._budgets.note(host)
         if given_up is not None:
@@ -142,7 +144,7 @@ class HandOut:
 
     def _pass_over(self, host: Host, now: float) -> None:
         self._table.fill(host)
-        self._table.hosts.put(host, now)
+        self._hosts.put(host, now)
         self._budgets.freed(host)
         self._table.forget_if_idle(host, now)
 
@@ -151,7 +153,7 @@ class HandOut:
     def sending(self, lease: Lease, now: float) -> bool:
         """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
         has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
-        host = self._table.hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
+        host = self._hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
         if not host.delay or not lease.is_on_wire or lease.was_sent is not None:
             return False
         lease.was_sent = False
@@ -172,7 +174,7 @@ class HandOut:
         if not lease.is_on_wire:
             return
         lease.is_on_wire = False
-        host = self._table.hosts.by_name.get(lease.host) or self._table.get(lease.host)
+        host = self._hosts.by_name.get(lease.host) or self._table.get(lease.host)
         if response_time is not None:
             self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
         self._clocks.left(host, lease.leased_at, lease.was_sent, now)
@@ -187,7 +189,7 @@ class HandOut:
         if self._leases.by_id.pop(lease.id, None) is None or host is None:
             return
         host.put_back(lease.sort_key)
-        self._table.hosts.put(host, now)
+        self._hosts.put(host, now)
         self._budgets.note(host)
 
     def skip_visit(self, lease: Lease, now: float) -> None:
@@ -195,7 +197,7 @@ class HandOut:
         lease goes on."""
         host = self._unvisit(lease, now)
         if host is not None:
-            self._table.hosts.put(host, now)
+            self._hosts.put(host, now)
 
     def _unvisit(self, lease: Lease, now: float, is_replaced: bool = False) -> Host | None:
         if not lease.is_on_wire:
@@ -204,7 +206,7 @@ class HandOut:
         host = self._table.get(lease.host)
         self._clocks.leave(host, lease.was_sent)
         if not is_replaced:
-            self._table.hosts.taken_back(host, now)
+            self._hosts.taken_back(host, now)
         self._clocks.take_back(host, lease.leased_at, lease.before)
         return host
 
@@ -216,7 +218,7 @@ class HandOut:
             return 0.0
         returning, out = self._returning, self._leases.by_id
         times = (
-            self._table.hosts.next_ready(),
+            self._hosts.next_ready(),
             self._waiting.next if self._waiting.next < FOREVER else None,
             next(iter(out.values())).deadline if out else None,
             None if returning.rule is None else returning.wake_at,
@@ -225,9 +227,9 @@ class HandOut:
 
     def ends_at(self, now: float, patience: float) -> float | None:
         """See `Frontier.ends_at`."""
-        if self._table.hosts.asleep or self._returning.awaits(now):
+        if self._hosts.asleep or self._returning.awaits(now):
             return None
-        hosts = self._table.hosts.by_name.values()
+        hosts = self._hosts.by_name.values()
         first = first_to_open(hosts, now)
         if first is not None and self._haste is not None:
             self._has_opened |= self._clocks.open(giving_up.hasten(hosts, self._haste, now), now)

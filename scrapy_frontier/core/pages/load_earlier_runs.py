@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .deferred import Deferral
     from .queue import Queue
     from .recompute_due import DueAnew
+    from .rescoring import Rescoring
 
 _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
 
@@ -25,6 +26,7 @@ class EarlierRuns:
     _table: HostTable
     _deferred: Deferral
     _queue: Queue
+    _scores: Rescoring | None
     _due_anew: DueAnew
     _learned = b""
     is_loaded = False
@@ -38,7 +40,7 @@ class EarlierRuns:
         of all pages, a lookup less for each new link, 0.3 ms a call; and where pages come back by another
         rule than before, when, 10 to 30 us a page.
         """
-        table, deferred, scores = self._table, self._deferred, self._queue.scores
+        table, deferred, scores = self._table, self._deferred, self._scores
         if not table.is_loaded:
             table.load(now, limit)
         if table.is_loaded and not deferred.is_loaded:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..hosts.budgets import Budgets
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from .rescoring import Rescoring
 
@@ -22,19 +23,20 @@ class Queue:
     """The queue rows of all hosts, in the open batch, in memory and in the columns of *scores*."""
 
     _batch: Batch
+    _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
-    scores: Rescoring | None
+    _scores: Rescoring | None
     # Ids of pages set aside since somebody last looked.
     unreadable: list[int] = field(default_factory=list, init=False)
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
         """Queue a page of *host*."""
         self._batch.queue(host, sort_key)
-        if self.scores is not None:
-            self.scores.queued(host.name, sort_key)
+        if self._scores is not None:
+            self._scores.queued(host.name, sort_key)
         host.add(sort_key)
-        self._table.hosts.put(host, now)
+        self._hosts.put(host, now)
         self._budgets.note(host)
 
     def put_back(self, host: Host, sort_key: bytes, now: float) -> None:
@@ -49,7 +51,7 @@ class Queue:
 
     def sort_key_again(self, page_id: int, priority: int) -> bytes:
         """The sort key of a page that is queued later than it was discovered."""
-        place = NEUTRAL if self.scores is None else self.scores.opened(page_id)
+        place = NEUTRAL if self._scores is None else self._scores.opened(page_id)
         return queue_keys.sort_key(priority, place, self._batch.turn, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
@@ -59,19 +61,19 @@ class Queue:
         self.remove(host, sort_key)
         if page_id < keys.FIRST_VISIT:
             self._batch.count_ended(host, State.FAILED)
-            if self.scores is not None:
-                self.scores.closed(page_id)
+            if self._scores is not None:
+                self._scores.closed(page_id)
         self.unreadable.append(page_id)
 
     def place_moved(self, now: float) -> None:
         """Give hosts whose queue rows were moved, and written, the heads and the place they deserve."""
-        assert self.scores is not None
-        moved = list(self.scores.moved)
-        self.scores.moved.clear()
+        assert self._scores is not None
+        moved = list(self._scores.moved)
+        self._scores.moved.clear()
         for host in moved:
             if host.more and (not host.heads or host.heads[0] > host.cursor):
                 self._table.fill(host)
-        by_name = self._table.hosts.by_name
+        by_name = self._hosts.by_name
         moved = [host for host in moved if by_name.get(host.name) is host]  # and not asleep
         for host in moved:  # only now: giving one a place may look at the heads of all
-            self._table.hosts.put(host, now)
+            self._hosts.put(host, now)

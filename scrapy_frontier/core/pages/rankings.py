@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..ranking.snapshot import Snapshot
     from ..store.batch import Batch
     from .queue import Queue
+    from .rescoring import Rescoring
 
 # What computing yields: None when the ranking is there, then segments of the link graph to put in place.
 Computed: TypeAlias = "Repacked | None"
@@ -93,11 +94,12 @@ class Rankings:
 
     _batch: Batch
     _queue: Queue
+    _scores: Rescoring | None
     _rows_packed = 0
 
     def due(self, now: float, interval: float) -> RankRun | None:
         """See `Frontier.rank_due`."""
-        if self._queue.scores is not None and self._queue.scores.is_due(now, interval):
+        if self._scores is not None and self._scores.is_due(now, interval):
             return self.begin()
         if self._batch.link_rows - self._rows_packed < PACK_AFTER:
             return None
@@ -105,7 +107,7 @@ class Rankings:
 
     def begin(self) -> RankRun:
         """`rank_due`, whether it is due or not; for what is loaded."""
-        return self._run(None if self._queue.scores is None else self._queue.scores.scorer)
+        return self._run(None if self._scores is None else self._scores.scorer)
 
     def _run(self, scorer: Scorer | None) -> RankRun:
         self._rows_packed = self._batch.link_rows
@@ -152,26 +154,26 @@ class Rankings:
             yield first
 
     def _adopt(self, run: RankRun, clock: Callable[[], float], rows: int) -> Iterator[float]:
-        if run.ranking is None or self._queue.scores is None:
+        if run.ranking is None or self._scores is None:
             return
         from ..ranking.scorer import about_ranking
 
-        scorer = self._queue.scores.scorer
+        scorer = self._scores.scorer
         scorer.adopt(run.prepared)
         about = about_ranking(run.ranking, scorer, run.pages, run.links, run.seconds, clock())
-        self._queue.scores.begin_walk(about)
+        self._scores.begin_walk(about)
         yield 0.0
         while not self.rescore(clock(), rows):
-            run.moved = self._queue.scores.rows_moved
+            run.moved = self._scores.rows_moved
             yield self._pause()
-        run.moved, run.is_adopted = self._queue.scores.rows_moved, True
+        run.moved, run.is_adopted = self._scores.rows_moved, True
 
     def rescore(self, now: float, rows: int) -> bool:
         """Bring so many more queue rows to the scores of now; see `Rescoring.begin_walk`. True when done."""
-        if self._queue.scores is None:
+        if self._scores is None:
             return True
         self._batch.commit()
-        is_done = self._queue.scores.step(rows)
+        is_done = self._scores.step(rows)
         self._batch.commit()
         self._queue.place_moved(now)
         return is_done

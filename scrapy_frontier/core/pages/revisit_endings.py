@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from .backoffs import Waiting
     from .queue import Queue
+    from .rescoring import Rescoring
     from .revisit_queue import Returning
 
 _MOST_LOSSES = 10_000  # hosts
@@ -55,6 +56,7 @@ class RevisitEndings:
     _table: HostTable
     _queue: Queue
     _waiting: Waiting
+    _scores: Rescoring | None
     _returning: Returning
     _max_attempts: int
     _losses: dict[str, Losses] = field(default_factory=dict, init=False)  # of this run
@@ -182,7 +184,7 @@ class RevisitEndings:
         self, lease: Lease, outcome: Outcome, back: _Back
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Targets that the page links now, and links no more."""
-        page_id, end, scores = lease.page_id, back.ending, self._queue.scores
+        page_id, end, scores = lease.page_id, back.ending, self._scores
         if scores is not None and outcome.content_score is not None and back.met is not None:
             scores.judged(page_id, outcome.content_score)
         if end is None or end.keeps_links or end.state is None:

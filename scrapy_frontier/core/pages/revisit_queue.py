@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.kept_robots_and_sitemaps import SiteNotes
     from ..hosts.load_hosts import HostTable
+    from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from .leases import Lease
@@ -48,6 +49,7 @@ class Returning:
     """
 
     _batch: Batch
+    _hosts: Hosts
     _table: HostTable
     _sites: SiteNotes
     _scores: Rescoring | None
@@ -62,7 +64,7 @@ class Returning:
         batch, sites = self._batch, self._sites
         self._looked_at = self._opened_at
         self._rule = rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
-        self.share = None if self.rule is None else ReturnShare(batch, self._table.hosts, rule.share)
+        self.share = None if self.rule is None else ReturnShare(batch, self._hosts, rule.share)
         self.forbidden = ForbiddenPages(batch, sites)
         self.plans = plans = Plans(rule, self.read)
         self.rates = rates = PageRates(batch, sites, rule)
@@ -163,7 +165,7 @@ class Returning:
         batch.queue(host, sort_key)
         batch.count_returning(host, 1)
         host.add(sort_key)
-        self._table.hosts.put(host, now)
+        self._hosts.put(host, now)
         if self.share is not None:
             self.share.joins(host)
 
@@ -259,7 +261,7 @@ class Returning:
         if not due or due > self.until(now):
             return False
         if due == QUEUED_AGAIN:
-            host = self._table.hosts.by_name.get(page.host or host_of(page.url))
+            host = self._hosts.by_name.get(page.host or host_of(page.url))
             under_way = () if host is None else host.leased
             if any(queue_keys.sort_key_id(sort_key) == page_id for sort_key in under_way):
                 return False
