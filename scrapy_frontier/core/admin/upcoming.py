@@ -90,7 +90,7 @@ class Preview:
         while (place := self._next_waiting) is not None and (place.due or 0.0) <= self._now:
             host = self._host(place.host)
             host.add(place.sort_key)
-            host.has_waited(place.sort_key)
+            host.note_waited(place.sort_key)
             self._hosts.put(host, self._now)
             self._next_waiting = next(self._waiting, None)
         found = self._hosts.best(self._now)
@@ -103,6 +103,6 @@ class Preview:
         found.in_flight = 0
         found.ready_at = self._now + found.delay if found.delay else 0.0
         if not found.more or sort_key <= found.cursor:  # it is not met again on the disk
-            found.is_unqueued(sort_key)
+            found.drop_sort_key(sort_key)
         self._hosts.put(found, self._now)
         return queue_keys.sort_key_id(sort_key), found.name

@@ -219,19 +219,19 @@ class Host(KeptHost):
 
     def forget(self, sort_key: bytes) -> None:
         """The page with that sort key is no more."""
-        self.is_unqueued(sort_key)
+        self.drop_sort_key(sort_key)
         if sort_key in self.heads:
             self.heads.remove(sort_key)
 
-    def has_waited(self, sort_key: bytes) -> None:
+    def note_waited(self, sort_key: bytes) -> None:
         """A page that was handed out before, and whose backoff is over, was queued with *sort_key*."""
         if not self.waited:
             self.waited = {}
         if len(self.waited) < _MOST_WAITED:
             self.waited[queue_keys.sort_key_id(sort_key)] = sort_key
 
-    def is_unqueued(self, sort_key: bytes) -> None:
-        """The queue row with *sort_key* goes."""
+    def drop_sort_key(self, sort_key: bytes) -> None:
+        """Forget that a page is leased, or has waited, with *sort_key*: its queue row goes."""
         self.leased -= {sort_key}
         if self.waited:
             self.waited.pop(queue_keys.sort_key_id(sort_key), None)

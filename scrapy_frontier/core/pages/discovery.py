@@ -231,8 +231,9 @@ class Discovery:
             return self._admit(link, page_id, parent, now)
         if not link.again:
             return Discovered(fate, page_id)
-        is_due = self._returning.is_due(page_id, link.payload, now)
-        return Discovered(Fate.VISIT, page_id) if is_due else self._queue_visit(link, page_id, parent, now)
+        if self._returning.take_over_due_visit(page_id, link.payload, now):
+            return Discovered(Fate.VISIT, page_id)
+        return self._queue_visit(link, page_id, parent, now)
 
     def _queue_page(self, link: Link, host: Host, parent: PageId | None, now: float) -> Discovered:
         batch, scores, bucket = self._batch, self._scores, link.bucket
@@ -273,12 +274,12 @@ class Discovery:
         over = self._budgets.over(host, link.depth) if self._budgets.is_limited else None
         if over is not None:
             return self._put_off(link, host, over, parent, now, page_id)
-        self._is_seen_no_more(link, page_id)
+        self._count_as_seen_no_more(link, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
         self._queue.put(host, self._queue.sort_key_again(page_id, link.priority), now)
         return Discovered(Fate.NEW, page_id)
 
-    def _is_seen_no_more(self, link: Link, page_id: PageId) -> None:
+    def _count_as_seen_no_more(self, link: Link, page_id: PageId) -> None:
         self._batch.index(link.fingerprint, page_id, link.is_in_memory)
         self._batch.counts.states[State.SEEN] -= 1
 
@@ -317,7 +318,7 @@ class Discovery:
                     bucket = bucket or place
         else:
             page_id = seen_id
-            self._is_seen_no_more(link, page_id)
+            self._count_as_seen_no_more(link, page_id)
         self._deferred.put(page_id, page, host, over, now, link.depth, bucket)
         self._table.forget_if_idle(host, now)
         return Discovered(Fate.DEFERRED, page_id, kind="deferred", reason=over.reason)

@@ -85,7 +85,7 @@ class Endings:
             released = self._revisit_endings.release(lease, outcome, host, queue or host, now)
             self.finished += released.state is not QUEUED
             return released._replace(is_written=self._settle(host, outcome, now))
-        host.is_unqueued(lease.sort_key)
+        host.drop_sort_key(lease.sort_key)
         links, beside = 0, None
         if page.state is QUEUED:
             batch.unqueue(host, lease.sort_key)

@@ -42,12 +42,12 @@ class Queue:
     def put_back(self, host: Host, sort_key: bytes, now: float) -> None:
         """`put` for a page that was handed out before."""
         self.put(host, sort_key, now)
-        host.has_waited(sort_key)
+        host.note_waited(sort_key)
 
     def remove(self, host: Host, sort_key: bytes) -> None:
         """The page with that row is queued no more."""
         self._batch.unqueue(host, sort_key)
-        host.is_unqueued(sort_key)
+        host.drop_sort_key(sort_key)
 
     def sort_key_again(self, page_id: int, priority: int) -> bytes:
         """The sort key of a page that is queued later than it was discovered."""

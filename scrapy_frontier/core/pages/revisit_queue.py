@@ -249,9 +249,9 @@ class Returning:
         is_it = page is not None and page.visits is not None and page.state in FINISHED
         return page if is_it else None
 
-    def is_due(self, page_id: int, payload: bytes, now: float) -> bool:
-        """Whether a page comes back in this run, and has not yet: then one visit does, by the request that is
-        wanted now. A lookup where anything comes back."""
+    def take_over_due_visit(self, page_id: int, payload: bytes, now: float) -> bool:
+        """Have the visit of a page that comes back in this run, and has not yet, be made by the request that
+        is wanted now; false where there is none. A lookup where anything comes back."""
         if self.rule is None or payload.startswith(IN_MEMORY):
             return False
         page = self.finished(page_id)
@@ -292,7 +292,7 @@ class Returning:
         visits = page.visits or Visits(page.changed, page.changed)
         when = _second(now)
         batch.unqueue(host, sort_key)
-        host.is_unqueued(sort_key)
+        host.drop_sort_key(sort_key)
         batch.count_returning(host, -1)
         batch.rows[due_rows.due_key(when, page_id)] = due_rows.encode_due(
             Due(when, page_id, weight=due_rows.weight_in(sort_key))
