@@ -104,7 +104,7 @@ class Clocks:
         if not wait:
             self._hosts.visit(host, now)
             self._batch.touch(host)
-        self._table.settle(host, now)
+        self._table.put_or_forget(host, now)
         return wait
 
     def end_visit(self, name: str, now: float) -> None:
@@ -116,7 +116,7 @@ class Clocks:
         host.visited = now
         host.reset_clock()
         self._batch.touch(host)
-        self._table.settle(host, now)
+        self._table.put_or_forget(host, now)
 
     # -- who makes it wait -----------------------------------------------------------------------------
 

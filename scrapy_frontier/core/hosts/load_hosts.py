@@ -169,7 +169,7 @@ class HostTable:
             while host.needs_sort_keys():
                 host.filled(self._batch.store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
-    def settle(self, host: Host, now: float) -> None:
+    def put_or_forget(self, host: Host, now: float) -> None:
         """Have *host* stand where it belongs, after whatever changed of its queue or its clock."""
         self.fill(host)
         self._hosts.put(host, now)

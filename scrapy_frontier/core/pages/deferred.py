@@ -136,10 +136,8 @@ class Deferral:
         page = page._replace(state=State.QUEUED, changed=0, reason="", is_deferred=False)
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         batch.count_deferred(host, -1)
-        place = bucket or NEUTRAL
-        if self._scores is not None:
-            place = self._scores.opened(page_id, bucket)
-        self._queue.put(host, queue_keys.sort_key(page.priority, place, page_id, page_id), now)
+        bucket = (bucket or NEUTRAL) if self._scores is None else self._scores.opened(page_id, bucket)
+        self._queue.put(host, queue_keys.sort_key(page.priority, bucket, page_id, page_id), now)
         return True
 
     def spill(self, host: Host, now: float) -> bool:
@@ -160,5 +158,5 @@ class Deferral:
             if self._scores is not None:
                 self._scores.closed(page_id)
             self.put(page_id, page, host, over, now, bucket=queue_keys.sort_key_bucket(sort_key))
-        self._table.settle(host, now)
+        self._table.put_or_forget(host, now)
         return True

@@ -137,7 +137,7 @@ class Known:
         stored = self._batch.store.get(keys.page_key(page_id))
         return page_rows.decode_page(stored) if stored is not None else None
 
-    def standing(self, page_id: int) -> Fate:
+    def fate_of(self, page_id: int) -> Fate:
         """What a page is of which `look_up` says that it may be only seen."""
         try:
             page = page_rows.decode_page(self._batch.get(keys.page_key(page_id)) or b"")
@@ -226,7 +226,7 @@ class Discovery:
         """A link to a page that is known."""
         if link.only_seen:
             return Discovered(Fate.KNOWN if known >= 0 else Fate.SEEN, page_id)
-        fate = Fate.KNOWN if known >= 0 else self._known.standing(page_id)
+        fate = Fate.KNOWN if known >= 0 else self._known.fate_of(page_id)
         if fate is Fate.SEEN:
             return self._admit(link, page_id, parent, now)
         if not link.again:
@@ -239,8 +239,8 @@ class Discovery:
         batch, scores, bucket = self._batch, self._scores, link.bucket
         page_id = batch.counts.next_page
         if scores is not None:
-            place = scores.discovered(page_id, parent, host.name, link.priority, link.weight)
-            bucket = bucket if link.is_placed else place
+            its_bucket = scores.discovered(page_id, parent, host.name, link.priority, link.weight)
+            bucket = bucket if link.is_placed else its_bucket
         fingerprint, priority, payload = link.fingerprint, link.priority, link.payload
         sort_key = batch.queue_new(host, fingerprint, link.url, priority, now, parent, payload, bucket)
         if link.kept_host or payload.startswith(IN_MEMORY):
@@ -259,8 +259,8 @@ class Discovery:
         """Queue one more visit of the *known* page."""
         batch, host = self._batch, self._table.get(link.host)
         turn, page_id = batch.turn, batch.new_visit()
-        place = link.bucket if self._scores is None else self._scores.standing(known)
-        sort_key = queue_keys.sort_key(link.priority, place, turn, page_id)
+        bucket = link.bucket if self._scores is None else self._scores.bucket_of(known)
+        sort_key = queue_keys.sort_key(link.priority, bucket, turn, page_id)
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page_of_link(link, parent, now))
         self._queue.put(host, sort_key, now)
         return Discovered(Fate.VISIT, page_id)
@@ -312,10 +312,10 @@ class Discovery:
         if seen_id is None:
             page_id = self._batch.add_page(link.fingerprint, page, link.is_in_memory)
             if self._scores is not None:
-                place = self._scores.discovered(page_id, parent, link.host, link.priority, link.weight)
+                its_bucket = self._scores.discovered(page_id, parent, link.host, link.priority, link.weight)
                 self._scores.closed(page_id)
                 if link.weight != 1.0:  # of which some scorers keep nothing themselves
-                    bucket = bucket or place
+                    bucket = bucket or its_bucket
         else:
             page_id = seen_id
             self._count_as_seen_no_more(link, page_id)

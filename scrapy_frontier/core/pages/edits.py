@@ -247,7 +247,7 @@ class Edits:
     def _write(self, now: float) -> None:
         self._batch.commit()
         for host in self._touched:
-            self._table.settle(host, now)
+            self._table.put_or_forget(host, now)
         self._touched.clear()
         self._known.texts.clear()
         self._steps = 0

@@ -84,7 +84,7 @@ class Endings:
         if page is None:
             released = self._revisit_endings.release(lease, outcome, host, queue or host, now)
             self.finished += released.state is not QUEUED
-            return released._replace(is_written=self._settle(host, outcome, now))
+            return released._replace(is_written=self._let_go_and_commit(host, outcome, now))
         host.drop_sort_key(lease.sort_key)
         links, beside = 0, None
         if page.state is QUEUED:
@@ -101,12 +101,12 @@ class Endings:
             if beside is None:
                 links = self._write_links(lease, page.state, outcome)
             self.finished += 1
-        is_written = self._settle(host, outcome, now)
+        is_written = self._let_go_and_commit(host, outcome, now)
         if beside is not None:
             return beside._replace(state=page.state, is_written=is_written)
         return Released(page.state, links=links, is_written=is_written)
 
-    def _settle(self, host: Host, outcome: Outcome, now: float) -> bool:
+    def _let_go_and_commit(self, host: Host, outcome: Outcome, now: float) -> bool:
         """Let go of what *host* needs no more, and commit, unless the end may wait for others. Whether it is
         written."""
         if host.tally is not None or self._budgets.units:
@@ -169,8 +169,8 @@ class Endings:
         # A retry is behind others by its backoff, and comes then; a lower priority, which is Scrapy's habit,
         # would put it behind every page that is yet to be found.
         if min(page.priority, queue_keys.MAX_PRIORITY) > lease.page.priority:  # which a row holds clamped
-            place = NEUTRAL if self._scores is None else self._scores.standing(page_id)
-            sort_key = queue_keys.sort_key(page.priority, place, self._batch.turn, page_id)
+            bucket = NEUTRAL if self._scores is None else self._scores.bucket_of(page_id)
+            sort_key = queue_keys.sort_key(page.priority, bucket, self._batch.turn, page_id)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         if due <= now:
             self._queue.put_back(host, sort_key, now)

@@ -51,8 +51,8 @@ class Queue:
 
     def sort_key_again(self, page_id: int, priority: int) -> bytes:
         """The sort key of a page that is queued later than it was discovered."""
-        place = NEUTRAL if self._scores is None else self._scores.opened(page_id)
-        return queue_keys.sort_key(priority, place, self._batch.turn, page_id)
+        bucket = NEUTRAL if self._scores is None else self._scores.opened(page_id)
+        return queue_keys.sort_key(priority, bucket, self._batch.turn, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
         """The page with that row cannot be read: keep its bytes where they block nothing; it fails."""

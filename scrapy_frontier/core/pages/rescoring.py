@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ranking.scorer import bucket, buckets, places_of, scores_of
+from ..ranking.scorer import bucket, buckets, buckets_of, scores_of
 from ..store import keys, queue_keys
 from ..store.due_rows import RETURNS
 from ..store.link_rows import NOFOLLOW
@@ -83,28 +83,28 @@ class Rescoring:
     ) -> int:
         """The bucket of a page about to be queued in its own turn."""
         score = self.scorer.discovered(page_id, parent, host, link_score)
-        place = max(bucket(score), _LEAST) if score > 0 else _LEAST
+        its_bucket = max(bucket(score), _LEAST) if score > 0 else _LEAST
         if not -MAX_PRIORITY <= priority <= MAX_PRIORITY:
             priority = min(max(priority, -MAX_PRIORITY), MAX_PRIORITY)
-        self._set(page_id, place)
+        self._set(page_id, its_bucket)
         self._priorities[page_id] = MAX_PRIORITY - priority
         self._hosts_of[page_id] = self._number(host)
-        return place
+        return its_bucket
 
     def opened(self, page_id: int, kept: int = 0) -> int:
         """The bucket of a page about to be queued again, or for the first time after it was only seen.
 
         The one it had before holds unless the scorer thinks more of the page by now.
         """
-        place = max(bucket(self.scorer.opened(page_id)), _LEAST)
+        its_bucket = max(bucket(self.scorer.opened(page_id)), _LEAST)
         if kept and self.scorer.current_scores(_NO_PAGES) is None:  # it remembers nothing
             return max(kept, _LEAST)
-        return max(kept, place)
+        return max(kept, its_bucket)
 
-    def standing(self, page_id: int | None) -> int:
+    def bucket_of(self, page_id: int | None) -> int:
         """The bucket for one more visit of a page."""
-        place = self._buckets[page_id] if page_id is not None and page_id < len(self._buckets) else 0
-        return place if place >= _LEAST else AVERAGE
+        kept = self._buckets[page_id] if page_id is not None and page_id < len(self._buckets) else 0
+        return kept if kept >= _LEAST else AVERAGE
 
     def queued(self, host: str, sort_key: bytes) -> None:
         """A row with *sort_key* was put into the queue of *host*."""
@@ -144,13 +144,13 @@ class Rescoring:
         elif changes := self.scorer.parsed(page_id, targets, weights):
             self.changed(changes)
 
-    def _set(self, page_id: int, place: int) -> None:
+    def _set(self, page_id: int, bucket: int) -> None:
         more = page_id + 1 - len(self._buckets)
         if more > 0:
             self._buckets.extend([_NOWHERE] * more)
             self._priorities.extend([0] * more)
             self._hosts_of.extend([0] * more)
-        self._buckets[page_id] = place
+        self._buckets[page_id] = bucket
 
     def _put(self, page_id: int, host: int, sort_key: bytes) -> None:
         is_own = len(sort_key) == _OWN_TURN
@@ -172,10 +172,10 @@ class Rescoring:
 
         About 2 us for each. What is leased keeps its row.
         """
-        places, priorities, hosts_of = self._buckets, self._priorities, self._hosts_of
+        kept, priorities, hosts_of = self._buckets, self._priorities, self._hosts_of
         moved: dict[int, list[tuple[bytes, bytes]]] = {}
-        for (page_id, _), place in zip(changes, places_of(changes), strict=True):
-            old, new = places[page_id], max(place, _LEAST)
+        for (page_id, _), wanted in zip(changes, buckets_of(changes), strict=True):
+            old, new = kept[page_id], max(wanted, _LEAST)
             if old < _LEAST or old == new:
                 continue
             priority, high, low = priorities[page_id], page_id >> 32, page_id & 0xFFFFFFFF
@@ -200,8 +200,8 @@ class Rescoring:
             rows[prefix + before] = None
             rows[prefix + after] = b""
             if len(after) == _OWN_TURN:
-                _, place, high, low = _OWN.unpack(after)
-                self._buckets[high << 32 | low] = max(0xFFFF - place, _LEAST)
+                _, below_best, high, low = _OWN.unpack(after)
+                self._buckets[high << 32 | low] = max(0xFFFF - below_best, _LEAST)
         return len(pairs)
 
     # -- all rows at once ------------------------------------------------------------------------------
@@ -270,15 +270,15 @@ class Rescoring:
         told = self.scorer.current_scores(ids[known]) if len(known) else None
         if told is None:
             return []
-        places = 0xFFFF - np.frombuffer(b"".join([sort_key[4:6] for sort_key in sort_keys]), ">u2").astype(
+        kept = 0xFFFF - np.frombuffer(b"".join([sort_key[4:6] for sort_key in sort_keys]), ">u2").astype(
             np.int64
         )
         wanted = np.maximum(buckets(told).astype(np.int64), _LEAST)
-        far = np.flatnonzero(abs(np.maximum(places[known], _LEAST) - wanted) > self.scorer.worth_moving)
+        far = np.flatnonzero(abs(np.maximum(kept[known], _LEAST) - wanted) > self.scorer.worth_moving)
         moved = known[far]
         return [
-            (index, sort_keys[index][:4] + (0xFFFF - place).to_bytes(2, "big") + sort_keys[index][6:])
-            for index, place in zip(moved.tolist(), wanted[far].tolist(), strict=True)
+            (index, sort_keys[index][:4] + (0xFFFF - new).to_bytes(2, "big") + sort_keys[index][6:])
+            for index, new in zip(moved.tolist(), wanted[far].tolist(), strict=True)
         ]
 
     # -- what comes back, and what is kept -------------------------------------------------------------
@@ -295,7 +295,7 @@ class Rescoring:
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def _met(self, sort_keys: Iterable[tuple[bytes, str]], waits: bool) -> None:
-        nodes, places = [], []
+        nodes, kept = [], []
         for sort_key, name in sort_keys:
             page_id = queue_keys.sort_key_id(sort_key)
             if page_id >= self._pages_at_start or sort_key.startswith(RETURNS):
@@ -304,8 +304,8 @@ class Rescoring:
             if waits:
                 self._buckets[page_id] = _ELSEWHERE
             nodes.append(page_id)
-            places.append(max(sort_key_bucket(sort_key), _LEAST))
-        self.scorer.requeued(np.array(nodes, np.int64), scores_of(np.array(places, np.uint16)))
+            kept.append(max(sort_key_bucket(sort_key), _LEAST))
+        self.scorer.requeued(np.array(nodes, np.int64), scores_of(np.array(kept, np.uint16)))
 
     def save(self) -> None:
         """Keep the columns, all at once: for the end of a run; about 30 ms a million pages."""

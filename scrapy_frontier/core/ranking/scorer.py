@@ -47,7 +47,7 @@ def bucket(score: float) -> int:
     return min(max(round((math.log2(score) - _SMALLEST) * _STEPS), 0), 0xFFFF)
 
 
-def places_of(changes: Sequence[Change]) -> list[int]:
+def buckets_of(changes: Sequence[Change]) -> list[int]:
     """`bucket` of each new score; faster than `buckets` for those of one page."""
     log2 = math.log2
     return [
