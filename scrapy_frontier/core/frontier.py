@@ -134,9 +134,9 @@ class Frontier:
         self._hosts = hosts = Hosts(domain_of, rates, chance, make)
         troubles = Troubles(batch, cooldown, chance)
         self._table = table = HostTable(batch, hosts, budgets, troubles, pace, now, self.was_clean)
-        self._clocks = Clocks(batch, hosts, table, troubles, pace, haste)
+        self._clocks = clocks = Clocks(batch, hosts, table, troubles, pace, haste)
         self._sites = SiteNotes(batch, haste)
-        self._leases = Leases(lease_timeout)
+        self._leases = leases = Leases(lease_timeout)
         scores = None
         if scorer is not None:
             from .pages.rescoring import Rescoring  # loads NumPy and SciPy: for those who use it
@@ -150,20 +150,19 @@ class Frontier:
         self._discovery = Discovery(batch, known, hosts, table, budgets, queue, deferred, scores, back, traps)
         due_anew = DueAnew(batch, back)
         self._earlier_runs = EarlierRuns(batch, table, deferred, queue, scores, due_anew)
-        leases = self._leases
         self._edits = Edits(batch, known, table, leases, queue, deferred, scores, back, due_anew)
         revisit_endings = RevisitEndings(batch, table, queue, waiting, scores, back, max_attempts)
         self._lies = revisit_endings.lies
-        self._endings = Endings(
-            *(batch, known, hosts, table, budgets, self._clocks, self._leases, queue, waiting),
-            *(scores, back, revisit_endings, max_attempts, at_risk),
-        )
+        self._endings = endings = Endings(
+            batch, known, hosts, table, budgets, clocks, leases, queue, waiting, scores, back,
+            revisit_endings, max_attempts=max_attempts, at_risk=at_risk,
+        )  # fmt: skip
         self._rankings = Rankings(batch, queue, scores)
         self._contents = Contents(batch)
         self._hand_out = HandOut(
-            *(batch, known, hosts, table, budgets, self._clocks, self._leases, queue),
-            *(waiting, deferred, self._endings, back, haste, at_risk),
-        )
+            batch, known, hosts, table, budgets, clocks, leases, queue, waiting, deferred, endings, back,
+            haste, at_risk,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"<Frontier {self.pending} pending, {len(self._leases.by_id)} leased, {self._hosts!r}>"

@@ -58,8 +58,8 @@ class Endings:
     _scores: Rescoring | None
     _returning: Returning
     _revisit_endings: RevisitEndings
-    _max_attempts: int
-    _at_risk: int
+    max_attempts: int
+    at_risk: int
     _open_since = 0.0  # the first of the ends that are not written yet
     finished = 0
 
@@ -119,7 +119,7 @@ class Endings:
             self._open_since = now
         batch.ends += 1
         may_wait = (
-            batch.ends + len(self._leases.by_id) < self._at_risk
+            batch.ends + len(self._leases.by_id) < self.at_risk
             and batch.ends < MOST_ENDS
             and now - self._open_since < WRITTEN_WITHIN
         )
@@ -139,7 +139,7 @@ class Endings:
         """What *outcome* makes of a leased *page*. Raises `IllegalTransition`."""
         event, reason = outcome.event, outcome.reason
         attempts = page.attempts + (event not in UNCOUNTED)
-        if event in (RETRIED, EXPIRED) and attempts >= self._max_attempts:
+        if event in (RETRIED, EXPIRED) and attempts >= self.max_attempts:
             event, reason = Event.FAILED, GIVEN_UP(reason=reason, attempts=attempts)
         visits = page.visits
         if event is FETCHED and outcome.fetched is not None:
