@@ -58,7 +58,7 @@ def links_out(store: Store, page_id: int) -> list[Edge]:
 
 
 def links_to(store: Store, page_id: int) -> Iterator[Edge]:
-    """The links to a page, their ``target`` being the page they are *on*; one pass over all links."""
+    """The links to a page, their ``target`` being the page they are on; one pass over all links."""
     for links in every_link(store):
         for place in np.flatnonzero(links.targets == page_id).tolist():
             source, flags, weight = (part[place].item() for part in (links.sources, *links[2:]))

@@ -36,7 +36,7 @@ class Rates(NamedTuple):
 
 
 class Heat:
-    """The heat of one domain by one rate, as of *since*."""
+    """The heat of one domain by one rate, as of ``since``."""
 
     __slots__ = ("rate", "since", "value")
 

@@ -95,7 +95,7 @@ def rel_tokens(rel: str | None) -> frozenset[str]:
 
 
 def shared_rel(rels: Iterable[frozenset[str]]) -> frozenset[str]:
-    """Return the types that *every* link of a page to one URL carries: linked once without nofollow, it is
+    """Return the types that every link of a page to one URL carries: linked once without nofollow, it is
     followed.
     """
     rels = list(rels)

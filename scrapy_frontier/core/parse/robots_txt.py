@@ -114,7 +114,7 @@ def _named(value: str) -> str:
 class _Group:
     """Who the lines being read are for.
 
-    Only Allow and Disallow end a run of user-agent lines for *rules*: other records must not interfere (RFC
+    Only Allow and Disallow end a run of user-agent lines for rules: other records must not interfere (RFC
     9309 2.2.4). Crawl-delay and its kind are older than the RFC and belong to the user-agent lines right
     before them, as their authors mean them: a file of one Crawl-delay per bot, with the rules at its end,
     is both.

@@ -56,7 +56,7 @@ def read(
     """Yield the entries of the sitemap *body*, fetched from *url*, in slices; never raises for its content.
 
     A file that breaks off, is no XML in the middle, or goes over a limit gives what stood before, and a
-    *problem* on the last slice. Entries without a usable http(s) URL are left out, duplicates are not.
+    ``problem`` on the last slice. Entries without a usable http(s) URL are left out, duplicates are not.
     """
     left = max_entries
     inflated = Inflated(body, max_bytes)

@@ -45,7 +45,7 @@ class LinkScore(Scorer):
 
 
 class Cash(Scorer):
-    """A page hands *damping* of its score to its outlinks, in equal shares or by their weights.
+    """A page hands ``damping`` of its score to its outlinks, in equal shares or by their weights.
 
     OPIC (Abiteboul, Preda, Cobena 2003) in its greedy order, each page once; with damping it is RankMass
     (Cho, Schonfeld 2007). 10 bytes a page, and 4 more once there are content scores.
