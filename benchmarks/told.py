@@ -33,20 +33,17 @@ class Bulk(ApiDriver):
     def open(self):
         self.crawler.engine.scraper.spidermw = SimpleNamespace(middlewares=[FrontierSpiderMiddleware()])
         super().open()
-        self.flights = self.scheduler._crawl.flights
-        self.intake = self.scheduler._crawl.intake
+        crawl = self.scheduler._crawl
+        self.flights, self.intake, self.of_link = crawl.flights, crawl.intake, crawl.records.codec.of_link
         self.shared = self.make("http://example.com/", 0, TEXT, 1, "http://example.com/")
 
     def page_done(self, request, page_url, links):
         begin = time.perf_counter_ns()
         intake, lease = self.intake, self.flights[id(request)].lease
-        tally, recognize = intake.notes.tally, intake.frontier.recognize
+        tally, recognize = self.scheduler._tally, intake.recognize
         before = tally["scheduler/enqueued/disk"]
         meta = self.shared.meta | {"depth": request.meta.get("depth", 0) + 1}
-        record, text = (
-            intake.records.codec.of_link(self.shared.callback, None, page_url, meta),
-            quote(TEXT).encode(),
-        )
+        record, text = self.of_link(self.shared.callback, None, page_url, meta), quote(TEXT).encode()
         new, met = [], set()
         for url, priority, words in links:
             if url in met or recognize(url, lease):

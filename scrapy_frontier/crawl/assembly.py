@@ -194,8 +194,16 @@ class Crawl:
             from .follow import Follow
 
             self.follow = Follow(
-                *(crawler, spider, settings.follows, records.codec.callbacks, self._dupefilter),
-                *(flights, intake, self.links, notes),
+                crawler,
+                spider,
+                settings,
+                records.codec,
+                self._dupefilter,
+                flights,
+                identities,
+                intake,
+                self.links,
+                notes,
             )
         self._make_parts_for_sites()
         self.revisits = Revisits(crawler, frontier, notes)

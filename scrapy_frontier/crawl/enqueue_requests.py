@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scrapy import Request
@@ -52,25 +52,25 @@ class Listed(NamedTuple):
 class Intake:
     """Turns requests into links for *frontier*, and keeps what that does not."""
 
-    settings: FrontierSettings
-    frontier: Frontier
+    settings: InitVar[FrontierSettings]
+    _frontier: Frontier
     _clock: Callable[[], float]
-    identities: Identities
+    _identities: Identities
     _units: Units
     _dupefilter: DupeFilter
-    records: Records
+    _records: Records
     _flights: Flights
     _follow_ups: FollowUps
     _seeds: Seeds
     _refusals: Refusals
-    notes: Notes
+    _notes: Notes
 
-    def __post_init__(self) -> None:
-        identities, dupefilter, settings = self.identities, self._dupefilter, self.settings
-        self._recognize = self.frontier.recognize
-        self._discover_one = self.frontier.discover_one
-        self._encode = self.records.codec.encode
-        self._tally = self.notes.tally
+    def __post_init__(self, settings: FrontierSettings) -> None:
+        identities, dupefilter = self._identities, self._dupefilter
+        self.recognize = self._frontier.recognize
+        self._discover_one = self._frontier.discover_one
+        self._encode = self._records.codec.encode
+        self._tally = self._notes.tally
         self._strips = settings.strips_sessions
         self.has_depth = bool(settings.limits.depth)
         self.knows_texts = dupefilter.is_on and identities.is_default  # a URL alone may say who it is
@@ -86,7 +86,7 @@ class Intake:
         flights = self._flights
         if not (flights.by_child or again or method != "GET" or body):
             is_noted = flights.by_link and id(request) in flights.by_link  # then its text told nothing
-            is_known = not is_noted and self._recognize(url)
+            is_known = not is_noted and self.recognize(url)
             if is_known and not (meta and (FORCE in meta or "verbatim_url" in meta)):
                 self._tally["dupefilter/filtered"] += 1
                 return False
@@ -101,11 +101,11 @@ class Intake:
         if self._strips and ("=" in url or "(" in url):
             request = self._without_session(request)
             clean = request.url
-        fingerprint, host = plain_identity(clean) or (self.identities.fingerprint(request), host_of(clean))
+        fingerprint, host = plain_identity(clean) or (self._identities.fingerprint(request), host_of(clean))
         try:
             payload, is_stored = self._encode(request), True
         except Unstorable:
-            payload, is_stored = self.records.of(request)
+            payload, is_stored = self._records.of(request)
         depth = times(request, "depth") if self.has_depth else 0
         about = fingerprint, clean, host, request.priority, payload, flags, weight, depth, url
         link = new_link(about + _ORDINARY)
@@ -114,7 +114,7 @@ class Intake:
         if answer.fate is _NEW and is_stored and page_id is not None:
             self._tally["scheduler/enqueued/disk"] += 1
             if answer.is_head:  # else others come first, and it is long gone when its turn comes
-                self.records.keep(page_id, request)
+                self._records.keep(page_id, request)
             return True
         return self._settle(request, link, answer, is_stored) is not None
 
@@ -130,9 +130,9 @@ class Intake:
         if not request.dont_filter and self._dupefilter.seen(request):
             self._tally["dupefilter/filtered"] += 1
             return False
-        fingerprint = self.identities.of(request)
+        fingerprint = self._identities.of(request)
         if flight is not None:
-            known = self.frontier.find(fingerprint)
+            known = self._frontier.find(fingerprint)
             if self._follow_ups.leads_back(flight, request, known):
                 return True
         is_named = flight is None and is_seed(request)
@@ -143,7 +143,7 @@ class Intake:
             return True
         again = self._is_wanted_again(request, fingerprint, flight)
         host, kept_host = self._host_key(request)
-        payload, is_stored = self.records.of(request)
+        payload, is_stored = self._records.of(request)
         link = Link(
             fingerprint,
             request.url,
@@ -171,7 +171,7 @@ class Intake:
         request = self._without_session(original)
         host, kept_host = self._host_key(request)
         link = Link(
-            self.identities.of(request),
+            self._identities.of(request),
             request.url,
             host,
             request.priority,
@@ -201,7 +201,7 @@ class Intake:
                     self._tally["dupefilter/filtered"] += 1
                     continue
                 url = request.url
-                identity = self.identities.fingerprint(request), host_of(url)
+                identity = self._identities.fingerprint(request), host_of(url)
             fingerprint, host = identity
             payload = meta_record(meta) if meta else b""
             link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
@@ -215,14 +215,14 @@ class Intake:
         """Take *links* in by one call; how many were new. *lease* is that of the page they are on. Those to
         pages that were there are added to *known*."""
         new = 0
-        for link, answer in zip(links, self.frontier.discover(links, self._clock(), lease), strict=True):
+        for link, answer in zip(links, self._frontier.discover(links, self._clock(), lease), strict=True):
             if answer.kind:
                 self._refusals.say(answer, link, link.url)
             elif answer.is_taken:
                 new += 1
-            elif answer.page is not None and self.records.is_missing(answer):
-                request = self.records.codec.decode(link.url, link.priority, link.payload)
-                self.records.queued(answer.page, request, False)
+            elif answer.page is not None and self._records.is_missing(answer):
+                request = self._records.codec.decode(link.url, link.priority, link.payload)
+                self._records.queued(answer.page, request, False)
             elif not link.only_seen:
                 self._tally["dupefilter/filtered"] += 1
                 if known is not None and answer.page is not None:
@@ -242,7 +242,7 @@ class Intake:
     def identify(self, url: str) -> tuple[bytes, str] | None:
         """Fingerprint and host of a plain GET for *url*, as a request would have them; None where its text
         does not tell. 2 us."""
-        return plain_identity(url) if self.identities.is_default else None
+        return plain_identity(url) if self._identities.is_default else None
 
     def unit_of(self, url: str, host: str) -> str:
         """Who is asked for *url* at one time: by default its *host*."""
@@ -264,11 +264,11 @@ class Intake:
             return None
         if answer.fate is Fate.DEFERRED:
             if not is_stored:
-                self.records.held[page_id] = request
+                self._records.held[page_id] = request
         elif answer.is_taken:
-            self.records.queued(page_id, request, is_stored)
-        elif self.records.is_missing(answer):
-            self.records.queued(page_id, request, False)
+            self._records.queued(page_id, request, is_stored)
+        elif self._records.is_missing(answer):
+            self._records.queued(page_id, request, False)
         else:
             self._filtered(request)
             return None
@@ -278,13 +278,13 @@ class Intake:
         """Whether *request* is to be queued even if its page is known."""
         again = request.dont_filter or not self._dupefilter.is_on
         if again and self._dupefilter.is_on and is_seed(request):
-            again = self._seeds.is_wanted_again(self.frontier.find(fingerprint), request, flight)
+            again = self._seeds.is_wanted_again(self._frontier.find(fingerprint), request, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))
 
     def _text(self, original: Request, request: Request) -> str:
         """By what the page shall be known again: the URL as it was met, where that alone says who it is."""
-        return original.url if self.knows_texts and self.identities.is_plain(request) else ""
+        return original.url if self.knows_texts and self._identities.is_plain(request) else ""
 
     def _host_key(self, request: Request) -> tuple[str, str]:
         """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
@@ -316,4 +316,4 @@ class Intake:
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
         words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
-        self.notes.say_once("filtered", logging.DEBUG, words, request)
+        self._notes.say_once("filtered", logging.DEBUG, words, request)

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from .callback_names import Callbacks
+    from ..settings import FrontierSettings
     from .dupefilters import DupeFilter
     from .enqueue_requests import Intake
+    from .fingerprints import Identities
     from .in_flight import Flights
     from .outlinks import Outlinks, Recorder
     from .refused_links import Refusing
+    from .request_codec import Codec
     from .stats import Notes
 
 OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
@@ -49,10 +51,11 @@ class Follow:
 
     _crawler: Crawler
     _spider: Spider
-    is_on: bool
-    _callbacks: Callbacks
+    _settings: FrontierSettings
+    _codec: Codec
     _dupefilter: DupeFilter
     _flights: Flights
+    _identities: Identities
     _intake: Intake
     _links: Outlinks | None
     _notes: Notes
@@ -62,6 +65,7 @@ class Follow:
     _heard: list[Any] = field(default_factory=list, init=False)  # who hears of requests
 
     def __post_init__(self) -> None:
+        self.is_on = self._settings.follows
         self._rules = SpiderRules(self._spider)
 
     def begin(self, response: Response, wanted: Any) -> None:
@@ -130,8 +134,20 @@ class Follow:
         assert isinstance(response, HtmlResponse)
         flight, ways = self._flights[id(response.request)], self._take_ways(response)
         return PageFollowing(
-            *(self._crawler, self._stock, self._intake, self._links, flight, response),
-            *(ways, self._heard, recorder, refusing),
+            self._crawler,
+            self._stock,
+            self._intake,
+            self._identities,
+            self._codec,
+            self._notes.tally,
+            self._links,
+            self._settings.ajax,
+            flight,
+            response,
+            ways,
+            self._heard,
+            recorder,
+            refusing,
         )
 
     # -- how -----------------------------------------------------------------------------------------------
@@ -151,7 +167,7 @@ class Follow:
     def _one_way(self, wanted: Any) -> tuple[Way, ...]:
         """All links, to the callback that is *wanted* by name, or the spider's default one."""
         try:
-            callback = self._callbacks.named(wanted) if isinstance(wanted, str) else None
+            callback = self._codec.callbacks.named(wanted) if isinstance(wanted, str) else None
         except Unreadable as reason:
             self._notes.log(logging.ERROR, "%s = %r follows no link: %s", FOLLOW, wanted, reason)
             return ()

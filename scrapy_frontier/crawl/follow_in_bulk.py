@@ -29,6 +29,7 @@ from .stats import count
 from .stock_middlewares import Depth, Referrers
 
 if TYPE_CHECKING:
+    from collections import defaultdict
     from collections.abc import Iterator
 
     from scrapy.crawler import Crawler
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Link
     from .enqueue_requests import Intake
     from .fast_link_extractor import Anchor
+    from .fingerprints import Identities
     from .follow_rules import Way
     from .in_flight import Flight
     from .outlinks import Outlinks, Recorder
@@ -58,7 +60,11 @@ class PageFollowing:
     _crawler: Crawler
     _stock: Stock
     _intake: Intake
+    _identities: Identities
+    codec: InitVar[Codec]
+    _tally: defaultdict[str, int]
     _links: Outlinks | None
+    _has_ajax: bool
     flight: InitVar[Flight]
     _response: HtmlResponse
     _ways: tuple[Way, ...]
@@ -66,15 +72,14 @@ class PageFollowing:
     _recorder: Recorder | None
     _refusing: Refusing | None
 
-    def __post_init__(self, flight: Flight, heard: list[Any]) -> None:
+    def __post_init__(self, codec: Codec, flight: Flight, heard: list[Any]) -> None:
         response, stock = self._response, self._stock
-        self._tally = self._intake.notes.tally
-        self._recognize = self._intake.frontier.recognize
+        self._recognize = self._intake.recognize
         self._lease = None if self._links is None else flight.lease
         self._found = flight.links or PageLinks(response.url)
         self._sites = _Sites(self._crawler, heard, self._found.origin)
         self._depth = Depth(stock, response)
-        self._records = _Records(stock, self._intake.records.codec, response, self._depth.of_links)
+        self._records = _Records(stock, codec, response, self._depth.of_links)
         self._score = getattr(self._crawler.spider, LINK_SCORE, None)
         self._longest = stock.longest
         self._yielded: list[Request] = []
@@ -96,7 +101,7 @@ class PageFollowing:
             yield from self._refusing.find_refused()
             if self._refusing.refuses_none:
                 self._refusing = None
-        self._skipped = set(map(self._intake.identities.of, self._yielded))
+        self._skipped = set(map(self._identities.of, self._yielded))
         yield from self._read()
         let_go_of_tree(self._response)
         self._hand_over()
@@ -106,8 +111,7 @@ class PageFollowing:
 
     def _read(self) -> Iterator[None]:
         recognize, lease, found = self._recognize, self._lease, self._found
-        has_ajax = self._intake.settings.ajax
-        origin, canonical = found.origin, found.canonical
+        has_ajax, origin, canonical = self._has_ajax, found.origin, found.canonical
         room = self._room()
         met: set[str] = set()
         spell = Spell()
@@ -176,7 +180,7 @@ class PageFollowing:
         if identity is None:  # its text does not tell who it is, or not alone
             request = records.request(clean, way, text_of(anchor))
             clean = request.url
-            identity = intake.identities.of(request), host_of(clean)
+            identity = self._identities.of(request), host_of(clean)
         fingerprint, host = identity
         if fingerprint in self._skipped:
             return

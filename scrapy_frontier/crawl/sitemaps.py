@@ -4,7 +4,8 @@ durable before the sitemap itself is done."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +49,12 @@ AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
 class Sitemaps:
     """Queues the sitemaps of the sites that a crawl meets, and what they list."""
 
-    crawler: Crawler
-    frontier: Frontier
+    _crawler: Crawler
+    _frontier: Frontier
     _clock: Callable[[], float]
-    identities: Identities
-    intake: Intake
-    comes_back: bool
+    _identities: Identities
+    _intake: Intake
+    _comes_back: bool
     _met: set[tuple[str, str]] = field(default_factory=set, init=False)
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
@@ -66,7 +67,7 @@ class Sitemaps:
             return
         authority = origin(request.url)
         if authority is not None:
-            listing = self.frontier.listing(authority)
+            listing = self._frontier.listing(authority)
             if not listing.is_contacted:
                 self._follow(authority, sitemap_sites.contact(listing, authority))
         if len(self._met) >= MET:
@@ -78,19 +79,19 @@ class Sitemaps:
 
         To be called before the page that asked for it goes on. One lookup.
         """
-        listing = self.frontier.listing(authority)
+        listing = self._frontier.listing(authority)
         found = sitemap_sites.heard(listing, urls)
         if found.listing != listing:
             self._follow(authority, found)
 
     def queue(self, wanted: Iterable[tuple[str, SitemapTask]]) -> None:
-        scope = Scope(self.crawler)
+        scope = Scope(self._crawler)
         files = (
             Listed(url, {SITEMAP: task.to_meta()}, sitemap_sites.FILE_BUCKET)
             for url, task in wanted
             if absolute(url) is not None and scope.holds(url)  # a row may hold anything
         )
-        self.intake.enqueue_listed(files, None)
+        self._intake.enqueue_listed(files, None)
         scope.report()
 
     def _follow(self, authority: str, found: Contact) -> None:
@@ -98,11 +99,11 @@ class Sitemaps:
         self.queue((url, task) for url in found.queue)
         for url in found.read_again:
             self._read_again(url)
-        self.frontier.note_listing(authority, found.listing)  # last: known sitemaps are not queued twice
+        self._frontier.note_listing(authority, found.listing)  # last: known sitemaps are not queued twice
 
     def _read_again(self, url: str) -> None:
-        frontier = self.frontier
-        page_id = frontier.find(self.identities.of(Request(url)))
+        frontier = self._frontier
+        page_id = frontier.find(self._identities.of(Request(url)))
         page = frontier.page(page_id) if page_id is not None else None
         if page_id is not None and page is not None and SITEMAP.encode() in page.payload:
             frontier.requeue(page_id, self._clock(), page.payload, page.priority)
@@ -114,14 +115,15 @@ class Sitemaps:
         if not 200 <= response.status < 300:
             self._try_next_guess(task)
             raise Consumed(ended_with(response.status))
-        if flight is not None and self.comes_back:
+        if flight is not None and self._comes_back:
             flight.digest = digest_of(response.body)
             visits, fetched = flight.lease.page.visits, fetched_of(response)
             if flight.lease.is_return and fetched and visits is not None and visits.digest == flight.digest:
                 raise revisits.same(flight, response, fetched)
         await maybe_deferred_to_future(self._lock.acquire())
         try:
-            reading = SitemapReading(self, request, response, task)
+            take = partial(self._take, self._frontier.find(self._identities.of(request)))
+            reading = SitemapReading(self._crawler, self._frontier, take, request, response, task)
             await reading.run()
         finally:
             self._lock.release()
@@ -132,7 +134,14 @@ class Sitemaps:
                 return response
         raise Consumed(reading.outcome())
 
-    def heed_lastmods(self, known: Iterable[tuple[PageId, Link]]) -> int:
+    def _take(self, parent: PageId | None, wanted: Iterable[Listed]) -> tuple[int, int]:
+        """Queue what the sitemap *parent* lists: how much is new, and how many known pages are due for what
+        is told of them."""
+        known: list[tuple[PageId, Link]] = []
+        new = self._intake.enqueue_listed(wanted, parent, known)
+        return new, self._heed_lastmods(known) if self._comes_back else 0
+
+    def _heed_lastmods(self, known: Iterable[tuple[PageId, Link]]) -> int:
         """Keep what is told of pages now, in one batch; how many are due for that. 10 us a page, 50 where it
         is new.
 
@@ -140,7 +149,7 @@ class Sitemaps:
         believed (`change_rates.Signals`): many generators stamp now on everything. That a page is listed no
         more is no sign.
         """
-        frontier, now, due = self.frontier, self._clock(), 0
+        frontier, now, due = self._frontier, self._clock(), 0
         for page_id, link in known:
             lastmod = _lastmod_in(link.payload)
             page = lenient(frontier.page, page_id) if lastmod is not None else None
@@ -164,21 +173,24 @@ class Sitemaps:
             self.queue([following])
 
 
+@dataclass(eq=False, repr=False)
 class SitemapReading:
-    """One sitemap, from its first slice to its `outcome`."""
+    """One sitemap, from its first slice to its `outcome`. What it lists is queued by *queue*, which says how
+    much of it was new, and how many known pages are due."""
 
-    def __init__(self, sitemaps: Sitemaps, request: Request, response: Response, task: SitemapTask) -> None:
-        self._crawler = sitemaps.crawler
-        self._owner = sitemaps
-        self._frontier = frontier = sitemaps.frontier
-        self._response = response
-        self._task = task
-        self._parent = frontier.find(sitemaps.identities.of(request))
-        names = (response.url, *request.meta.get("redirect_urls", ()))
-        self._judge = SitemapScope(names, task.speaks_for, lambda site: frontier.listing(site).listed)
+    _crawler: Crawler
+    _frontier: Frontier
+    _queue: Callable[[Iterator[Listed]], tuple[int, int]]
+    request: InitVar[Request]
+    _response: Response
+    _task: SitemapTask
+
+    def __post_init__(self, request: Request) -> None:
+        frontier, names = self._frontier, (self._response.url, *request.meta.get("redirect_urls", ()))
+        self._judge = SitemapScope(names, self._task.speaks_for, lambda site: frontier.listing(site).listed)
         self._entry = entry_of(request)
         self._inherited = self._entry.inherited if self._entry is not None else {}
-        self._scope = Scope(sitemaps.crawler)
+        self._scope = Scope(self._crawler)
         self._highest = 0.0  # priority so far
         self._entries = 0
         self._children = 0
@@ -215,9 +227,7 @@ class SitemapReading:
         if self._entry is not None and self.kind is not Kind.INDEX:
             good = [entry for entry in good if self._entry.admits(entry.url)]
         wanted = self._sitemaps(good) if self.kind is Kind.INDEX else self._pages(good)
-        known: list[tuple[PageId, Link]] = []
-        new = self._owner.intake.enqueue_listed(wanted, self._parent, known)
-        due = self._owner.heed_lastmods(known) if self._owner.comes_back else 0
+        new, due = self._queue(wanted)
         if due:
             count(self._crawler, "frontier/sitemaps/due", due)
         if new:
