@@ -241,7 +241,7 @@ class Crawl:
         self.loading.stop()
         self.watch.close()
         if self.gate is not None:
-            self.gate.around.close()
+            self.gate.close()
         _crawls.pop(self._crawler, None)
         if not _crawls:  # else another crawl of this process would pay for it
             gc.unfreeze()

@@ -33,17 +33,22 @@ UNDECIDED = Decision("", None, None, None, 0.0, 0.0, None)
 
 @dataclass(eq=False, repr=False)
 class Gate:
-    """Lets pages pass by what is known of their sites, and what errands find out; *listed* is called with the
-    sitemaps that a file names (`KnownSites`)."""
+    """Lets pages pass by what is known of their sites, and what errands find out, until `close`; *listed* is
+    called with the sitemaps that a file names (`KnownSites`)."""
 
-    around: Surroundings
+    _around: Surroundings
     listed: InitVar[Callable[[str, tuple[str, ...]], None] | None] = None
 
     def __post_init__(self, listed: Callable[[str, tuple[str, ...]], None] | None) -> None:
-        self._sites = KnownSites(self.around, listed)
-        self._errands = Errands(self.around, self._sites)
-        if self.around.frontier is not None:
-            compat_downloader.spare_places(self.around.crawler)
+        self.clock = self._around.clock
+        self._sites = KnownSites(self._around, listed)
+        self._errands = Errands(self._around, self._sites)
+        if self._around.frontier is not None:
+            compat_downloader.spare_places(self._around.crawler)
+
+    def close(self) -> None:
+        """Have nothing more begun, and the frontier touched no more."""
+        self._around.close()
 
     # -- for the scheduler -----------------------------------------------------------------------------
 
@@ -56,7 +61,7 @@ class Gate:
         shares its queue with other sites: the middleware sends it back alone. And one in a private network
         that a public page led to.
         """
-        frontier, host, decision = self.around.frontier, lease.host, self._sites.decide(request, now)
+        frontier, host, decision = self._around.frontier, lease.host, self._sites.decide(request, now)
         authority, site, until = decision.authority, decision.site, decision.until
         if frontier is None or authority is None:
             return UNDECIDED
@@ -83,20 +88,20 @@ class Gate:
 
     def report(self) -> None:
         """Bring the stats up to date that say how things are now."""
-        around, stats = self.around, self.around.crawler.stats
+        around, stats = self._around, self._around.crawler.stats
         if stats is not None and around.frontier is not None:
             stats.set_value("frontier/robots/asking", len(self._errands.asking))
-            stats.set_value("frontier/robots/held", len(around.frontier.held(around.clock())))
+            stats.set_value("frontier/robots/held", len(around.frontier.held(self.clock())))
 
     # -- for the middleware, and for whoever wants to know -----------------------------------------------
 
     async def decide(self, request: Request, is_to_ask: bool = True) -> Decision | None:
         """What robots.txt says of *request*; None where that is not known, and when the crawl ends first. It
         is fetched if need be, unless nobody *is_to_ask*."""
-        decision = self._sites.decide(request, self.around.clock())
+        decision = self._sites.decide(request, self.clock())
         if decision.site is None and decision.authority is not None and is_to_ask:
             await self.learn(decision.authority, request)
-            decision = self._sites.decide(request, self.around.clock())
+            decision = self._sites.decide(request, self.clock())
         return None if decision.site is None else decision
 
     async def learn(self, authority: str, request: Request) -> Site | None:
@@ -104,7 +109,7 @@ class Gate:
 
         Raises `IgnoreRequest` where a public page leads into a private network: nobody is asked there.
         """
-        while not self.around.is_closed:
+        while not self._around.is_closed:
             site = self._sites.known(authority, self._sites.agent_of(request))
             if site is not None:
                 return site
@@ -112,7 +117,7 @@ class Gate:
             if address is not None:
                 raise refusal_of(address)
             done: Deferred[None] = Deferred()
-            host = str(request.meta.get("download_slot") or self.around.units.of(request.url))
+            host = str(request.meta.get("download_slot") or self._around.units.of(request.url))
             self._errands.ask(authority, host, request).waiting.append(done)
             await maybe_deferred_to_future(done)
         return None

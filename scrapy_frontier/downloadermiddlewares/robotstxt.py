@@ -60,7 +60,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
 
     def _spider_closed(self) -> None:
         if self._known_gate is not None:
-            self._known_gate.around.close()
+            self._known_gate.close()
 
     async def process_request(  # type: ignore[override]
         self, request: Request, spider: Spider | None = None
@@ -78,7 +78,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         given_up = flight.lease.given_up if flight is not None else None
         if decision is None:
             decision = await gate.decide(request, is_to_ask=given_up is None)
-        wait = decision.until - gate.around.clock() if decision is not None else 0.0
+        wait = decision.until - gate.clock() if decision is not None else 0.0
         if decision is not None and wait <= 0 and not await decision.allows():
             self._forbid(request, await decision.why())
         if given_up is not None and (decision is None or wait > 0 or given_up.failure is None):
