@@ -116,7 +116,7 @@ class Intake:
             if answer.is_head:  # else others come first, and it is long gone when its turn comes
                 self._records.keep(page_id, request)
             return True
-        return self._settle(request, link, answer, is_stored) is not None
+        return self._heed(request, link, answer, is_stored) is not None
 
     def _enqueue_other(self, request: Request) -> bool:
         """`enqueue` for seeds, forms, and requests that follow from others."""
@@ -125,23 +125,26 @@ class Intake:
         original, flight = request, self._flights.leading_to(request)
         if flight is None:
             request = self._without_session(request)
-        elif self._follow_ups.is_once_more(flight, request):
+        elif self._follow_ups.end_if_once_more(flight, request):
             return True
         if not request.dont_filter and self._dupefilter.seen(request):
             self._tally["dupefilter/filtered"] += 1
             return False
         fingerprint = self._identities.of(request)
-        if flight is not None:
-            known = self._frontier.find(fingerprint)
-            if self._follow_ups.leads_back(flight, request, known):
-                return True
-        is_named = flight is None and is_seed(request)
-        forced = self._seeds.forced(request, fingerprint, is_named)
+        is_of_seed = is_seed(request)
+        is_looked_up = flight is not None or is_of_seed or FORCE in request.meta
+        known = self._frontier.find(fingerprint) if is_looked_up else None
+        if flight is not None and self._follow_ups.end_as_led(flight, request, known):
+            return True
+        is_named = flight is None and is_of_seed
+        forced = self._seeds.forced(known, request, is_named)
         if forced is not None:
             if flight is not None:
                 flight.leads_to(forced)
             return True
-        again = self._is_wanted_again(request, fingerprint, flight)
+        if is_named and request.dont_filter and self._dupefilter.is_on:
+            self._seeds.retry_failed(known, request)
+        again = self._is_wanted_again(request, known, flight)
         host, kept_host = self._host_key(request)
         payload, is_stored = self._records.of(request)
         link = Link(
@@ -157,7 +160,7 @@ class Intake:
             is_named=is_named,
             parent=None if flight is None else flight.lease.node,
         )
-        page_id = self._settle(request, link, self._discover(original, link), is_stored)
+        page_id = self._heed(request, link, self._discover(original, link), is_stored)
         if page_id is None:
             if is_named:
                 self._seeds.note(request, fingerprint)
@@ -255,7 +258,7 @@ class Intake:
         lease, flags, weight = self._noted(original)
         return self._discover_one(link._replace(flags=flags, weight=weight), self._clock(), lease)
 
-    def _settle(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
+    def _heed(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
         """Keep what the frontier does not; the page that *request* is queued for, or will be."""
         page_id = answer.page
         if answer.kind:
@@ -274,11 +277,11 @@ class Intake:
             return None
         return page_id
 
-    def _is_wanted_again(self, request: Request, fingerprint: bytes, flight: Flight | None) -> bool:
-        """Whether *request* is to be queued even if its page is known."""
+    def _is_wanted_again(self, request: Request, known: PageId | None, flight: Flight | None) -> bool:
+        """Whether *request* is to be queued even if its page is *known*."""
         again = request.dont_filter or not self._dupefilter.is_on
         if again and self._dupefilter.is_on and is_seed(request):
-            again = self._seeds.is_wanted_again(self._frontier.find(fingerprint), request, flight)
+            again = self._seeds.is_wanted_again(known, flight)
         again = again or (EVERY_RUN in request.meta and is_seed(request))
         return again or (flight is not None and is_answer(request, flight))
 

@@ -102,8 +102,8 @@ class FollowUps:
     _records: Records
     _notes: Notes
 
-    def is_once_more(self, flight: Flight, child: Request) -> bool:
-        """Whether *child* is for the page of *flight* again: a retry, or one that was sent back."""
+    def end_if_once_more(self, flight: Flight, child: Request) -> bool:
+        """End *flight* if *child* is for its page again, a retry or one that was sent back; whether it is."""
         lease = flight.lease
         if POSTPONED in child.meta:
             flight.ends_as(postponed(flight, child))
@@ -120,8 +120,9 @@ class FollowUps:
         self._notes.tally["frontier/retries"] += 1
         return True
 
-    def leads_back(self, flight: Flight, child: Request, known: PageId | None) -> bool:
-        """Whether *child*, to whose page *flight* led if it is *known*, asks for the same page once more."""
+    def end_as_led(self, flight: Flight, child: Request, known: PageId | None) -> bool:
+        """End *flight* as one that led to *child*, whose page may be *known*; whether that asks for the same
+        page once more."""
         page_id = flight.lease.page_id
         if known is None or known != page_id:
             flight.ends_as(redirected(child, known, flight.status))

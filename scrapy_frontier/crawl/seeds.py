@@ -46,13 +46,12 @@ class Seeds:
                 if is_stored and payload != page.payload:
                     frontier.renew(known, payload)
 
-    def forced(self, request: Request, fingerprint: bytes, is_named: bool) -> PageId | None:
-        """The known page of *request* if it is queued again, because it was visited last before the time that
-        the request names. A seed, which *is_named*, takes the place of the entry of a page that waits."""
+    def forced(self, known: PageId | None, request: Request, is_named: bool) -> PageId | None:
+        """The *known* page of *request* if it is queued again, because it was visited last before the time
+        that the request names. A seed, which *is_named*, replaces the entry of a page that waits."""
         if not is_named and FORCE not in request.meta:
             return None
         frontier = self._frontier
-        known = frontier.find(fingerprint)
         page = frontier.page(known) if known is not None else None
         if known is None or page is None or page.state is State.SEEN:
             return None
@@ -71,11 +70,21 @@ class Seeds:
             self._records.queued(known, request, is_stored)
         return is_queued
 
-    def is_wanted_again(self, known: PageId | None, request: Request, flight: Flight | None) -> bool:
+    def retry_failed(self, known: PageId | None, request: Request) -> None:
+        """Queue the page of a seed again if it is *known*, and failed in an earlier run."""
+        frontier = self._frontier
+        page = frontier.page(known) if known is not None and not frontier.is_of_this_run(known) else None
+        if known is not None and page is not None and page.state is State.FAILED:
+            payload, is_stored = self._records.of(request)
+            is_possible = is_stored or page.payload.startswith(IN_MEMORY)  # else none would look for its loss
+            if is_possible and frontier.requeue(known, self._clock(), payload, request.priority):
+                self._records.queued(known, request, is_stored)
+
+    def is_wanted_again(self, known: PageId | None, flight: Flight | None) -> bool:
         """Whether a seed must be fetched again, if it is *known*; *flight* led to it.
 
-        Seeds come with ``dont_filter`` at every start. Repeated within one run they are meant; known from an
-        earlier run only one that failed is tried again.
+        Seeds come with ``dont_filter`` at every start. Repeated within one run they are meant; of those known
+        from an earlier run only what failed is tried again (`retry_failed`).
         """
         frontier = self._frontier
         if known is None:
@@ -86,11 +95,4 @@ class Seeds:
         if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
             parent = frontier.page(page.parent) if page.parent is not None else None
             return parent is not None and parent.url == flight.lease.page.url
-        if frontier.is_of_this_run(known):
-            return START.encode() in page.payload
-        if page.state is State.FAILED:
-            payload, is_stored = self._records.of(request)
-            is_possible = is_stored or page.payload.startswith(IN_MEMORY)  # else none would look for its loss
-            if is_possible and frontier.requeue(known, self._clock(), payload, request.priority):
-                self._records.queued(known, request, is_stored)
-        return False
+        return frontier.is_of_this_run(known) and START.encode() in page.payload
