@@ -89,6 +89,7 @@ NO_END_OF_A_HUB = (Met.MISSING, Met.GONE, Met.CALLBACK_FAILED)
 
 
 def lost(is_gone: bool, status: int) -> Met:
+    """What a visit met that showed no page: one that is gone, or that leads elsewhere."""
     if is_gone:
         return Met.GONE if status == 410 else Met.MISSING
     return Met.MOVED if status in (301, 308) else Met.ELSEWHERE

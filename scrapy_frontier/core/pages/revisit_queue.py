@@ -221,6 +221,7 @@ class Returning:
         return max(self._rule.bounds.longest, plan.span)
 
     def come_back(self, lease: Lease, page: Page, plan: Plan, after: float, now: float) -> Page:
+        """The *page* of an ended lease, which comes back *after* so many seconds, or never: a due row."""
         visits = page.visits
         assert visits is not None
         if after == inf or plan.span == inf:

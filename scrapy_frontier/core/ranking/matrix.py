@@ -46,6 +46,7 @@ class Ranking:
 
 
 def checked(indptr: Ints, indices: Ints, weights: Weights) -> int:
+    """How many pages these CSR arrays have. Raises `ValueError` where they are none. O(links)."""
     pages = len(indptr) - 1
     if pages < 0 or indptr[-1] != len(indices) or (weights is not None and len(weights) != len(indices)):
         raise ValueError(f"no CSR arrays: indptr of {len(indptr)}, {len(indices)} indices")
@@ -57,6 +58,7 @@ def checked(indptr: Ints, indices: Ints, weights: Weights) -> int:
 
 
 def link_matrix(indptr: Ints, indices: Ints, weights: Weights, pages: int) -> Any:
+    """Pages by pages: the weight of each link, or 1."""
     data = np.ones(len(indices), np.float32) if weights is None else np.asarray(weights, np.float32)
     return sparse.csr_array((data, indices, indptr), shape=(pages, pages))
 
@@ -79,9 +81,11 @@ def filled(start: ArrayLike, pages: int) -> NDArray[np.float64]:
 
 
 def scaled(values: Floats, otherwise: Floats) -> Floats:
+    """*values* to a sum of 1; *otherwise* where they have none."""
     total = values.sum()
     return values / total if total > 0 else otherwise
 
 
 def distance(one: Floats, other: Floats) -> float:
+    """In the L1 norm."""
     return float(np.abs(one - other).sum())

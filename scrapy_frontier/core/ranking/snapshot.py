@@ -48,4 +48,5 @@ class Snapshot:
             yield row
 
     def close(self) -> None:
+        """Let go of it: LevelDB keeps what is deleted since."""
         self._snapshot.close()

@@ -146,10 +146,12 @@ class Batch:
         self.rows[keys.INDEX + fingerprint] = keys.index_value(page_id, is_marked)
 
     def queue(self, host: KeptHost, sort_key: bytes) -> None:
+        """Put the queue row of a page there."""
         self.rows[host.prefix + sort_key] = b""
         self.count_queued(host, 1)
 
     def unqueue(self, host: KeptHost, sort_key: bytes) -> None:
+        """Have the queue row of a page go."""
         self.rows[host.prefix + sort_key] = None
         self.count_queued(host, -1)
 
@@ -176,6 +178,7 @@ class Batch:
         return edges
 
     def count_queued(self, host: KeptHost, change: int) -> None:
+        """So many pages of *host* more are queued."""
         host.queued += change
         self.counts.states[QUEUED] += change
         if host.is_blocked:
@@ -200,6 +203,7 @@ class Batch:
             self._touched.add(host)
 
     def count_deferred(self, host: KeptHost, change: int) -> None:
+        """So many pages of *host* more wait for room in a budget; they count as seen."""
         self.counts.states[SEEN] += change
         host.deferred += change
         self.touch(host)

@@ -84,6 +84,7 @@ class KeptHost(HostRow):
 
 
 def encode_host(row: HostRow) -> bytes:
+    """40 bytes; see ``format.md``."""
     begun = row.queued, row.done, row.failed, row.visited, row.deferred, row.excluded
     return _HOST.pack(*begun, row.response_time, row.answered, row.returning)
 
@@ -114,6 +115,7 @@ UNREADABLE = Orders(blocked=0)
 
 
 def encode_orders(orders: Orders) -> bytes:
+    """What was ordered, as JSON; nothing of what was not."""
     given = {name: value for name, value in orders._asdict().items() if value is not None}
     return json.dumps(given, separators=(",", ":")).encode()
 
@@ -137,6 +139,7 @@ def read_orders(store: Store, host: str) -> Orders:
 
 
 def all_orders(store: Store) -> Iterator[tuple[str, Orders]]:
+    """Hosts and what was ordered for them; `UNREADABLE` where that cannot be told."""
     for key, value in store.scan(ORDERS):
         yield key[1:].decode(errors="replace"), lenient(decode_orders, value) or UNREADABLE
 
@@ -168,6 +171,7 @@ def read_cooldown(store: Store, host: str) -> Cooldown | None:
 
 
 def encode_cooldown(cooldown: Cooldown) -> bytes:
+    """20 bytes and the reason; strikes beyond 2**31 - 1 are not counted."""
     strikes = min(cooldown.strikes, _ANSWERING - 1) | (_ANSWERING if cooldown.is_answering else 0)
     head = _ROW.pack(cooldown.until, strikes, cooldown.since)
     return head + cooldown.reason.encode("utf-8", "replace")

@@ -144,6 +144,7 @@ def difference(old: Sequence[PlainEdge], new: Sequence[PlainEdge]) -> Difference
 
 
 def weight_code(weight: float) -> int:
+    """A link score in seven bits, to within 5 %; 0 for none. Raises `ValueError` for one below 0."""
     if not weight >= 0:
         raise ValueError(f"a link score is a number of at least 0, not {weight}")
     return min(max(round(8 * math.log2(min(weight, 256.0))) + 64, 1), 127) if weight else 0

@@ -70,11 +70,13 @@ class Counts:
 
 
 def encode_counts(counts: Counts) -> bytes:
+    """112 bytes; see ``format.md``."""
     begun = counts.next_page, counts.next_visit, counts.attempts
     return _COUNTS.pack(*begun, *counts.states, counts.hosts, counts.returning, counts.due)
 
 
 def decode_counts(data: bytes) -> Counts:
+    """The counts of this format or the one before. Raises `UnreadableRecord`."""
     try:
         layout = _COUNTS if len(data) >= _COUNTS.size else _COUNTS_BEFORE
         next_page, next_visit, attempts, *others = layout.unpack_from(data)

@@ -62,6 +62,8 @@ new_page: Callable[[tuple[Any, ...]], Page] = partial(tuple.__new__, Page)
 
 
 def encode_page(page: Page) -> bytes:
+    """The row of a page: 22 bytes, the URL, what it has of host, ending and visits, and its payload; see
+    ``format.md``."""
     url = page.url.encode("utf-8", "surrogatepass")
     flags: int = page.state
     tail = page.payload

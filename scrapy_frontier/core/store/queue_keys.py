@@ -53,6 +53,7 @@ def pack_sort_key(sort_key: bytes, host: str) -> bytes:
 
 
 def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
+    """Sort key and host of the value of a waiting row."""
     return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
 
 
@@ -96,6 +97,7 @@ class SortKey(NamedTuple):
 
 
 def read_sort_key(sort_key: bytes) -> SortKey:
+    """Priority, score bucket and turn."""
     priority, bucket = SORT_KEY_HEAD.unpack_from(sort_key)
     turn = int.from_bytes(sort_key[SCORE_BYTES:_HEAD], "big")
     return SortKey(MAX_PRIORITY - priority, 0xFFFF - bucket, turn)

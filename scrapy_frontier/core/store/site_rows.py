@@ -46,6 +46,7 @@ class RobotsCopy(NamedTuple):
 
 
 def encode_copy(copy: RobotsCopy) -> bytes:
+    """What is kept of a robots.txt; its body is compressed."""
     failures = min(copy.failures, 255)
     head = _ROW.pack(copy.verdict, copy.status, copy.fetched, copy.ask_at, copy.failing_since, failures)
     validators = b"".join(map(_with_length, (copy.etag, copy.modified)))
@@ -95,6 +96,7 @@ class Listing(NamedTuple):
 
 
 def encode_listing(listing: Listing) -> bytes:
+    """What is known of a site's sitemaps, as JSON; nothing of what is not."""
     given = {"listed": listing.listed, "contacted": listing.is_contacted, "refused": listing.refused}
     given["signals"] = tuple(round(count, 3) for count in listing.signals)
     return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":")).encode()
