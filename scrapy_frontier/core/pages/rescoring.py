@@ -13,7 +13,6 @@ the queue rows say, which a kill cannot make untrue.
 from __future__ import annotations
 
 import json
-import struct
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from ..store import keys, queue_keys
 from ..store.due_rows import RETURNS
 from ..store.link_rows import NOFOLLOW
 from ..store.meta_rows import last_ranking
-from ..store.queue_keys import MAX_PRIORITY, sort_key_bucket
+from ..store.queue_keys import MAX_PRIORITY, OWN_TURN, sort_key_bucket
 from ..store.states import State
 from .score_columns import ScoreColumns, Steps
 
@@ -41,8 +40,6 @@ _NOWHERE = 0  # no queue row, or none that was met yet after a restart
 _ELSEWHERE = 1  # a row that only the disk knows: with a turn of another page, or waiting for a backoff
 _LEAST = 2  # the least bucket of a row
 AVERAGE = bucket(1.0)
-_OWN = struct.Struct(">IHBI")  # a sort key whose turn is the page's own id: priority, bucket, id
-_OWN_TURN = _OWN.size
 _FIRST_RANKING = 30  # pages known or read
 _NO_PAGES = np.zeros(0, np.int64)
 
@@ -153,7 +150,7 @@ class Rescoring:
         self._buckets[page_id] = bucket
 
     def _put(self, page_id: int, host: int, sort_key: bytes) -> None:
-        is_own = len(sort_key) == _OWN_TURN
+        is_own = len(sort_key) == OWN_TURN.size
         self._set(page_id, max(sort_key_bucket(sort_key), _LEAST) if is_own else _ELSEWHERE)
         self._priorities[page_id] = int.from_bytes(sort_key[:4], "big")
         self._hosts_of[page_id] = host
@@ -179,8 +176,8 @@ class Rescoring:
             if old < _LEAST or old == new:
                 continue
             priority, high, low = priorities[page_id], page_id >> 32, page_id & 0xFFFFFFFF
-            before = _OWN.pack(priority, 0xFFFF - old, high, low)
-            after = _OWN.pack(priority, 0xFFFF - new, high, low)
+            before = OWN_TURN.pack(priority, 0xFFFF - old, high, low)
+            after = OWN_TURN.pack(priority, 0xFFFF - new, high, low)
             moved.setdefault(hosts_of[page_id], []).append((before, after))
         for number, pairs in moved.items():
             self._move(self._names[number], pairs)
@@ -199,8 +196,8 @@ class Rescoring:
         for before, after in pairs:
             rows[prefix + before] = None
             rows[prefix + after] = b""
-            if len(after) == _OWN_TURN:
-                _, below_best, high, low = _OWN.unpack(after)
+            if len(after) == OWN_TURN.size:
+                _, below_best, high, low = OWN_TURN.unpack(after)
                 self._buckets[high << 32 | low] = max(0xFFFF - below_best, _LEAST)
         return len(pairs)
 

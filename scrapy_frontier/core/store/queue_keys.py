@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MAX_PRIORITY = (1 << 31) - 1
 SORT_KEY_HEAD = struct.Struct(">IH")
+# A sort key whose turn is the page's own id: priority, bucket, the upper byte of the id, its lower four.
+OWN_TURN = struct.Struct(">IHBI")
 SCORE_BYTES = SORT_KEY_HEAD.size  # priority and score, at the head of a sort key
 
 
