@@ -172,7 +172,7 @@ class Crawl:
 
     def _make_parts(self, spider: Spider, notes: Notes, failed: Callable[[Exception], None]) -> None:
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
-        identities, units = self.identities, self.units
+        identities = self.identities
         flights = self.flights = Flights()
         records = self.records = Records(spider, identities, notes, self.is_temporary)
         self.may_be_called_again = records.codec.callbacks.may_be_called_again
@@ -180,15 +180,49 @@ class Crawl:
         self.seeds = Seeds(frontier, clock, records, settings.comes_back)
         refusals = Refusals(notes)
         follow_ups = FollowUps(crawler, settings.backoff, records, notes)
-        intake = self.intake = Intake(
-            *(settings, frontier, clock, identities, units, self._dupefilter, records, flights),
-            *(follow_ups, self.seeds, refusals, notes),
+        self.intake = Intake(
+            settings,
+            frontier,
+            clock,
+            identities,
+            self.units,
+            self._dupefilter,
+            records,
+            flights,
+            follow_ups,
+            self.seeds,
+            refusals,
+            notes,
         )
+        self._make_parts_for_links(spider, notes)
+        self._make_parts_for_sites()
+        self.revisits = Revisits(crawler, frontier, notes)
+        self.alarm = Alarm(crawler)
+        self.loading = Loading(crawler, frontier, clock, flights, failed)
+        self.watch = Watch(
+            crawler,
+            frontier,
+            clock,
+            flights,
+            identities,
+            records,
+            self.links,
+            self.revisits,
+            self.alarm,
+            notes,
+            failed,
+        )
+        self.output = CallbackOutput(crawler, self.watch.write_soon)
+        self.log = CrawlLog(frontier, clock, notes, self.is_temporary)
+
+    def _make_parts_for_links(self, spider: Spider, notes: Notes) -> None:
+        """What takes down and follows the links of pages, for the middleware that is at work."""
+        crawler, settings, identities, intake = self._crawler, self.settings, self.identities, self.intake
         self.links: Outlinks | None = None
         if self.records_links:
             from .outlinks import Outlinks
 
-            self.links = Outlinks(settings, frontier, identities, intake, flights, notes)
+            self.links = Outlinks(settings, self.frontier, identities, intake, self.flights, notes)
         self.follow: Follow | None = None
         if compat.has_middleware(crawler, RECORDER):
             from .follow import Follow
@@ -197,24 +231,14 @@ class Crawl:
                 crawler,
                 spider,
                 settings,
-                records.codec,
+                self.records.codec,
                 self._dupefilter,
-                flights,
+                self.flights,
                 identities,
                 intake,
                 self.links,
                 notes,
             )
-        self._make_parts_for_sites()
-        self.revisits = Revisits(crawler, frontier, notes)
-        self.alarm = Alarm(crawler)
-        self.loading = Loading(crawler, frontier, clock, flights, failed)
-        self.watch = Watch(
-            *(crawler, frontier, clock, flights, identities, records, self.links, self.revisits),
-            *(self.alarm, notes, failed),
-        )
-        self.output = CallbackOutput(crawler, self.watch.write_soon)
-        self.log = CrawlLog(frontier, clock, notes, self.is_temporary)
 
     def _make_parts_for_sites(self) -> None:
         """What asks for sitemaps and robots.txt, for the middlewares that are at work."""

@@ -137,13 +137,28 @@ class Intake:
         if flight is not None and self._follow_ups.end_as_led(flight, request, known):
             return True
         is_named = flight is None and is_of_seed
-        forced = self._seeds.forced(known, request, is_named)
-        if forced is not None:
-            if flight is not None:
-                flight.leads_to(forced)
-            return True
-        if is_named and request.dont_filter and self._dupefilter.is_on:
-            self._seeds.retry_failed(known, request)
+        page_id = self._seeds.forced(known, request, is_named)
+        if page_id is None:
+            if is_named and request.dont_filter and self._dupefilter.is_on:
+                self._seeds.retry_failed(known, request)
+            page_id = self._queue_other(original, request, fingerprint, known, flight)
+        if page_id is None:
+            if is_named:
+                self._seeds.note(request, fingerprint)
+            return False
+        if flight is not None:
+            flight.leads_to(page_id)
+        return True
+
+    def _queue_other(
+        self,
+        original: Request,
+        request: Request,
+        fingerprint: bytes,
+        known: PageId | None,
+        flight: Flight | None,
+    ) -> PageId | None:
+        """Hand over the link that *request* is, made of the *original*; the page that it is queued for."""
         again = self._is_wanted_again(request, known, flight)
         host, kept_host = self._host_key(request)
         payload, is_stored = self._records.of(request)
@@ -157,17 +172,10 @@ class Intake:
             text=self._text(original, request),
             again=again,
             kept_host=kept_host,
-            is_named=is_named,
+            is_named=flight is None and is_seed(request),
             parent=None if flight is None else flight.lease.node,
         )
-        page_id = self._heed(request, link, self._discover(original, link), is_stored)
-        if page_id is None:
-            if is_named:
-                self._seeds.note(request, fingerprint)
-            return False
-        if flight is not None:
-            flight.leads_to(page_id)
-        return True
+        return self._heed(request, link, self._discover(original, link), is_stored)
 
     def _refuse(self, original: Request) -> bool:
         """Make the page of a request known without queueing it; always False."""
