@@ -238,6 +238,12 @@ def test_only_the_store_touches_leveldb(file: Path) -> None:
     assert touches == (name_of(file) == "core/store/leveldb.py")
 
 
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_only_the_store_lays_out_bytes(file: Path) -> None:
+    is_store = room_of(name_of(file)) == "core/store"
+    assert is_store or "struct.Struct" not in file.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("file", CORE, ids=name_of)
 def test_nothing_in_the_core_stands_on_the_frontier_and_nobody_opens_a_store(file: Path) -> None:
     """`Frontier` gets its store as an argument; its type may be named."""
