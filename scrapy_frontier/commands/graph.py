@@ -92,11 +92,18 @@ def top(call: Call) -> None:
     by = call.options.by or "score"
     host = call.host
     with call.project.open() as store:
-        found = tops.scores(store, by, time.perf_counter)
+        found = tops.scores(store, by) if by in ("cash", "score") else _ranked_by(store, by)
         leaders = islice(tops.leaders(store, found.values, host), limit_of(call, LINES))
         call.output.listing(leaders, _about_leader, _TOP_COLUMNS, _top_row)
         if not call.output.as_json:
             call.output.text(_how(by, found))
+
+
+def _ranked_by(store: Store, by: str) -> tops.Scores:
+    compute, links = tops.ranker(store, by)
+    began = time.perf_counter()
+    ranking = compute()
+    return tops.ranked(ranking, by, links, time.perf_counter() - began)
 
 
 def _about_leader(leader: tops.Leader) -> dict[str, object]:

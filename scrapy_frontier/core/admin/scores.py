@@ -5,6 +5,7 @@ Scores are about 1 for an average page, like those of a scorer, and come as an a
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -49,18 +50,13 @@ class Leader(NamedTuple):
     page: Page
 
 
-def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
-    """Scores by ``pagerank``, ``authority``, ``hub``, ``cash`` or ``score``; *clock* times the computing.
-
-    Raises `UnreadableRecord`.
-    """
+def scores(store: Store, by: str) -> Scores:
+    """Scores by ``cash`` or ``score``. Raises `UnreadableRecord`."""
     pages = meta_rows.read_counts(store).next_page
     if by == "score":
         return Scores(kept_scores(store, pages))
-    if by == "cash":
-        codes = column(store, "cash", pages)
-        return _recounted(store, pages) if codes is None else Scores(scores_of(codes))
-    return _ranked(store, by, pages, clock)
+    codes = column(store, "cash", pages)
+    return _recounted(store, pages) if codes is None else Scores(scores_of(codes))
 
 
 def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[Leader]:
@@ -128,17 +124,21 @@ def content_scores(store: Store, pages: int) -> Floats | None:
 # -- what is computed --------------------------------------------------------------------------------------
 
 
-def _ranked(store: Store, by: str, pages: int, clock: Callable[[], float]) -> Scores:
+def ranker(store: Store, by: str) -> tuple[Callable[[], Ranking], int]:
+    """What ranks by ``pagerank``, ``authority`` or ``hub`` when it is called, and the number of links, which
+    are read before. Raises `UnreadableRecord`."""
     found = whole_graph(store)
-    links, content = (found.indptr, found.indices), content_scores(store, found.pages)
-    weights, began = graph.ranking_weights(found), clock()
-    if by == "pagerank":
-        ranking = pagerank(*links, weights=weights, preference=content, tolerance=TOLERANCE)
-    else:
-        ranking = hits(*links, weights=weights, content=content, tolerance=_HITS_TOLERANCE, exact=False)
-    seconds = clock() - began
+    content, weights = content_scores(store, found.pages), graph.ranking_weights(found)
+    how = partial(pagerank, preference=content, tolerance=TOLERANCE)
+    if by != "pagerank":
+        how = partial(hits, content=content, tolerance=_HITS_TOLERANCE, exact=False)
+    return partial(how, found.indptr, found.indices, weights=weights), len(found.indices)
+
+
+def ranked(ranking: Ranking, by: str, links: int, seconds: float) -> Scores:
+    """The scores of a *ranking* of so many *links*, which took that long."""
     vector = ranking.scores if by != "hub" or ranking.hubs is None else ranking.hubs
-    return Scores((vector * len(vector)).astype(np.float32), len(found.indices), ranking, seconds)
+    return Scores((vector * len(vector)).astype(np.float32), links, ranking, seconds)
 
 
 def _recounted(store: Store, pages: int) -> Scores:
