@@ -65,6 +65,7 @@ class Watch:
     _failed: Callable[[Exception], None]
     _timer: Any = field(default=None, init=False)
     _is_closed = False
+    _is_watching = False  # an engine, and no stand-in for one
     tells_sent = False  # of flights that are ``is_sending``
 
     def __post_init__(self) -> None:
@@ -78,8 +79,8 @@ class Watch:
         Then a response ends a flight, and the timeout of its lease one that has none.
         """
         crawler, connect = self._crawler, self._crawler.signals.connect
-        is_watched = compat.watch_inprogress(crawler, self._in_progress)
-        if is_watched and compat_downloader.watch_fetch(crawler, self._fetched):
+        self._is_watching = compat.watch_inprogress(crawler, self._in_progress)
+        if self._is_watching and compat_downloader.watch_fetch(crawler, self._fetched):
             connect(self._spider_error, signals.spider_error)
             connect(self._response_downloaded, signals.response_downloaded)
             self.tells_sent = compat_downloader.watch_sending(crawler, self._flights, self._sent)
@@ -192,7 +193,7 @@ class Watch:
         Where the engine is a stand-in, which need not have a loop, it is written at once.
         """
         if self._timer is None and not self._is_closed:
-            if compat.in_progress(self._crawler) is None:
+            if not self._is_watching:
                 self._commit()
                 return
             self._timer = compat.call_later(WRITTEN_WITHIN, self._commit)
