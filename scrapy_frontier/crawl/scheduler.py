@@ -1,7 +1,8 @@
 """Scrapy's scheduler contract over the frontier.
 
 Thin: every decision about a page is the frontier's. Here lives what only Scrapy needs: requests are handed
-over to `enqueue` and handed out to the engine, and no method ever raises. The parts are made in `assembly`.
+over to `enqueue_requests` and handed out to the engine, and no method ever raises. The parts are made in
+`assembly`.
 """
 
 from __future__ import annotations

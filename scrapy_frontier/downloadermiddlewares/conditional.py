@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TAG, _DATE = b"If-None-Match", b"If-Modified-Since"
-# Who sets one of these knows what the answer means.
 _OF_ITEMS = (reasons.NOINDEX(), reasons.SKIPPED())  # notes for which nothing of a page is to be read
+# Who sets one of these knows what the answer means.
 _CONDITIONS = (_TAG, _DATE, b"If-Match", b"If-Unmodified-Since", b"If-Range", b"Range")
 
 
