@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import signals
 from ..core import reasons
 from ..core.frontier import Event, Frontier, Outcome
-from ..core.pages.revisit_policy import Met, lost
+from ..core.pages.revisit_policy import Met, met_by
 from ..core.pages.visits import Fetched, VisitEnd, are_alike, as_given
 from ..core.parse.validators import kept
 from ..core.store.states import State
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..core.store.page_rows import Page
     from .stats import Notes
 
+_ENDS = (Event.REDIRECTED, Event.GONE, Event.FAILED, Event.EXCLUDED)  # of visits that showed no page
 _GONE = {
     Met.MISSING: "404",
     Met.GONE: "410",
@@ -73,19 +74,17 @@ def met_of(flight: Flight, outcome: Outcome) -> Met | None:
     """What a further visit of a page met; None where it has not ended, or showed nothing else."""
     if outcome.met is not None:
         return outcome.met
-    event = outcome.event
+    event, status = outcome.event, outcome.status
     if event is Event.FETCHED:
         return Met.ERROR if _leads_nowhere(flight) else _met_on(flight)
-    if event in (Event.GONE, Event.REDIRECTED):
-        is_gone = event is Event.GONE
-        return lost(is_gone, outcome.status if is_gone else flight.status)
-    if event is Event.FAILED:
-        return Met.CALLBACK_FAILED if flight.spider_error is not None else Met.ERROR
-    if event is not Event.EXCLUDED:
-        return None
-    if outcome.reason == reasons.SKIPPED():
+    if event is Event.FAILED and flight.spider_error is not None:
+        return Met.CALLBACK_FAILED
+    if event is Event.EXCLUDED and outcome.reason == reasons.SKIPPED():
         return Met.NOINDEX
-    return Met.FORBIDDEN if hasattr(flight.error, REASON) else Met.ERROR
+    if event is Event.EXCLUDED and not hasattr(flight.error, REASON):  # not by robots.txt
+        return Met.ERROR
+    is_led = event is Event.REDIRECTED
+    return met_by(event, flight.status if is_led else status) if event in _ENDS else None
 
 
 def _leads_nowhere(flight: Flight) -> bool:

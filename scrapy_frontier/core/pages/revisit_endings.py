@@ -108,7 +108,7 @@ class RevisitEndings:
         if is_retried or event is Event.RETURNED:
             payload = page.payload if outcome.payload is None else outcome.payload
             return _Back(page._replace(payload=payload), False)
-        met = outcome.met if outcome.met is not None else _met(outcome)
+        met = outcome.met if outcome.met is not None else policy.met_by(event, outcome.status)
         weight = returning.weight(lease)
         plan = returning.plan_of(lease.page_id, page, lease.host, visits, weight)
         returning.budget.note(now)
@@ -203,15 +203,6 @@ class RevisitEndings:
             scores.parsed(page_id, after)
         found = difference(before, after)
         return tuple(found.added), tuple(found.removed)
-
-
-def _met(outcome: Outcome) -> Met:
-    event = outcome.event
-    if event is Event.FETCHED:
-        return Met.READ
-    if event in (Event.GONE, Event.REDIRECTED):
-        return policy.lost(event is Event.GONE, outcome.status)
-    return Met.FORBIDDEN if event is Event.EXCLUDED else Met.ERROR
 
 
 def _after(page: Page, visits: Visits, met: Met, end: policy.Ending, outcome: Outcome, now: int) -> Page:

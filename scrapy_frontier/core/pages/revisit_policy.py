@@ -14,6 +14,7 @@ from .. import reasons
 from ..store.states import State
 from ..store.visit_rows import NOT_BAD, Bad
 from .crawl_value import Bounds, best_span, crawl_value, signalled_value
+from .lifecycle import Event
 
 # A page is due a little before its span is over: a crawl that is started every day at about the same hour
 # visits each day what has a shelf life of a day.
@@ -93,6 +94,15 @@ def lost(is_gone: bool, status: int) -> Met:
     if is_gone:
         return Met.GONE if status == 410 else Met.MISSING
     return Met.MOVED if status in (301, 308) else Met.ELSEWHERE
+
+
+def met_by(event: Event, status: int) -> Met:
+    """What a visit met that ended by *event*, where nobody knows more of it."""
+    if event is Event.FETCHED:
+        return Met.READ
+    if event in (Event.GONE, Event.REDIRECTED):
+        return lost(event is Event.GONE, status)
+    return Met.FORBIDDEN if event is Event.EXCLUDED else Met.ERROR
 
 
 def met_at_the_end(state: State, status: int, notes: str, is_hub: bool) -> Met:
