@@ -447,6 +447,19 @@ def test_a_link_brings_back_a_page_whose_request_went_with_its_process(
     assert sorted(web.paths()) == ["/", "/1", "/2", "/again"]
 
 
+def test_a_list_brings_back_pages_whose_requests_went_with_their_process(
+    web: Web, run: Callable[..., Crawl]
+) -> None:
+    """As a sitemap's entries are, hubs are taken in without a request; and before any page is handed out."""
+    settings = {**ADDON, "DOWNLOAD_DELAY": 0.2}
+    first = run(Forgotten, settings, start_urls=[web.on("/")])
+    assert first.stats["scheduler/enqueued/memory"] == 2
+    hubs = {"FRONTIER_REVISIT": "interval", "FRONTIER_HUBS": [web.url("/1"), web.url("/2")]}
+    second = run(Simple, {**settings, **hubs}, urls=[web.on("/again")])
+    assert second.reason == "finished", second.log
+    assert sorted(web.paths()) == ["/", "/1", "/2", "/again"]
+
+
 class Ticking(Simple):
     """Counts the turns of the event loop until all links of its page are queued."""
 
