@@ -18,7 +18,7 @@ import time
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
+from scrapy_frontier.core.pages.revisit_plans import RevisitRule
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store.leveldb import Store
 

@@ -48,15 +48,15 @@ class World:
     """When pages change, and what sitemaps say of it. Times in days."""
 
     def __init__(self, kind: str, seed: int, sigma: float) -> None:
-        chance = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed)
         self.kind = kind
         self.hosts = np.arange(PAGES) % HOSTS
-        self.rates = np.exp(log(MEAN) - sigma**2 / 2 + sigma * chance.standard_normal(PAGES))
-        self.weights = (chance.permutation(PAGES) + 1.0) ** -0.6
+        self.rates = np.exp(log(MEAN) - sigma**2 / 2 + sigma * rng.standard_normal(PAGES))
+        self.weights = (rng.permutation(PAGES) + 1.0) ** -0.6
         self.weights /= self.weights.mean()
-        later = self.rates[chance.permutation(PAGES)] if kind == "swap" else self.rates
+        later = self.rates[rng.permutation(PAGES)] if kind == "swap" else self.rates
         self.halves = (self.rates, later)
-        pages, times = self._changes(chance)
+        pages, times = self._changes(rng)
         self._flat = np.sort(np.concatenate([pages * 1000.0 + times, np.arange(PAGES) * 1000.0 + 999]))
         self.limits = np.full(HOSTS, inf)  # visits a day
         if kind == "limits":
@@ -65,27 +65,25 @@ class World:
         kinds = np.array(["honest", "lying", "honest", "silent"])[np.arange(HOSTS) % 4]
         self.honest = (kinds == "honest")[self.hosts] & (kind == "signals")
         self.lying = (kinds == "lying")[self.hosts] & (kind == "signals")
-        self._signals = self._told(chance, pages, times)
+        self._signals = self._told(rng, pages, times)
 
-    def _changes(self, chance: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    def _changes(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         pages, times = [], []
         for half, rates in enumerate(self.halves):
-            counts = chance.poisson(rates * DAYS / 2)
+            counts = rng.poisson(rates * DAYS / 2)
             pages.append(np.repeat(np.arange(PAGES), counts))
-            times.append((half + chance.random(counts.sum())) * DAYS / 2)
+            times.append((half + rng.random(counts.sum())) * DAYS / 2)
         return np.concatenate(pages), np.concatenate(times)
 
-    def _told(
-        self, chance: np.random.Generator, pages: np.ndarray, times: np.ndarray
-    ) -> dict[int, np.ndarray]:
+    def _told(self, rng: np.random.Generator, pages: np.ndarray, times: np.ndarray) -> dict[int, np.ndarray]:
         """Which pages the sitemaps name in which step: each is read once a day."""
         if self.kind != "signals":
             return {}
-        told = self.honest[pages] & (chance.random(len(pages)) < TOLD)
-        alarms = np.repeat(np.arange(PAGES), chance.poisson(FALSE_ALARMS * DAYS, PAGES) * self.honest)
-        lies = np.repeat(np.flatnonzero(self.lying), DAYS)
-        named = np.concatenate([pages[told], alarms, lies])
-        when = [times[told], chance.random(len(alarms)) * DAYS, np.tile(np.arange(DAYS), self.lying.sum())]
+        told = self.honest[pages] & (rng.random(len(pages)) < TOLD)
+        alarms = np.repeat(np.arange(PAGES), rng.poisson(FALSE_ALARMS * DAYS, PAGES) * self.honest)
+        false_304s = np.repeat(np.flatnonzero(self.lying), DAYS)
+        named = np.concatenate([pages[told], alarms, false_304s])
+        when = [times[told], rng.random(len(alarms)) * DAYS, np.tile(np.arange(DAYS), self.lying.sum())]
         offsets = self.hosts[named] / HOSTS
         read = np.ceil(np.concatenate(when) - offsets) + offsets
         steps = np.ceil(read / STEP).astype(int)
@@ -202,8 +200,8 @@ class Learning(Policy):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.histories = [change_rates.History()] * PAGES
-        self.of_hosts = [change_rates.HostRates()] * HOSTS
-        self.everywhere, self.upheaval = change_rates.HostRates(), change_rates.Upheaval()
+        self.of_hosts = [change_rates.HostChangeRates()] * HOSTS
+        self.everywhere, self.drift = change_rates.HostChangeRates(), change_rates.RateDrift()
         self.signals = [change_rates.Signals()] * HOSTS
         self.rates = np.full(PAGES, 1 / 7.0)  # a shelf life of a week; a day here
         self.due = np.zeros(PAGES)
@@ -222,10 +220,10 @@ class Learning(Policy):
     def _saw(self, page: int, now: float, changed: bool, told_at: float) -> None:
         host, unknown = int(self.world.hosts[page]), 1 / (7 * DAY)
         span, is_listed = (now - self.visited[page]) * DAY, self.world.kind == "signals"
-        seen = change_rates.Shown(span, changed, is_listed, told_at < inf)
-        known = self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host], self.upheaval
-        found = change_rates.taught(seen, change_rates.Knowledge(*known), unknown)
-        self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host], self.upheaval = found
+        seen = change_rates.Observation(span, changed, is_listed, told_at < inf)
+        known = self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host], self.drift
+        found = change_rates.observed(seen, change_rates.RateEstimates(*known), unknown)
+        self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host], self.drift = found
         expected = change_rates.expected_rate(found.host, found.everywhere, unknown)
         self.rates[page] = change_rates.rate(found.history, expected) * DAY
 

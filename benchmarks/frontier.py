@@ -42,15 +42,15 @@ AT_ONCE = 5  # hosts that a step of loading brings
 
 
 def links(hosts: int, is_even: bool) -> Iterator[Link]:
-    chance = random.Random(1)
+    rng = random.Random(1)
     number = 0
     while True:
-        which = number % hosts if is_even else min(int(hosts ** chance.random()), hosts - 1)
+        which = number % hosts if is_even else min(int(hosts ** rng.random()), hosts - 1)
         host = f"www.host-{which}.example"
         url = f"https://{host}/some/path/to/a-page-{number}.html"
         number += 1
         fingerprint = hashlib.sha1(url.encode()).digest()
-        yield Link(fingerprint, url, host, chance.randrange(10), PAYLOAD)
+        yield Link(fingerprint, url, host, rng.randrange(10), PAYLOAD)
 
 
 def start(directory: Path) -> Frontier:

@@ -8,6 +8,8 @@ wrong with it, and `benchmarks/commands.py` runs it.
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 
 from scrapy_frontier.core.pages.links import NEUTRAL
@@ -57,13 +59,8 @@ def build(made, directory, scheme):
     """Write the store; 25 us a page."""
     store = Store(directory, scheme)
     for rows in (_pages(made), _queue(made), _index(made), _segments(made), _hosts(made), _rest(made)):
-        batch, count = store.batch(), 0
-        for count, (key, value) in enumerate(rows, 1):
-            batch.put(key, value)
-            if not count % _AT_A_TIME:
-                store.write(batch)
-                batch.clear()
-        store.write(batch)
+        while some := dict(islice(rows, _AT_A_TIME)):
+            store.write(some)
     store.compact()
     store.close()
 

@@ -47,10 +47,10 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 
 class Random(Scorer):
     def __init__(self):
-        self._chance = np.random.default_rng(1)
+        self._rng = np.random.default_rng(1)
 
     def discovered(self, node, parent=None, host="", link_score=1.0):
-        return self._chance.random()
+        return self._rng.random()
 
 
 class Crawl:
@@ -126,8 +126,8 @@ class Oracle(Scorer):
 class Told(Mixed):
     """The default order, told the true PageRank of every page it knows at each ranking by *crawl*."""
 
-    def __init__(self, truth, chance):
-        super().__init__(chance)
+    def __init__(self, truth, rng):
+        super().__init__(rng)
         self.truth, self.crawl = truth, None
 
     def rank(self, indptr, indices, weights=None, **_):
@@ -139,7 +139,7 @@ OTHERS = {  # from true PageRank and dice
     "oracle": lambda truth, _: Oracle(truth),
     "told": Told,
     "random": lambda *_: Random(),
-    "mixed": lambda _, chance: Mixed(chance),
+    "mixed": lambda _, rng: Mixed(rng),
 }
 
 
@@ -157,12 +157,12 @@ def reach(graph, starts):
 
 
 def draws(graph, count, seed=7, numbers=(1, 10)):
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     pages = len(graph.indptr) - 1
     for starts in numbers:
         for _ in range(count):
             for _attempt in range(40):
-                drawn = chance.permutation(pages)
+                drawn = rng.permutation(pages)
                 if starts > 1 or reach(graph, drawn[:1]) >= 0.5:
                     break
             size = starts

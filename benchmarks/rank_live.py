@@ -31,6 +31,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from scrapy.settings import Settings
 from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.frontier import Frontier, Link
@@ -65,7 +66,7 @@ class Web:
 
     def __init__(self, frontier, pages, new, hosts=10_000):
         self.frontier, self.pages, self.new, self.hosts = frontier, pages, new, hosts
-        self.chance = random.Random(1)
+        self.rng = random.Random(1)
 
     def visit(self):
         lease = self.frontier.lease(time.time())
@@ -73,7 +74,7 @@ class Web:
         found = range(known, min(known + self.new, self.pages))
         links = [link(number, lease.page_id, self.hosts) for number in found]
         self.frontier.discover(links, time.time())
-        popular = [int(known * self.chance.random() ** 3) for _ in range(DEGREE - len(found))]
+        popular = [int(known * self.rng.random() ** 3) for _ in range(DEGREE - len(found))]
         edges = [Edge(target) for target in (*found, *popular)]
         lease.edges.extend(edges)
         self.frontier.release(lease, FETCHED._replace(has_links=True), time.time())
@@ -185,7 +186,8 @@ async def live(frontier, web):
     stats = SimpleNamespace(inc_value=print, set_value=print)
     signals = SimpleNamespace(connect=lambda *_: None)
     engine = SimpleNamespace(_slot=SimpleNamespace(closing=None))
-    crawler = SimpleNamespace(signals=signals, stats=stats, spider=None, engine=engine)
+    settings = Settings()
+    crawler = SimpleNamespace(signals=signals, stats=stats, spider=None, engine=engine, settings=settings)
     extension = ranking.RankingExtension(crawler)
     clock, pauses = Clock(), Pauses()
     memory = [anonymous()]

@@ -166,21 +166,21 @@ def seen_in(directory: Path) -> set[str]:
     return set(directory.with_suffix(".seen").read_text().splitlines())
 
 
-def make(folder: Path, pages: int, chance: random.Random) -> None:
+def make(folder: Path, pages: int, rng: random.Random) -> None:
     """A site whose pages link ten others each."""
     words = ["river", "stone", "garden", "window", "paper", "summer", "market", "letter", "engine", "mirror"]
     for number in range(pages):
-        links = [10 * number + each for each in range(1, 11)] + [chance.randrange(pages) for _ in range(3)]
+        links = [10 * number + each for each in range(1, 11)] + [rng.randrange(pages) for _ in range(3)]
         anchors = "".join(f"<li><a href='/{each}.html'>{each}</a>" for each in links if each < pages)
-        text = " ".join(chance.choices(words, k=600))
+        text = " ".join(rng.choices(words, k=600))
         body = f"<html><title>{number}</title><h1>{number}</h1><p>{text}</p><ul>{anchors}</ul></html>"
         (folder / ("index.html" if not number else f"{number}.html")).write_text(body)
 
 
-def change(folder: Path, paths: list[str], share: float, chance: random.Random) -> dict[str, list[str]]:
+def change(folder: Path, paths: list[str], share: float, rng: random.Random) -> dict[str, list[str]]:
     """Change that share of the pages at *paths*; their paths by what was done."""
     some = [path for path in sorted(paths) if (folder / path.lstrip("/")).is_file() and path != "/index.html"]
-    chosen = chance.sample(some, max(4, round(share * len(some))))
+    chosen = rng.sample(some, max(4, round(share * len(some))))
     done = {kind: chosen[number::4] for number, kind in enumerate(("text", "links", "comment", "removed"))}
     done["new"] = [f"/recrawl-new-{number}.html" for number in range(len(done["links"]))]
     for path, new in zip(done["links"], done["new"], strict=True):
@@ -250,14 +250,14 @@ def records(directory: Path) -> dict[str, Any]:
 
 
 def crawl_with_kills(
-    server: Server, work: Path, settings: dict[str, Any], kills: int, chance: random.Random
+    server: Server, work: Path, settings: dict[str, Any], kills: int, rng: random.Random
 ) -> None:
     """The second crawl once more, and what it has that the one without kills has not."""
     unharmed = Counter(path for path, _, _, _ in server.log)
     server.log, made = [], 0
     directory, begin = work / "killed", time.monotonic()
     shutil.copytree(work / "first", directory)
-    while not crawl(server.url, directory, settings, WEEK, chance.uniform(1, 8) if made < kills else 0.0):
+    while not crawl(server.url, directory, settings, WEEK, rng.uniform(1, 8) if made < kills else 0.0):
         made += 1
     told(f"{made} kills in {time.monotonic() - begin:.0f} s", server.log)
     asked = Counter(path for path, _, _, _ in server.log)
@@ -282,20 +282,20 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     args = parser.parse_args()
     settings = dict(each.split("=", 1) for each in args.set)
-    chance = random.Random(args.seed)
+    rng = random.Random(args.seed)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         folder = work / "pages"
         if args.folder is None:
             folder.mkdir()
-            make(folder, 2_000, chance)
+            make(folder, 2_000, rng)
         else:
             shutil.copytree(args.folder, folder)
         server = Server(folder)
         crawl(server.url, work / "first", settings)
         first, seen = told("first", server.log), seen_in(work / "first")
         known = {path for path, status, _, _ in server.log if status == 200 and path in seen}
-        done = change(folder, list(known), args.share, chance)
+        done = change(folder, list(known), args.share, rng)
         shutil.copytree(work / "first", work / "second")
         server.log = []
         crawl(server.url, work / "second", settings, WEEK)
@@ -303,7 +303,7 @@ def main() -> None:
         print(f"bodies: {second / first:.2%} of the first crawl's")
         judge(done, known, server.log, seen_in(work / "second"))
         if args.kills:
-            crawl_with_kills(server, work, settings, args.kills, chance)
+            crawl_with_kills(server, work, settings, args.kills, rng)
 
 
 if __name__ == "__main__":

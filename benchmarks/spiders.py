@@ -87,15 +87,15 @@ def url_of(page: int, port: int) -> str:
 
 def body_of(page: int, port: int) -> bytes:
     """A page: an eighth of its links lead to other hosts, the others to its own, each in a sentence."""
-    chance = random.Random(page)
+    rng = random.Random(page)
     parts = [f"<html><head><title>Page {page}</title></head><body>"]
     for _ in range(LINKS):
-        target = chance.randrange(SITE)
-        if chance.random() < 0.875:
+        target = rng.randrange(SITE)
+        if rng.random() < 0.875:
             target = target // HOSTS * HOSTS + page % HOSTS
         href = url_of(target, port)
         href = href if target % HOSTS != page % HOSTS else "/" + href.split("/", 3)[3]
-        text = " ".join(chance.choices(WORDS, k=20))
+        text = " ".join(rng.choices(WORDS, k=20))
         parts.append(f'<div class="entry"><p>{text} <a href="{href}">{text[:20]}</a> {text}</p></div>')
     return "".join([*parts, "</body></html>"]).encode()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
 HOSTS = 8  # in the summary
 FIRST = 5  # pages in the summary
-LAST = 16  # requests of a host that a gap is measured to; they are not seen in the order they were sent
 
 # What the frontier tells as `frontier/pages/<state>`, where another scheduler is set.
 STOCK_STATS = {
@@ -37,19 +35,6 @@ class Figures:
         self.began = began
         self.pages: Counter[str] = Counter()  # by host
         self.first: list[str] = []
-        self.gaps: dict[str, float] = {}  # the smallest by host
-        self._sent: dict[str, list[float]] = {}  # by host, sorted
-
-    def sent(self, url: str, when: float) -> None:
-        """A request for *url* was sent at *when*."""
-        host = host_of(url)
-        times = self._sent.setdefault(host, [])
-        place = bisect(times, when)
-        gaps = [abs(when - other) for other in times[max(place - 1, 0) : place + 1]]
-        if gaps:
-            self.gaps[host] = min([*gaps, self.gaps.get(host, gaps[0])])
-        times.insert(place, when)
-        del times[:-LAST]
 
     def item(self, item: Any) -> None:
         if len(self.first) < FIRST:
@@ -63,9 +48,15 @@ class Figures:
         return f"{self.pages.total() / max(now - self.began, 0.001):.1f} pages/s"
 
     def summary(
-        self, now: float, reason: str, stats: Mapping[str, Any], titles: Mapping[str, str]
+        self,
+        now: float,
+        reason: str,
+        stats: Mapping[str, Any],
+        titles: Mapping[str, str],
+        gaps: Mapping[str, float],
     ) -> Iterator[str]:
-        """The lines of the summary of a crawl that ended for *reason*; *titles* are those of known hosts."""
+        """The lines of the summary of a crawl that ended for *reason*. *titles* are those of known hosts,
+        *gaps* the least seconds between two requests to each, as it saw them itself."""
         how = "Finished" if reason == "finished" else f"Stopped ({reason})"
         pages, hosts = self.pages.total(), len(self.pages)
         of = "1 host" if hosts == 1 else f"{hosts} hosts"
@@ -74,11 +65,11 @@ class Figures:
         if not pages:
             return
         yield ""
-        yield f"{'host':<47}{'pages':>8}{'smallest gap':>16}"
+        yield f"{'host':<47}{'pages':>8}" + f"{'smallest gap':>16}" * bool(gaps)
         most = sorted(self.pages.items(), key=lambda item: (-item[1], item[0]))[:HOSTS]
         for host, pages in most:
-            gap = f"{self.gaps[host]:.3f} s" if host in self.gaps else "-"
-            yield f"{f'{host}  {titles.get(host, str())}'[:46]:<47}{pages:>8}{gap:>16}"
+            gap = f"{f'{gaps[host]:.3f} s':>16}" if host in gaps else ""
+            yield f"{f'{host}  {titles.get(host, str())}'[:46]:<47}{pages:>8}{gap}"
         if hosts > HOSTS:
             yield f"and {hosts - HOSTS} more"
         yield ""

@@ -12,6 +12,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.asyncio import create_looping_call
 
 from demo_project.figures import Figures, host_of, what_next
+from demo_project.serve import DemoWeb
 
 if TYPE_CHECKING:
     from scrapy import Request, Spider
@@ -39,7 +40,6 @@ class Progress:
         extension = cls(crawler, sys.stderr if taken else sys.stdout)
         connect = crawler.signals.connect
         connect(extension.spider_opened, signals.spider_opened)
-        connect(extension.headers_received, signals.headers_received)
         connect(extension.response_received, signals.response_received)
         connect(extension.item_scraped, signals.item_scraped)
         connect(extension.spider_closed, signals.spider_closed)
@@ -48,13 +48,6 @@ class Progress:
     def spider_opened(self) -> None:
         self._figures.began = time.monotonic()
         self._loop.start(0.25 if self._in_place else 2.0, now=False)
-
-    def headers_received(self, request: Request) -> None:
-        # Nothing else tells when a request was sent: request_reached_downloader precedes the wait its host
-        # may ask for.
-        latency = request.meta.get("download_latency")
-        if latency is not None:
-            self._figures.sent(request.url, time.monotonic() - latency)
 
     def response_received(self, response: Response, request: Request) -> None:
         if 200 <= response.status < 300 and request.callback is not NO_CALLBACK:
@@ -71,7 +64,9 @@ class Progress:
             return  # the spider or the frontier has said why
         stats = self._crawler.stats.get_stats() if self._crawler.stats is not None else {}
         titles = getattr(getattr(spider, "web", None), "titles", {})
-        for line in self._figures.summary(time.monotonic(), reason, stats, titles):
+        served = self._crawler.get_extension(DemoWeb)
+        gaps = served.server.gaps if served is not None and served.server is not None else {}
+        for line in self._figures.summary(time.monotonic(), reason, stats, titles, gaps):
             self._print(line, "\n")
         for line in () if is_unusable else ("", *what_next(self._crawler.settings, reason)):
             self._print(line, "\n")

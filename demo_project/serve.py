@@ -21,7 +21,7 @@ class DemoWeb:
     """Serves the spider's ``web``, if it has one; where that fails, the spider's ``refusal`` says why."""
 
     def __init__(self) -> None:
-        self._server: WebServer | None = None
+        self.server: WebServer | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -35,15 +35,15 @@ class DemoWeb:
         if web is None:
             return
         try:
-            self._server = WebServer(web)
+            self.server = WebServer(web)
         except OSError as error:
             spider.refusal = _explain(error, web)  # type: ignore[attr-defined]
         else:
-            self._server.start()
+            self.server.start()
 
     def spider_closed(self) -> None:
-        if self._server is not None:
-            self._server.stop()
+        if self.server is not None:
+            self.server.stop()
 
 
 def _explain(error: OSError, web: Web) -> str:

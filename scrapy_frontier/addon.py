@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from scrapy.exceptions import NotConfigured
 from scrapy.utils.misc import load_object
 
+from .settings import has_our_scheduler
+
 if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
 
@@ -50,22 +52,19 @@ COMPONENTS = {
 
 
 class Addon:
-    """Enable with ``ADDONS = {"scrapy_frontier.Addon": 500}``."""
+    """Names all components in the settings. Enable with ``ADDONS = {"scrapy_frontier.Addon": 500}``."""
 
     def update_settings(self, settings: BaseSettings) -> None:
         """Name our components where the user has not named others.
 
-        A project's own ``SCHEDULER`` is stronger than any add-on: then a warning says so and no more is
-        changed.
+        A project's own ``SCHEDULER`` is stronger than any add-on: then it raises `NotConfigured`, which
+        Scrapy tells as a warning, and no more is changed.
         """
-        from .crawl.scheduler import FrontierScheduler
-
         settings.set("SCHEDULER", SCHEDULER, "addon")
-        chosen = settings["SCHEDULER"]
-        if not _is_ours(chosen, FrontierScheduler):
+        if not has_our_scheduler(settings):
             raise NotConfigured(
-                f"SCHEDULER is set to {chosen!r} in your settings, which an add-on cannot override: remove "
-                f"that line, or set SCHEDULER = {SCHEDULER!r}"
+                f"SCHEDULER is set to {settings['SCHEDULER']!r} in your settings, which an add-on cannot "
+                f"override: remove that line, or set SCHEDULER = {SCHEDULER!r}"
             )
         for name, value in SETTINGS.items():
             settings.set(name, value, "addon")
@@ -102,8 +101,3 @@ def _replace(settings: BaseSettings, stock: type, ours: type) -> None:
         kept = {key: value for key, value in settings.getdict(name).items() if load_object(key) is not stock}
         kept[path] = None  # under the name it has in the base, or older versions of Scrapy run both
         settings.set(name, kept, settings.getpriority(name) or 0)
-
-
-def _is_ours(scheduler: object, ours: type) -> bool:
-    found = load_object(scheduler) if isinstance(scheduler, str) else scheduler
-    return isinstance(found, type) and ours in found.__mro__

@@ -1,4 +1,4 @@
-"""The settings of coming back: how often, as what, and how much of the visits."""
+"""The settings of revisits: how often, as what, and how much of the visits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from .core.pages.crawl_value import Bounds
-from .core.pages.revisit_wishes import HUB_SPAN, SEEDS, SHELF_LIFE, RevisitRule
+from .core.pages.revisit_plans import HUB_SPAN, SEEDS, SHELF_LIFE, RevisitRule
 from .setting_values import FrontierSetting, choice, within
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ _BOUNDS = Bounds()
 
 
 def revisit_rule(settings: BaseSettings) -> RevisitRule | None:
-    """What the settings ask of coming back; None: never. Raises `FrontierSetting`."""
+    """What the settings ask of revisits, times in seconds; None: pages never come back. All are read and
+    judged even then. Raises `FrontierSetting`."""
     policy = choice(settings, "FRONTIER_REVISIT", POLICIES)
     shelf_life, shelf_lives = _shelf_lives(settings, "FRONTIER_SHELF_LIFE")
     rule = RevisitRule(
@@ -77,7 +78,8 @@ def _by_pattern(name: str, value: Mapping[Any, Any]) -> dict[str, float]:
         try:
             re.compile(pattern)
         except (re.error, TypeError) as error:
-            raise FrontierSetting(f"{name}: {pattern!r} is no regular expression ({error})") from error
+            problem = f"{pattern!r} is no regular expression ({error})"
+            raise FrontierSetting(f"{name}: {problem}: set URLs, or patterns for re") from error
         found[pattern] = _seconds(name, seconds)
     return found
 

@@ -20,20 +20,22 @@ _MOST = sys.float_info.max  # all but infinity
 
 
 class FrontierSetting(FrontierError):
-    """A setting has a value that makes no sense."""
+    """A setting has a value that makes no sense: the crawl does not begin. The message says what to set."""
 
     reason = "frontier_setting"
 
 
 def number(settings: BaseSettings, name: str, default: _Number, least: float = 0) -> _Number:
-    """A number of the kind of its *default*."""
+    """A number of the kind of its *default*, which stands where nothing is set. Raises `FrontierSetting` for
+    what is none, is infinite, or less than *least*."""
     value, kind = settings.get(name), type(default)
     wanted = f"a {'whole ' if kind is int else ''}number of at least {least:g}"
     return default if value is None else within(name, value, kind, least, _MOST, wanted)
 
 
 def within(name: str, value: Any, kind: type[_Number], least: float, most: float, wanted: str) -> _Number:
-    """*value* as a number of a *kind* that is no less than *least* and no more than *most*."""
+    """*value* as a number of a *kind* that is no less than *least* and no more than *most*. Raises
+    `FrontierSetting`, with *wanted* for what to set."""
     try:
         number = kind(value)
     except (TypeError, ValueError):
@@ -44,6 +46,8 @@ def within(name: str, value: Any, kind: type[_Number], least: float, most: float
 
 
 def switch(settings: BaseSettings, name: str, default: bool) -> bool:
+    """True or False, as Scrapy reads such settings; *default* where nothing is set. Raises
+    `FrontierSetting`."""
     value = settings.get(name)
     if value is None:
         return default
@@ -54,7 +58,7 @@ def switch(settings: BaseSettings, name: str, default: bool) -> bool:
 
 
 def choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
-    """One of *choices*, the first where nothing is set."""
+    """One of *choices*, the first where nothing is set. Raises `FrontierSetting` for any other."""
     value = settings.get(name)
     if value is None:
         return choices[0]
@@ -64,6 +68,7 @@ def choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
 
 
 def words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> frozenset[str]:
+    """A set of words in lower case, from a list or from text with commas. Raises `FrontierSetting`."""
     value = settings.get(name, default)
     words = value.replace(",", " ").split() if isinstance(value, str) else value
     if not isinstance(words, (list, tuple, set, frozenset)) or not all(type(word) is str for word in words):
@@ -72,11 +77,13 @@ def words(settings: BaseSettings, name: str, default: tuple[str, ...]) -> frozen
 
 
 def path(settings: BaseSettings, name: str) -> str | None:
+    """A path as text; None where nothing is set. It need not exist."""
     return str(settings[name]) if settings[name] else None
 
 
 def function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
-    """The function that a setting is or names."""
+    """The function that a setting is or names, imported. Raises `FrontierSetting`, with *wanted* for what to
+    set."""
     try:
         function = load_object(value) if isinstance(value, str) else value
     except (ImportError, NameError, ValueError) as error:
@@ -90,7 +97,8 @@ def function(name: str, value: Any, wanted: str) -> Callable[..., Any]:
 def choice_or_function(
     settings: BaseSettings, name: str, choices: tuple[str, ...], about: str
 ) -> str | Callable[..., Any]:
-    """One of *choices*, the first where nothing is set, or a function *about* something."""
+    """One of *choices*, the first where nothing is set, or a function *about* something. Raises
+    `FrontierSetting`."""
     value = settings.get(name) or choices[0]
     if value in choices:
         return str(value)

@@ -1,4 +1,5 @@
-"""Every ``FRONTIER_*`` setting: name, unit, default, check; read once, frozen.
+"""Every ``FRONTIER_*`` setting: name, unit, default, check; read once, frozen. Those of revisits are in
+`setting_revisits`.
 
 What a setting of Scrapy already says (`DOWNLOAD_DELAY`, `DOWNLOAD_SLOTS`, `JOBDIR` ...) is read from there.
 """
@@ -15,7 +16,7 @@ from scrapy.utils.misc import load_object
 from .core.hosts.budgets import Limits
 from .core.hosts.cooldown import CooldownRule
 from .core.hosts.delay_sources import ResponseDelay
-from .core.hosts.giving_up import Haste
+from .core.hosts.giving_up import GiveUpRule
 from .core.hosts.host import Politeness
 from .core.pages.traps import TrapLimits
 from .core.parse.redirect_chains import ChainLimits
@@ -137,7 +138,8 @@ class _OfPages:
 
 
 class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):
-    """The settings of one crawl, read once and never changed. Raises `FrontierSetting`."""
+    """The settings of one crawl, read and checked once and never changed; times in seconds. Raises
+    `FrontierSetting`."""
 
     def __init__(self, settings: BaseSettings) -> None:
         _OfStore.__init__(self, settings)
@@ -152,12 +154,12 @@ class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):
         try:
             return cls(settings)
         except FrontierSetting as error:
-            words = () if _is_told_by_scheduler(settings) else (str(error),)
+            words = () if has_our_scheduler(settings) else (str(error),)
             raise NotConfigured(*words) from error
 
     @property
     def comes_back(self) -> bool:
-        """Whether pages are visited again by themselves."""
+        """Whether pages are visited again by themselves (``FRONTIER_REVISIT``)."""
         return self.revisits is not None
 
     @property
@@ -166,12 +168,14 @@ class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):
         return "nofollow" in self.nofollow_rels
 
     @property
-    def haste(self) -> Haste:
-        """How a frontier that nobody comes back to asks a host that gives no answer: as a page is retried."""
-        return Haste(self.retry_times + 1, self.backoff)
+    def give_up_rule(self) -> GiveUpRule:
+        """How a frontier that nobody comes back to asks a host that gives no answer: as often, and with as
+        long pauses, as a page is retried."""
+        return GiveUpRule(self.retry_times + 1, self.backoff)
 
     def backoff(self, attempts: int) -> float:
-        """Seconds to wait before the page is fetched again after *attempts* leases."""
+        """Seconds to wait before the page is fetched again after *attempts* leases, 1 and more: doubles with
+        each, up to `LONGEST_BACKOFF`."""
         longest = max(self.retry_delay, LONGEST_BACKOFF)
         return float(min(self.retry_delay * 2 ** min(attempts - 1, 60), longest))
 
@@ -207,7 +211,8 @@ def unknown_names(settings: BaseSettings) -> list[tuple[str, str]]:
     return found
 
 
-def _is_told_by_scheduler(settings: BaseSettings) -> bool:
+def has_our_scheduler(settings: BaseSettings) -> bool:
+    """Whether ``SCHEDULER`` is ours, or one made of it."""
     scheduler = load_object(settings["SCHEDULER"])
     return any(cls.__name__ == "FrontierScheduler" for cls in getattr(scheduler, "__mro__", ()))
 
@@ -259,7 +264,8 @@ def default_politeness(settings: BaseSettings, spider: Any = None) -> Politeness
 
 
 def slot_politeness(settings: BaseSettings, default: Politeness) -> dict[str, Politeness]:
-    """`DOWNLOAD_SLOTS`: hosts with a delay, concurrency or jitter of their own."""
+    """Hosts with a delay, concurrency or jitter of their own, by `DOWNLOAD_SLOTS`; what a slot does not say
+    is as *default* has it."""
     return {
         host: Politeness(
             max(float(slot.get("delay", default.delay)), 0.0),

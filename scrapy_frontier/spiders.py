@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from scrapy.settings import BaseSettings
     from typing_extensions import Self
 
+    from .crawl.follow_rules import Extractor
+
 
 class FrontierSpider(CrawlSpider):
     """Has all links that ``link_extractor`` finds followed to `parse`, or its ``rules`` as a `CrawlSpider`.
@@ -28,10 +30,11 @@ class FrontierSpider(CrawlSpider):
     (1: as any other). See ``docs/follow.md``.
     """
 
-    link_extractor = LinkExtractor()
+    link_extractor: Extractor = LinkExtractor()
 
     @classmethod
     def update_settings(cls, settings: BaseSettings) -> None:
+        """Switch on ``FRONTIER_FOLLOW`` and the add-on, where the project does not set them."""
         super().update_settings(settings)
         if settings.getpriority("FRONTIER_FOLLOW") is None:
             settings.set("FRONTIER_FOLLOW", True, "spider")
@@ -41,17 +44,21 @@ class FrontierSpider(CrawlSpider):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """As Scrapy makes it; it logs an error when it is opened and nobody follows its links."""
         spider = super().from_crawler(crawler, *args, **kwargs)
         crawler.signals.connect(spider._say_if_nobody_follows, signals.spider_opened)
         return spider
 
-    def parse(self, response: Response, **kwargs: Any) -> Any:
-        """What a page that was followed gives: items, and requests beside its links. Nothing by itself."""
-        return ()
+    if not TYPE_CHECKING:  # to type checkers it is Scrapy's: a callback that takes what it wants
+
+        def parse(self, response: Response, **kwargs: Any) -> Any:
+            """What a page that was followed gives: items, and requests beside its links. Here nothing."""
+            return ()
 
     def _parse(self, response: Response, **kwargs: Any) -> Any:
         return super()._parse(response, **kwargs) if self.rules else self.parse(response, **kwargs)
 
     def _say_if_nobody_follows(self) -> None:
         if not self.rules and not compat.has_middleware(self.crawler, RECORDER):
-            self.logger.error("No link is followed: %s is not at work, is the add-on on?", RECORDER)
+            words = "No link is followed, for %s is not at work: put scrapy_frontier.Addon into ADDONS"
+            self.logger.error(words, RECORDER)

@@ -6,7 +6,9 @@ import json
 import os
 import re
 import socket
+import sys
 import threading
+import time
 from collections import Counter, deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,7 +22,7 @@ from protego import Protego
 from w3lib.url import canonicalize_url
 
 from demo_project import settings
-from demo_project.server import has_loopbacks
+from demo_project.server import WebServer, has_loopbacks
 from demo_project.web import SITES, Web
 
 if TYPE_CHECKING:
@@ -151,6 +153,41 @@ def test_demo_prints_its_progress_and_a_summary_that_fits_a_terminal_and_nothing
         [row] = [line for line in summary if re.search(rf"{site.title} +\d", line)]
         assert re.search(r" \d+ +\d+\.\d{3} s$", row)
     assert "-s JOBDIR=" in summary[-2]
+
+
+def test_each_server_saw_the_delay_between_all_its_requests(demo: Run) -> None:
+    gaps = {
+        line.split()[0]: float(line.split()[-2]) for line in demo.output if re.search(r"\.\d{3} s$", line)
+    }
+    assert gaps.keys() == demo.web.titles.keys()
+    for host, gap in gaps.items():
+        assert gap >= settings.DOWNLOAD_SLOTS[host.split(":")[0]]["delay"] - 0.01, host
+    if has_loopbacks():
+        assert gaps[demo.web.url("ruins/").split("/")[2]] >= 0.5 - 0.01  # its Crawl-delay
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there the kernel tells when a request arrived")
+def test_a_gap_is_measured_where_a_request_arrives_whoever_keeps_the_server_waiting() -> None:
+    web = Web(free_port())
+    server, address = WebServer(web), web.addresses["hub"]
+    server.start()
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(10)  # whoever computes keeps the processor
+    try:
+        with socket.create_connection(address) as connection:
+            sent = []
+            for target in ("/robots.txt", "/"):
+                before = time.time()
+                connection.sendall(f"GET {target} HTTP/1.1\r\n\r\n".encode())
+                sent.append((before, time.time()))
+                while not sent[1:] and time.time() < before + 0.2:
+                    pass
+                assert connection.recv(65_536).startswith(b"HTTP/1.1 200 OK")
+    finally:
+        sys.setswitchinterval(often)
+        server.stop()
+    [gap] = server.gaps.values()
+    assert sent[1][0] - sent[0][1] <= gap <= sent[1][1] - sent[0][0]
 
 
 def test_items_say_what_a_page_is(demo: Run) -> None:

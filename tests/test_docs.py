@@ -13,13 +13,16 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import scrapy
 
 from scrapy_frontier import Scorer, addon
 from scrapy_frontier.core.pages.crawl_value import Bounds
-from scrapy_frontier.core.pages.revisit_wishes import SHELF_LIFE
+from scrapy_frontier.core.pages.revisit_plans import SHELF_LIFE
+from scrapy_frontier.core.pages.revisit_policy import Result
 from scrapy_frontier.core.parse.redirect_chains import REFUSALS
 from scrapy_frontier.core.reasons import OTHER, REASONS
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.visit_rows import _TYPES
 from scrapy_frontier.crawl import meta_keys
 from scrapy_frontier.crawl.stats import TRAPS, refusal_stat
 from scrapy_frontier.settings import SCORERS
@@ -37,6 +40,21 @@ NAMED = [
     for path in sorted((ROOT / folder).rglob("*.py"))
     if path != Path(__file__).resolve()
 ]
+
+# What the pages name and is neither ours nor Scrapy's.
+FOREIGN = {
+    "add_seeds": "Frontera",
+    "page_db_links": "Aduana",
+    "page_db_dump": "Aduana",
+    "deltafetch_key": "scrapy-deltafetch",
+    "fetchTime": "Nutch",
+    "fetchInterval": "Nutch",
+    "min_interval": "Nutch",
+    "max_interval": "Nutch",
+    "GLIBC_TUNABLES": "a variable of the C library",
+    "isPermaLink": "an attribute of RSS",
+    "IdnaTestV2": "a file of the Unicode consortium",
+}
 
 
 def without_code(text: str) -> str:
@@ -92,6 +110,22 @@ def test_pages_and_files_are_named_by_their_links_or_by_a_path_that_exists() -> 
                 assert (ROOT / each).exists(), (path, name)
         if path.suffix == ".md" and path != ROOT / "CHANGELOG.md":
             assert re.findall(r"`[\w/]*\w+\.md`", text) == [], path
+
+
+def test_every_name_of_code_that_a_page_gives_is_one() -> None:
+    """Functions, classes, settings, keys: what has an underscore or a capital inside, between backquotes."""
+    files = [*NAMED, *Path(scrapy.__file__).parent.rglob("*.py")]
+    known = {word for path in files for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    known |= {path.stem for path in files}
+    told = {
+        (name, path.relative_to(ROOT).as_posix())
+        for path in PAGES
+        for code in re.findall(r"`([^`\n]+)`", path.read_text(encoding="utf-8"))
+        for name in re.findall(r"\w*(?:[A-Za-z]_[A-Za-z]|[a-z][A-Z])\w*", code)
+    }
+    assert {name for name, _ in told} >= set(FOREIGN)
+    assert sorted((name, where) for name, where in told if name not in known and name not in FOREIGN) == []
+    assert len(told) > 400
 
 
 # -- tables --------------------------------------------------------------------------------------------------
@@ -236,15 +270,28 @@ def test_every_room_is_in_the_architecture() -> None:
     assert first_cells(text) - rooms == {state.name.lower() for state in State}
 
 
-def test_the_format_names_the_layouts_that_rows_have() -> None:
-    rooms = [path.stem for path in (ROOT / "scrapy_frontier/core/store").glob("*_rows.py")]
+def told_format() -> str:
+    return (ROOT / "docs/internals/format.md").read_text(encoding="utf-8")
+
+
+def test_the_format_names_all_layouts_that_rows_have() -> None:
+    rooms = [path.stem for path in (ROOT / "scrapy_frontier/core/store").glob("*.py")]
     modules = [importlib.import_module(f"scrapy_frontier.core.store.{room}") for room in rooms]
-    layouts = {
-        each.format for module in modules for each in vars(module).values() if isinstance(each, Struct)
-    }
-    told = set(re.findall(r"`(>\w+)`", (ROOT / "docs/internals/format.md").read_text(encoding="utf-8")))
-    assert told - layouts == set()
-    assert len(told) > 8
+    kept = [each for module in modules for each in vars(module).values()]
+    several = [each for group in kept if isinstance(group, tuple) for each in group]
+    layouts = {each.format for each in kept + several if isinstance(each, Struct)}
+    ours = {layout for layout in layouts if layout[0] == ">"}  # LevelDB's own begin with the lowest byte
+    assert set(re.findall(r"`(>\w+)`", told_format())) == ours
+    assert len(ours) > 15
+
+
+def test_the_format_names_what_the_numbers_in_a_record_of_visits_mean() -> None:
+    (types,) = re.findall(r"^- Content types, [^:]+: (.*?)\.$", told_format(), re.MULTILINE | re.DOTALL)
+    told = [each.split() for each in re.split(r",\s", types)]
+    assert told[0] == ["0", "none", "of", "these"]
+    assert told[1:] == [[str(place), f"`{name}`"] for place, name in enumerate(_TYPES) if name]
+    (met,) = re.findall(r"^- What bad visits met: (.*?)\.$", told_format(), re.MULTILINE | re.DOTALL)
+    assert [int(each.split()[0]) for each in re.split(r",\s", met)] == list(map(int, Result))
 
 
 def named_in_docstrings() -> Iterator[tuple[str, str, set[str], str]]:

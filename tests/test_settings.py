@@ -10,9 +10,9 @@ import pytest
 from scrapy.settings import Settings
 
 from scrapy_frontier import settings as frontier_settings
-from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
+from scrapy_frontier.core.pages.revisit_plans import RevisitRule
 from scrapy_frontier.crawl import politeness_key
-from scrapy_frontier.crawl.politeness_key import Units, registered_domain
+from scrapy_frontier.crawl.politeness_key import PolitenessKeys, registered_domain
 from scrapy_frontier.settings import FrontierSetting, FrontierSettings, unknown_names
 
 
@@ -87,9 +87,9 @@ def test_registered_domains(host: str, domain: str) -> None:
 
 def test_the_unit_of_a_url() -> None:
     url = "https://www.example.com:8080/a"
-    assert Units("host").of(url) == "www.example.com"
-    assert Units("domain").of(url) == "example.com"
-    by_address = Units("ip")
+    assert PolitenessKeys("host").of(url) == "www.example.com"
+    assert PolitenessKeys("domain").of(url) == "example.com"
+    by_address = PolitenessKeys("ip")
     assert by_address.of(url) == "www.example.com"
     by_address.learn("www.example.com", "192.0.2.1")
     assert by_address.of(url) == "192.0.2.1"
@@ -102,13 +102,13 @@ def test_a_function_without_an_answer_loses_no_url(answer: Any) -> None:
             raise answer
         return answer
 
-    assert Units(function).of("http://a.example/") == "a.example"
-    assert Units(lambda url: "a\0b").of("http://a.example/") == "ab"
+    assert PolitenessKeys(function).of("http://a.example/") == "a.example"
+    assert PolitenessKeys(lambda url: "a\0b").of("http://a.example/") == "ab"
 
 
 def test_addresses_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(politeness_key, "_MOST_ADDRESSES", 10)
-    units, urls = Units("ip"), [f"http://h{number}.example/" for number in range(25)]
+    units, urls = PolitenessKeys("ip"), [f"http://h{number}.example/" for number in range(25)]
     for number in range(25):
         units.learn(f"h{number}.example", "192.0.2.1")
     assert units.of(urls[-1]) == "192.0.2.1"

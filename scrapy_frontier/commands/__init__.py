@@ -14,7 +14,16 @@ from scrapy.exceptions import UsageError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+    from typing import TypedDict
+
+    class Option(TypedDict, total=False):
+        action: str
+        default: None
+        type: Callable[[str], object]
+        metavar: str
+        choices: list[str]
+        help: str
 
 
 class Spec(NamedTuple):
@@ -59,8 +68,8 @@ COMMANDS: dict[str, Spec] = {
 
 # Options that not every command takes: how argparse is to read each. No help has a colon: where one ends a
 # line, Scrapy makes that line a heading.
-_SWITCH = {"action": "store_true", "default": None}
-OPTIONS: dict[str, dict[str, object]] = {
+_SWITCH: Option = {"action": "store_true", "default": None}
+OPTIONS: dict[str, Option] = {
     "limit": {
         "type": int,
         "metavar": "N",
@@ -88,7 +97,7 @@ OPTIONS: dict[str, dict[str, object]] = {
     "yes": {**_SWITCH, "help": "do not ask; order it of an unknown host, too"},
 }
 # Options that every command takes.
-COMMON: dict[str, dict[str, object]] = {
+COMMON: dict[str, Option] = {
     "spider": {"metavar": "NAME", "help": "use the settings of this spider"},
     "dir": {"metavar": "DIR", "help": "the frontier's directory, or a JOBDIR"},
     "json": {"action": "store_true", "help": "JSON instead of text; JSON Lines for lists"},
@@ -99,6 +108,8 @@ _HELP_AT = 26  # column of an option's explanation
 
 
 class Command(ScrapyCommand):
+    """``scrapy frontier``: one command of Scrapy's, which runs those of `COMMANDS`."""
+
     requires_crawler_process = False
     default_settings = {"LOG_ENABLED": False}
 
@@ -121,12 +132,15 @@ class Command(ScrapyCommand):
         parser.add_argument("-h", "--help", action="store_true", help="show this help message and exit")
         group = parser.add_argument_group(title="Frontier Options")
         for name, how in COMMON.items():
-            group.add_argument(f"--{name}", **how)  # type: ignore[arg-type]
+            group.add_argument(f"--{name}", **how)
         for name, how in OPTIONS.items():
             takers = ", ".join(command for command, spec in COMMANDS.items() if name in spec.options)
-            group.add_argument(f"--{name}", **{**how, "help": f"{how['help']} ({takers})"})  # type: ignore[arg-type]
+            told: Option = {**how, "help": f"{how['help']} ({takers})"}
+            group.add_argument(f"--{name}", **told)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
+        """Run the command that *args* begin with and keep what it returns as ``exitcode``; without any print
+        what there is. Raises `UsageError`."""
         if args[:1] == ["help"]:
             opts.help, args = len(args) > 1, args[1:]
         if not args:
@@ -144,19 +158,21 @@ class Command(ScrapyCommand):
 
 
 def refuse_nonsense(name: str, arguments: list[str], opts: argparse.Namespace) -> None:
-    """Raise `UsageError` for what argparse lets through: it knows nothing of the commands."""
+    """Raise `UsageError` for what argparse lets through, which knows nothing of the commands: a command or an
+    option there is not, one that *name* does not take, or too few or too many arguments."""
     spec = COMMANDS.get(name)
     unknown = [argument for argument in arguments if argument.startswith("--")]
     if name.startswith("-") or unknown:
         option = unknown[0] if unknown else name
-        raise UsageError(f"there is no option {option}{_likely(option, (*COMMON, *OPTIONS), '--')}")
+        likely = _likely(option, (*COMMON, *OPTIONS), "--") or "; see `scrapy frontier --help`"
+        raise UsageError(f"there is no option {option}{likely}")
     if spec is None:
         raise UsageError(
             f"there is no command {name!r}{_likely(name, COMMANDS)}; there are: {', '.join(COMMANDS)}"
         )
     for option in OPTIONS:
         if getattr(opts, option.replace("-", "_")) is not None and option not in spec.options:
-            raise UsageError(f"{name} takes no --{option}")
+            raise UsageError(f"{name} takes no --{option}; write: scrapy frontier {usage(name)}")
     if len(arguments) < spec.least or (spec.most is not None and len(arguments) > spec.most):
         raise UsageError(f"write: scrapy frontier {usage(name)}")
 
@@ -171,14 +187,14 @@ def _likely(written: str, known: Iterable[str], before: str = "") -> str:
 
 
 def usage(name: str) -> str:
-    """A command with its arguments and options, as one writes it."""
+    """A command of `COMMANDS` with its arguments and options, as one writes it."""
     spec = COMMANDS[name]
     options = [f"[--{option}]" for option in spec.options]
     return " ".join([name, *filter(None, [spec.arguments]), *options])
 
 
 def description(name: str) -> str:
-    """What a command does and takes, within 80 columns."""
+    """What a command of `COMMANDS` does and takes, lines within 80 columns."""
     spec = COMMANDS[name]
     lines = [f"Usage: scrapy frontier {usage(name)}", "", f"  {spec.does}", "", "Options"]
     for option, how in {**{each: OPTIONS[each] for each in spec.options}, **COMMON}.items():

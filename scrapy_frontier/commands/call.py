@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from scrapy.settings import BaseSettings
+    from scrapy.settings import Settings
 
     from . import Spec
 
@@ -25,8 +25,16 @@ FAILED = 1
 INTERRUPTED = 130  # as shells have it
 
 
+_REMEDIES = {
+    PermissionError: "; make it readable and writable for this user",
+    FileNotFoundError: "; write another path, or make what is missing",
+    IsADirectoryError: "; write the path of a file",
+}
+
+
 class Call(NamedTuple):
-    """What a command works with; it returns the exit code, or nothing where that is always 0."""
+    """What a command works with. A command returns its exit code, or nothing where that is always 0; it
+    raises `FrontierError`, `UnreadableRecord`, `OSError` or `UsageError`, which `run` tells."""
 
     project: Project
     output: Output
@@ -35,14 +43,13 @@ class Call(NamedTuple):
 
     @property
     def host(self) -> str | None:
-        """The host that ``--host`` names."""
+        """The host that ``--host`` names, None without. Raises `UsageError` for a name that is none."""
         return None if self.options.host is None else host_argument(self.options.host)
 
 
-def run(
-    spec: Spec, name: str, arguments: list[str], options: argparse.Namespace, settings: BaseSettings
-) -> int:
-    """Run a command to its exit code; raises only `UsageError`."""
+def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace, settings: Settings) -> int:
+    """Run a command to its exit code: its own, 1 for what it could not do, which is told, 130 if it was
+    interrupted. Raises only `UsageError`."""
     module = import_module(f".{spec.module}", __package__)
     command: Callable[[Call], int | None] = getattr(module, f"{name}_" if keyword.iskeyword(name) else name)
     output = Output(sys.stdout, as_json=options.json)
@@ -66,9 +73,7 @@ def _fail(output: Output, error: Exception) -> int:
     if isinstance(error, UnreadableRecord):
         message += ": run `scrapy frontier check`"
     elif isinstance(error, OSError) and error.filename is not None:
-        message = f"{error.filename}: {error.strerror}"
-        if isinstance(error, PermissionError):
-            message += "; make it readable and writable for this user"
+        message = f"{error.filename}: {error.strerror}{_REMEDIES.get(type(error), '')}"
     reason = getattr(error, "reason", "frontier_error")
     try:
         output.failure(reason, message)

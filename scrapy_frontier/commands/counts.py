@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..core.admin import facts
 from ..core.time_format import moment, span
@@ -14,6 +14,7 @@ from .show import LINES, limit_of, size
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from ..core.store.meta_rows import LastRanking
     from .call import Call
 
 _WIDE = 110  # columns of a terminal that has room for the delays, too
@@ -30,11 +31,10 @@ _CLOCK_COLUMNS = [Column("VISIT", 7), Column("STRIKES", 7, True), Column("TROUBL
 
 
 def stats(call: Call) -> None:
+    """Tell what the frontier holds, by kept counters: some lookups, however large it is."""
     with call.project.open() as store:
         found = facts.summary(store)
-    if call.output.as_json:
-        call.output.document({"directory": str(call.project.directory), **found._asdict()})
-        return
+    call.output.document({"directory": str(call.project.directory), **found._asdict()})
     call.output.record(
         [
             ("directory", call.project.directory),
@@ -64,14 +64,15 @@ def _states(found: facts.Summary) -> Iterator[tuple[str, str]]:
 def _coming_back(found: facts.Summary) -> str | None:
     """Which of the ended pages; None where none does."""
     told = [f"{found.due:,}, the first on {moment(found.first_due)}"] if found.first_due else []
-    return "; ".join([*told, *([f"{found.returning:,} queued again"] if found.returning else [])]) or None
+    queued = [f"{found.queued_revisits:,} queued again"] if found.queued_revisits else []
+    return "; ".join(told + queued) or None
 
 
 def _links(found: object) -> str:
     return f"{found:,} at the last ranking" if isinstance(found, int) else "not counted: nothing was ranked"
 
 
-def _ranking(found: dict[str, Any] | None) -> str:
+def _ranking(found: LastRanking | None) -> str:
     if found is None:
         return "none"
     try:
@@ -83,6 +84,8 @@ def _ranking(found: dict[str, Any] | None) -> str:
 
 
 def hosts(call: Call) -> None:
+    """Tell of the ``--limit`` hosts with most queued pages, all with 0, and of all hosts together. One pass
+    over the host rows; some lookups each."""
     limit, out, now = limit_of(call, LINES), call.output, call.project.now
     totals: Counter[str] = Counter()
     with call.project.open() as store:
@@ -138,4 +141,4 @@ def _visit(view: facts.HostView, now: float) -> str:
         return "blocked"
     if view.ready_at > now:
         return span(view.ready_at - now)
-    return "now" if view.queued or view.returning else "-"
+    return "now" if view.queued or view.queued_revisits else "-"

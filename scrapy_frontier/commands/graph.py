@@ -6,7 +6,7 @@ import time
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from scrapy.exceptions import UsageError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier, RankRun
     from ..core.store.leveldb import Store
     from ..core.store.link_rows import Edge
+    from ..core.store.meta_rows import LastRanking
     from .call import Call
 
 _TOP_COLUMNS = [Column("SCORE", 8, True), Column("STATE", 10), Column("URL", 0)]
@@ -35,7 +36,8 @@ _LINK_COLUMNS = [Column("STATE", 10), Column("FLAGS", 18), Column("WEIGHT", 6, T
 
 
 def links(call: Call) -> int:
-    """Exit code 1 where the page is not known."""
+    """Tell of the links on a page and to it, up to ``--limit`` each; those to it take a pass over all links.
+    Exit code 1 where the page is not known."""
     wants_in, wants_out = (bool(getattr(call.options, name)) for name in ("in", "out"))
     with call.project.open(identified=True) as store:
         found = find_or_say(call, store)
@@ -45,10 +47,12 @@ def links(call: Call) -> int:
         if wants_out or not wants_in:
             count = _show_links(call, store, "out", links_out(store, page_id))
             unread = "" if count or page.status else ": it was not read yet"
-            _say_count(call, f"{count:,} link{'' if count == 1 else 's'} on it{unread}.")
+            call.output.text(f"{count:,} link{'' if count == 1 else 's'} on it{unread}.")
+            call.output.line()
         if wants_in or not wants_out:
             count = _show_links(call, store, "in", links_to(store, page_id))
-            _say_count(call, f"{count:,} page{' links' if count == 1 else 's link'} to it.")
+            call.output.text(f"{count:,} page{' links' if count == 1 else 's link'} to it.")
+            call.output.line()
     return 0
 
 
@@ -79,31 +83,19 @@ def _end(store: Store, page_id: int) -> tuple[str | None, str]:
     return (None, "forgotten") if page is None else (page.url, page.state.name.lower())
 
 
-def _say_count(call: Call, text: str) -> None:
-    if not call.output.as_json:
-        call.output.text(text)
-        call.output.line()
-
-
 # -- what matters most -------------------------------------------------------------------------------------
 
 
 def top(call: Call) -> None:
+    """Tell of the ``--limit`` best pages by ``--by``; a ranking by ``pagerank``, ``authority`` or ``hub`` is
+    computed now, and kept nowhere."""
     by = call.options.by or "score"
     host = call.host
     with call.project.open() as store:
-        found = tops.scores(store, by) if by in ("cash", "score") else _ranked_by(store, by)
+        found = tops.scores(store, by, time.perf_counter)
         leaders = islice(tops.leaders(store, found.values, host), limit_of(call, LINES))
         call.output.listing(leaders, _about_leader, _TOP_COLUMNS, _top_row)
-        if not call.output.as_json:
-            call.output.text(_how(by, found))
-
-
-def _ranked_by(store: Store, by: str) -> tops.Scores:
-    compute, links = tops.ranker(store, by)
-    began = time.perf_counter()
-    ranking = compute()
-    return tops.ranked(ranking, by, links, time.perf_counter() - began)
+        call.output.text(_how(by, found))
 
 
 def _about_leader(leader: tops.Leader) -> dict[str, object]:
@@ -122,11 +114,13 @@ def _how(by: str, found: tops.Scores) -> str:
     ranking, pages = found.ranking, len(found.values)
     return (
         f"{by} of {pages:,} pages by {found.links:,} links, times the average: {ranking.iterations} "
-        f"iterations, error at most {ranking.error_bound:.1e}, {found.seconds:.2f} s."
+        f"iterations, error {ranking.error}, {found.seconds:.2f} s."
     )
 
 
 def rank(call: Call) -> None:
+    """Rank all pages, move the queue rows, keep the ranking, and tell the best ten. Raises `UsageError` for a
+    scorer that needs no ranking."""
     with call.project.open() as store:
         kept = str((facts.summary(store).ranking or {}).get("scorer", "")).lower()
         scorer = call.project.scorer(call.options.scorer, kept)
@@ -136,9 +130,7 @@ def rank(call: Call) -> None:
             run = _ranked(frontier, call)
             best = list(islice(tops.leaders(store, run.scores, None), 10))
             about = facts.summary(store).ranking or {}
-    if call.output.as_json:
-        call.output.document({**about, "top": list(map(_about_leader, best))})
-        return
+    call.output.document({**about, "top": list(map(_about_leader, best))})
     call.output.record(_about_lines(about))
     call.output.line()
     call.output.table(_TOP_COLUMNS, map(_top_row, best))
@@ -155,7 +147,7 @@ def _ranked(frontier: Frontier, call: Call) -> RankRun:
     return run
 
 
-def _about_lines(about: dict[str, Any]) -> Iterator[tuple[str, object]]:
+def _about_lines(about: LastRanking) -> Iterator[tuple[str, object]]:
     yield "scorer", about["scorer"].lower()
     for name in ("pages", "links", "iterations"):
         yield name, f"{about[name]:,}"
@@ -170,6 +162,8 @@ def _about_lines(about: dict[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def graph(call: Call) -> None:
+    """Write the link graph into a file, by its suffix, and its URLs beside it where the format has none.
+    Raises `UsageError` for another suffix; what was there stays until all is written."""
     target = Path(call.arguments[0])
     write = WRITERS.get(target.suffix.lower())
     if write is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import gzip
 import zipfile
+from itertools import repeat
 from typing import IO, TYPE_CHECKING
 from xml.sax.saxutils import escape
 
@@ -42,14 +43,16 @@ _HEAD = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def write_urls(store: Store, file: Path) -> None:
-    """The URL of page n in line n + 1, gzipped; empty lines for ids without a page."""
+    """The URL of page n in line n + 1, gzipped; empty lines for ids without a page. One pass over the
+    pages."""
     with gzip.open(file, "wt", _LEVEL, encoding="utf-8") as lines:
         for url, _ in _nodes(store):
             lines.write(f"{url}\n")
 
 
 def write_graphml(store: Store, file: Path) -> int:
-    """A node for each id, with URL and state, then the edges; a weight of 1 and no flags are left out."""
+    """A node for each id, with URL and state, then the edges; a weight of 1 and no flags are left out. How
+    many links there are."""
     count = 0
     with file.open("w", encoding="utf-8") as out:
         out.write(_HEAD)
@@ -67,7 +70,7 @@ def write_graphml(store: Store, file: Path) -> int:
 
 
 def write_text(store: Store, file: Path) -> int:
-    """A line a link: source and target, with a space between."""
+    """A line a link: source and target, with a space between; a comment first. How many links there are."""
     count = 0
     with file.open("w", encoding="ascii") as out:
         out.write("# source target: page ids, the URLs are in the file beside this one\n")
@@ -79,7 +82,8 @@ def write_text(store: Store, file: Path) -> int:
 
 
 def write_csv(store: Store, file: Path) -> int:
-    """A line a link: source, target, flags in words, weight."""
+    """A line a link: source, target, flags in words, weight; tabs between them in a ``.tsv``. How many links
+    there are."""
     count = 0
     delimiter = "\t" if file.name.removesuffix(".part").lower().endswith(".tsv") else ","
     with file.open("w", encoding="ascii", newline="") as out:
@@ -162,12 +166,10 @@ def _nodes(store: Store) -> Iterator[tuple[str, str]]:
     total = facts.known(store)
     done = 0
     for page_id, page in progress(facts.pages(store, with_visits=False), "pages written", total):
-        for _ in range(done, page_id):
-            yield "", ""
+        yield from repeat(("", ""), page_id - done)
         yield printable(page.url), page.state.name.lower()
         done = page_id + 1
-    for _ in range(done, total):
-        yield "", ""
+    yield from repeat(("", ""), total - done)
 
 
 def _blocks(store: Store, doing: str = "links written, of pages") -> Iterator[Links]:

@@ -25,7 +25,8 @@ _ROW_COLUMNS = [Column("ROW", 9), Column("NOW", 12, True), Column("LOST", 0)]
 
 
 def check(call: Call) -> int:
-    """Exit code 1 where something is wrong and not mended."""
+    """Check the frontier, and with ``--repair`` mend it, damaged files too. Exit code 1 where something is
+    wrong and not mended."""
     project, repair = call.project, bool(call.options.repair)
     salvaged: Salvaged | None = None
     if repair:
@@ -38,15 +39,12 @@ def check(call: Call) -> int:
             raise
         salvaged = _salvage(project)
         examined = salvaged.examined
-        if not call.output.as_json:
-            _tell_salvaged(call, salvaged)
-    if call.output.as_json:
-        call.output.document(_as_json(examined, salvaged))
-    else:
-        _tell(call, examined)
-        call.output.text(_verdict(examined, repair))
-        if salvaged is not None:
-            _tell_next(call, salvaged)
+        _tell_salvaged(call, salvaged)
+    call.output.document(_as_json(examined, salvaged))
+    _tell(call, examined)
+    call.output.text(_verdict(examined, repair))
+    if salvaged is not None:
+        _tell_next(call, salvaged)
     return 1 if examined.left else 0
 
 

@@ -27,7 +27,8 @@ _PROGRESS_AFTER = 2.0  # seconds, and between two reports
 
 
 class Column(NamedTuple):
-    """A column of a table; the last one of a table takes what room is left, whatever its *width*."""
+    """A column of a table: its *width* in characters; the last one takes what room is left, whatever its
+    own."""
 
     title: str
     width: int
@@ -35,6 +36,11 @@ class Column(NamedTuple):
 
 
 class Output:
+    """Writes the answer of one command to *file*: text within 80 columns, or JSON.
+
+    A command gives both; what is not wanted is not written.
+    """
+
     def __init__(self, file: TextIO, as_json: bool = False) -> None:
         self.file = file
         self.as_json = as_json
@@ -42,26 +48,32 @@ class Output:
         self._width = min(self.terminal, WIDEST)
 
     def line(self, text: str = "") -> None:
-        self.file.write(text + "\n")
+        """Write *text* and a line break as they are, not escaped, not broken; as JSON nothing."""
+        if not self.as_json:
+            self.file.write(text + "\n")
+
+    def json_line(self, answer: dict[str, object]) -> None:
+        """Write *answer* as a line of JSON, whatever ``as_json`` says."""
+        self.file.write(json.dumps(answer, allow_nan=False) + "\n")
 
     def document(self, answer: dict[str, object]) -> None:
-        """The one JSON document of a command; or one line of many."""
-        self.line(json.dumps(answer, allow_nan=False))
+        """The one JSON document of a command, or one line of many; as text nothing."""
+        if self.as_json:
+            self.json_line(answer)
 
     def answer(self, document: dict[str, object], text: str) -> None:
-        """An answer that is one document or one paragraph."""
-        if self.as_json:
-            self.document(document)
-        else:
-            self.text(text)
+        """An answer that is one thing: *document* as one line of JSON if ``as_json``, else *text* as a
+        paragraph."""
+        self.document(document)
+        self.text(text)
 
     def text(self, text: str) -> None:
-        """A paragraph."""
+        """A paragraph, broken into lines; what is no plain character is escaped."""
         for line in wrap(text, self._width):
             self.line(line)
 
     def record(self, fields: Iterable[tuple[str, object]]) -> None:
-        """Named values, one below the other; what is None is left out."""
+        """Named values, one below the other; what is None is left out. Escaped, and broken into lines."""
         for name, value in fields:
             if value is None:
                 continue
@@ -73,7 +85,8 @@ class Output:
     def table(
         self, columns: list[Column], rows: Iterable[tuple[object, ...]], width: int | None = None
     ) -> int:
-        """A heading and *rows* as they come; how many there were. What does not fit is cut."""
+        """A heading and *rows* as they come, within *width* characters (None: 80 at most); how many rows
+        there were. What does not fit is cut, what is no plain character escaped."""
         width = width or self._width
         self.line(self._row(columns, [column.title for column in columns], width))
         count = 0
@@ -107,13 +120,12 @@ class Output:
     def failure(self, reason: str, message: str) -> None:
         """Why the command could not do what it was asked: on standard error, and as JSON if wanted."""
         print(f"scrapy frontier: {printable(message)}", file=sys.stderr)
-        if self.as_json:
-            self.document({"error": reason, "message": message})
+        self.document({"error": reason, "message": message})
         self.file.flush()
 
 
 def printable(text: str) -> str:
-    """*text* with everything escaped that is no plain character."""
+    """*text* with everything escaped that is no plain character, so that it steers no terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -123,7 +135,8 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, width: int) -> str:
-    """*text* cut in its middle: the end of a URL says more than what stands before it."""
+    """*text* cut in its middle to *width* characters: the end of a URL says more than what stands before
+    it."""
     if len(text) <= width:
         return text
     if width < 8:
@@ -133,7 +146,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """*text* in lines; a long URL is broken, and nothing is lost."""
+    """*text* in lines of *width*, escaped; a long URL is broken, and nothing is lost."""
     return textwrap.wrap(printable(text), max(width, 20), break_on_hyphens=False)
 
 

@@ -26,6 +26,8 @@ MISSING = 1  # exit code for a page that is not known
 
 
 def page(call: Call) -> int:
+    """Tell all that is known of a page: its record, place, score, links and the path to it. Walks the queue
+    of its host, and all links if there are no more than two million. Exit code 1 where it is not known."""
     project, output = call.project, call.output
     with project.open(identified=True) as store:
         known = find_or_say(call, store)
@@ -43,15 +45,14 @@ def page(call: Call) -> int:
         bucket = None if place.is_far else place.bucket
         answer["queue"] = {"ahead": place.ahead, "is_far": place.is_far, "due": place.due, "bucket": bucket}
     answer["why"] = _why(gathered, path[-1] if path else None)
-    if output.as_json:
-        output.document(answer)
-    else:
-        output.record(_page_lines(answer, found))
+    output.document(answer)
+    output.record(_page_lines(answer, found))
     return 0
 
 
 def find_or_say(call: Call, store: Store) -> tuple[int, Page] | None:
-    """The page that the first argument names; None after having said that it is not known."""
+    """The page that the first argument names; None after having said that it is not known. Raises
+    `UsageError` for what is no URL, `UnreadableRecord`."""
     request = call.project.request(call.arguments[0])
     page_id = call.project.find(store, request.url)
     found = None if page_id is None else facts.read_page(store, page_id)
@@ -114,6 +115,8 @@ def _why(gathered: explain.Facts, parent: Page | None) -> str:
 
 
 def why(call: Call) -> int:
+    """Tell in a sentence why a page is where it is, an unreadable or unknown one too. Exit code 1 where it is
+    not known."""
     project = call.project
     request = project.request(call.arguments[0])
     with project.open(identified=True) as store:

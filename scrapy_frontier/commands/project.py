@@ -26,14 +26,14 @@ from ..core.store.meta_rows import IN_MEMORY
 from ..crawl import jobdirs, request_codec
 from ..crawl.choose_scorer import load_scorer
 from ..crawl.fingerprints import Identities, plain_fingerprint
-from ..crawl.politeness_key import Units
+from ..crawl.politeness_key import PolitenessKeys
 from ..crawl.store_upkeep import has_database, open_store
 from ..settings import SCORERS, FrontierSettings, default_politeness, slot_politeness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from scrapy.settings import BaseSettings
+    from scrapy.settings import Settings
 
     from ..core.hosts.host import Politeness
     from ..core.ranking.scorer import Scorer
@@ -47,17 +47,20 @@ _CODEC = request_codec.Codec(Spider("frontier"), opened=request_codec.OWN_FILES)
 
 
 class NoFrontier(FrontierError):
-    """There is no frontier where one is looked for."""
+    """There is no frontier where one is looked for; nothing is made there."""
 
     reason = "frontier_missing"
 
 
 class Project:
     """What the settings (of the project, the command line and *spider*) say of the frontier; *user* says in
-    words who uses it."""
+    words who uses it. ``now`` is one time for all of the command (POSIX seconds).
+
+    Raises `UsageError` for a spider there is not, or where no directory is named, and `FrontierSetting`.
+    """
 
     def __init__(
-        self, settings: BaseSettings, directory: str | None, spider: str | None, user: str = "a command"
+        self, settings: Settings, directory: str | None, spider: str | None, user: str = "a command"
     ) -> None:
         self.user = user
         self.settings = settings.copy()
@@ -67,7 +70,7 @@ class Project:
             try:
                 self.spider = get_spider_loader(settings).load(spider)
             except KeyError:
-                raise UsageError(f"this project has no spider {spider!r}") from None
+                raise UsageError(f"this project has no spider {spider!r}; see `scrapy list`") from None
             self.spider.update_settings(self.settings)
         self.frontier_settings = FrontierSettings(self.settings)
         self.directory = self._find(directory or self.frontier_settings.directory, spider)
@@ -94,6 +97,7 @@ class Project:
 
     @property
     def exists(self) -> bool:
+        """Whether a frontier is there, or was and has lost its database."""
         return has_database(self.directory)
 
     @contextmanager
@@ -116,8 +120,9 @@ class Project:
 
     @contextmanager
     def frontier(self, store: Store, scorer: Scorer | None = None) -> Iterator[Frontier]:
-        """The frontier in *store*. One that was not stopped cleanly stays so: the crawl that comes next must
-        still take every host for visited just now."""
+        """The frontier in *store*, committed when the block ends, and closed where it was stopped cleanly.
+        One that was not stays so: the crawl that comes next must still take every host for visited just
+        now."""
         frontier = Frontier(store, self.now, scorer=scorer)
         try:
             yield frontier
@@ -129,16 +134,14 @@ class Project:
 
     @cached_property
     def identities(self) -> Identities:
-        crawler = Crawler(self.spider, self.settings)  # type: ignore[arg-type]
+        """How the project identifies requests; makes its fingerprinter when it is asked for first."""
+        crawler = Crawler(self.spider, self.settings)
         cls = load_object(crawler.settings["REQUEST_FINGERPRINTER_CLASS"])
         return Identities(build_from_crawler(cls, crawler))
 
-    def fingerprint(self, request: Request) -> bytes:
-        return self.identities.of(request)
-
     def find(self, store: Store, url: str) -> int | None:
-        """The page with *url*."""
-        return facts.find_page(store, self.fingerprint(self.request(url)))
+        """The id of the page with *url*, or None; one lookup. Raises `UsageError` for what is no URL."""
+        return facts.find_page(store, self.identities.of(self.request(url)))
 
     def fingerprint_of(self, page: Page) -> bytes | None:
         """The fingerprint of the request that *page* stands for; None where it cannot be rebuilt."""
@@ -152,7 +155,7 @@ class Project:
         try:
             if page.payload.startswith(IN_MEMORY):
                 return bytes.fromhex(json.loads(page.payload)["fingerprint"])
-            return self.fingerprint(request_of(page))
+            return self.identities.of(request_of(page))
         except Exception:  # a Request class or a fingerprinter of the project may raise anything
             return None
 
@@ -165,19 +168,19 @@ class Project:
     # -- what users write ------------------------------------------------------------------------------
 
     def request(self, url: str, priority: int = 0) -> Request:
-        """The request for a URL; raise `UsageError` for what is none."""
+        """A plain request for a URL that a user wrote; raises `UsageError` for what is none."""
         try:
             request = Request(url.strip(), priority=priority)
         except ValueError:
             raise UsageError(f"{url!r} is no URL; write it with its scheme: https://example.com/") from None
         if not host_of(request.url):
-            raise UsageError(f"{url!r} names no host")
+            raise UsageError(f"{url!r} names no host; write it with one: https://example.com/")
         return request
 
     @cached_property
-    def unit_of(self) -> Callable[[str], str]:
-        """The unit of politeness of a URL; with ``ip`` its host, until a crawl has resolved it."""
-        return Units(self.frontier_settings.politeness_key).of
+    def politeness_key_of(self) -> Callable[[str], str]:
+        """The politeness key of a URL; with ``ip`` its host, until a crawl has resolved it."""
+        return PolitenessKeys(self.frontier_settings.politeness_key).of
 
     def delay_of(self, host: str) -> tuple[float, str]:
         """The delay of a host by the settings, in seconds, and the setting it comes from."""
@@ -192,7 +195,7 @@ class Project:
 
     @property
     def agent(self) -> str:
-        """By which name the crawl obeys robots.txt; empty where it does not."""
+        """By which name the crawl obeys robots.txt; empty where it does not (``ROBOTSTXT_OBEY``)."""
         settings = self.settings
         if not settings.getbool("ROBOTSTXT_OBEY"):
             return ""
@@ -208,10 +211,11 @@ class Project:
         elif not name and _ADDONS & set(self.settings.getdict("ADDONS")):
             name = addon.SETTINGS["FRONTIER_SCORER"]  # add-ons are not run for a command
         name = name or (kept if kept in SCORERS else "fifo")
-        return load_scorer(name, Crawler(self.spider, self.settings))  # type: ignore[arg-type]
+        return load_scorer(name, Crawler(self.spider, self.settings))
 
     def delays(self, store: Store) -> facts.DelayOf:
-        """The delay of a host by the settings or by its robots.txt in *store*, and who asks for it."""
+        """A function that tells the delay of a host in seconds, by the settings or by its robots.txt in
+        *store*, and who asks for it. Two short scans a host where robots.txt is obeyed."""
         if not self.agent:
             return self.delay_of
         most = self.frontier_settings.crawl_delay_max

@@ -30,33 +30,36 @@ _FIND_COLUMNS = [Column("STATE", 10), Column("HTTP", 4, True), Column("URL", 0)]
 
 
 def limit_of(call: Call, default: int) -> int | None:
-    """``--limit``; None where there is none."""
+    """``--limit``, *default* where it is not given; None for 0: all. Raises `UsageError` for less."""
     limit: int | None = call.options.limit
     if limit is not None and limit < 0:
-        raise UsageError("--limit takes a number of lines, or 0 for all")
+        raise UsageError("write --limit with a number of lines, or 0 for all")
     return (default if limit is None else limit) or None
 
 
 def pattern_of(text: str | None) -> re.Pattern[str] | None:
+    """*text* as a regular expression, None for None. Raises `UsageError` for what is none."""
     try:
         return None if text is None else re.compile(text)
     except re.error as error:
-        raise UsageError(f"{text!r} is no regular expression: {error}") from None
+        problem = f"{text!r} is no regular expression ({error})"
+        raise UsageError(f"{problem}; put \\ before what is meant as it stands") from None
 
 
 def since_of(call: Call) -> float | None:
-    """``--changed-since`` as POSIX seconds: a number and s, m, h, d or w before now."""
+    """``--changed-since`` as POSIX seconds: a number and s, m, h, d or w before now; None where it is not
+    given. Raises `UsageError`."""
     text = call.options.changed_since
     if text is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text)
     if found is None:
-        raise UsageError(f"--changed-since takes a length of time, as 90m, 24h or 7d: not {text!r}")
+        raise UsageError(f"{text!r} is no length of time; write --changed-since 90m, 24h or 7d")
     return call.project.now - float(found[1]) * _UNITS[found[2]]
 
 
 def size(count: float) -> str:
-    """A number of bytes as people read it."""
+    """A number of bytes as people read it, three digits: ``1.25 MB`` for 1,250,000."""
     units = ["bytes", "KB", "MB", "GB", "TB"]
     while count >= 1000 and len(units) > 1:
         count /= 1000
@@ -68,6 +71,8 @@ def size(count: float) -> str:
 
 
 def queue(call: Call) -> None:
+    """Tell of the next ``--limit`` pages and when each comes at the earliest, or with ``--due`` of those that
+    come back. Changes nothing."""
     limit, project = limit_of(call, LINES), call.project
     host, now = call.host, project.now
     if call.options.due:
@@ -75,8 +80,7 @@ def queue(call: Call) -> None:
         return
 
     def document(turn: upcoming.Turn) -> dict[str, object]:
-        place = {"at": turn.when, "in": turn.when - now}
-        return {**place, **facts.describe(turn.page_id, turn.page), "host": turn.host}
+        return {"at": turn.when, "in": turn.when - now, **facts.describe(turn.page_id, turn.page)}
 
     def row(turn: upcoming.Turn) -> tuple[object, ...]:
         return _until(turn.when, now), turn.page.priority, turn.page.url
@@ -107,7 +111,8 @@ def _until(when: float, now: float) -> str:
 
 
 def find(call: Call) -> int:
-    """Exit code 1 where nothing was found, like grep."""
+    """Tell of pages whose URL matches, or that changed; one pass over all pages. Exit code 1 where nothing
+    was found, like grep."""
     since = since_of(call)
     if not call.arguments and since is None:
         raise UsageError("write a REGEXP, or --changed-since SPAN")
@@ -126,6 +131,7 @@ def _find_row(found: tuple[int, Page]) -> tuple[object, ...]:
 
 
 def dump(call: Call) -> None:
+    """Tell all pages, queue rows or links as JSON Lines or CSV, as they are read."""
     what = call.options.what or "pages"
     as_csv = call.options.format == "csv" and not call.output.as_json
     with call.project.open() as store:
@@ -138,7 +144,7 @@ def dump(call: Call) -> None:
             writer.writerows({name: _cell(value) for name, value in record.items()} for record in records)
         else:
             for record in records:
-                call.output.document(record)
+                call.output.json_line(record)
 
 
 def _cell(value: object) -> object:

@@ -35,7 +35,7 @@ _AT_A_TIME = 100  # pages that one call discovers
 
 
 class UnknownHost(FrontierError):
-    """An order for a host that no page is known of."""
+    """An order for a host that no page is known of; nothing was ordered."""
 
     reason = "frontier_unknown_host"
 
@@ -44,7 +44,9 @@ class UnknownHost(FrontierError):
 
 
 def add(call: Call) -> int:
-    """Exit code 1 where something was no URL; all others are added."""
+    """Queue pages by their URLs, from the arguments and a file; makes the frontier if need be. Exit code 1
+    where a line of the file was no URL; all others are added. Raises `UsageError`, with nothing added, where
+    an argument is none."""
     urls = list(call.arguments)
     if not urls and call.options.file is None:
         raise UsageError("write URLs, or --file FILE")
@@ -106,12 +108,14 @@ def _links(lines: Iterable[str], link: Callable[[str], Link], refused: list[str]
 
 def _link(project: Project, priority: int, payload: bytes, url: str) -> Link:
     request = project.request(url, priority)
-    host = project.unit_of(request.url)
+    host = project.politeness_key_of(request.url)
     kept = "" if host == host_of(request.url) else host
-    return Link(project.fingerprint(request), request.url, host, priority, payload, kept_host=kept)
+    return Link(project.identities.of(request), request.url, host, priority, payload, kept_host=kept)
 
 
 def requeue(call: Call) -> None:
+    """Queue finished pages again, their attempts forgotten: those in ``--state``, of ``--host``, that
+    ``--match``. One pass over all pages; committed."""
     states = _states(call.options.state or "failed")
     host = call.host
     pattern = pattern_of(call.options.match)
@@ -128,28 +132,27 @@ def _states(text: str) -> frozenset[State]:
     names = text.lower().split(",")
     if unknown := [name for name in names if name not in facts.REQUEUED]:
         there_are = ", ".join(sorted(facts.REQUEUED))
-        raise UsageError(f"no state to queue pages from: {unknown[0]!r}; there are: {there_are}")
+        raise UsageError(f"no state to queue pages from: {unknown[0]!r}; write some of: {there_are}")
     return frozenset(facts.REQUEUED[name] for name in names)
 
 
 def forget(call: Call) -> int:
-    """Exit code 1 where the page is not known."""
+    """Remove all that is known of a page, or of all pages of ``--host``. Exit code 1 where the page is not
+    known."""
     if bool(call.arguments) == (call.options.host is not None):
         raise UsageError("write the URL of a page, or --host HOST")
-    project = call.project
+    project, host = call.project, call.host
     count = 0
     with project.open(identified=True) as store, project.frontier(store) as frontier:
-        if call.options.host is None:
-            page_id = frontier.find(project.fingerprint(project.request(call.arguments[0])))
+        if host is None:
+            page_id = project.find(store, call.arguments[0])
             count = page_id is not None and frontier.forget(page_id, project.fingerprint_of, project.now)
         else:
-            forgotten = frontier.forget_host(
-                host_argument(call.options.host), project.fingerprint_of, project.now
-            )
+            forgotten = frontier.forget_host(host, project.fingerprint_of, project.now)
             for count in progress(forgotten, "pages forgotten", reached=int):  # noqa: B007
                 pass
     call.output.answer({"forgotten": count}, f"Forgot {count:,} page{'' if count == 1 else 's'}.")
-    return 0 if count or call.options.host is not None else 1
+    return 0 if count or host is not None else 1
 
 
 # -- hosts -------------------------------------------------------------------------------------------------
@@ -168,14 +171,16 @@ def _ordering(call: Call) -> Iterator[tuple[str, Store, Frontier]]:
             likely = facts.similar_hosts(store, name)
             hint = f"did you mean {' or '.join(likely)}? " if likely else ""
             raise UnknownHost(
-                f"no page of {name} is known, and nothing was ordered: {hint}With --yes the order waits for "
-                "its pages"
+                f"no page of {name} is known, and nothing was ordered: {hint}Write --yes to have the order "
+                "wait for its pages"
             )
         with call.project.frontier(store) as frontier:
             yield name, store, frontier
 
 
 def delay(call: Call) -> None:
+    """Order the seconds between two visits of a host, whatever others ask for; ``default`` takes it back.
+    Raises `UnknownHost`, and `UsageError` for what is no number of at least 0."""
     text = call.arguments[1]
     seconds: float | None = None
     if text != "default":
@@ -184,7 +189,7 @@ def delay(call: Call) -> None:
         except ValueError:
             seconds = -1.0
         if not 0 <= seconds < float("inf"):
-            raise UsageError(f"a delay is a number of seconds, or the word default: not {text!r}")
+            raise UsageError(f"{text!r} is no delay; write a number of seconds, or the word default")
     with _ordering(call) as (name, _, frontier):
         frontier.order_delay(name, seconds, call.project.now)
     source = "set by the operator"
@@ -195,6 +200,7 @@ def delay(call: Call) -> None:
 
 
 def block(call: Call) -> None:
+    """Have a host visited no more, in the crawls to come; its pages stay queued. Raises `UnknownHost`."""
     with _ordering(call) as (name, store, frontier):
         queued = facts.find_host(store, name, call.project.delay_of).queued
         frontier.block(name, call.project.now)
@@ -203,7 +209,7 @@ def block(call: Call) -> None:
 
 
 def unblock(call: Call) -> None:
-    """Also ends the rest of a host that met trouble."""
+    """Have a blocked host visited again; also ends the rest of one that met trouble. Raises `UnknownHost`."""
     with _ordering(call) as (name, _, frontier):
         was_shut = frontier.unblock(name, call.project.now)
     text = f"{name} may be visited." if was_shut else f"{name} was not blocked."
@@ -214,10 +220,11 @@ def unblock(call: Call) -> None:
 
 
 def reset(call: Call) -> int:
-    """Exit code 1 where the answer is not yes."""
+    """Remove the whole frontier for good, once the answer is yes. Exit code 1 where it is not. Raises
+    `NoFrontier`."""
     project = call.project
     if not project.exists:
-        raise NoFrontier(f"there is no frontier in {project.directory}: nothing to remove")
+        raise NoFrontier(f"there is no frontier in {project.directory} to remove: write --dir DIR")
     if not call.options.yes:
         question = f"This removes {_contents(project)} in {project.directory}, for good. Write yes: "
         if not _agrees(question):

@@ -15,35 +15,44 @@ _Stored = TypeVar("_Stored")
 
 
 class FrontierError(Exception):
-    """Something is wrong with the frontier as a whole; the crawl cannot use it."""
+    """Something is wrong with the frontier as a whole; the crawl cannot use it.
+
+    ``reason`` is the word that such a crawl closes with. Nothing was deleted because of it.
+    """
 
     reason = "frontier_error"
 
 
 class FrontierLocked(FrontierError):
-    """The database is open in another process."""
+    """The database is open already, in another process or by another crawl of this one; nothing was
+    opened."""
 
     reason = "frontier_locked"
 
 
 class FrontierVersion(FrontierError):
-    """The database was written by another format version or with another key scheme."""
+    """The database was written by another format version or with another key scheme, or is no frontier at
+    all; it was not changed."""
 
     reason = "frontier_version"
 
 
 class FrontierUnreadable(FrontierError):
-    """The database cannot be opened or read: permissions, or damaged files."""
+    """The database cannot be opened or read: permissions, or damaged or missing files; nothing was
+    changed."""
 
     reason = "frontier_unreadable"
 
 
 class FrontierDamaged(FrontierUnreadable):
-    """Files of the database are damaged or missing: what is legible can be saved."""
+    """Files of the database are damaged or missing: `check --repair` saves what is legible into a copy."""
 
 
 class FrontierUnwritable(FrontierError):
-    """A write failed (disk full, I/O error); everything written before it is kept."""
+    """A write failed (disk full, I/O error); everything written before it is kept.
+
+    Nothing is written after it in this run: every verb that would write raises it again.
+    """
 
     reason = "frontier_unwritable"
 
@@ -53,11 +62,13 @@ class IllegalTransition(Exception):
 
 
 class UnreadableRecord(ValueError):
-    """A row whose bytes do not decode."""
+    """A row whose bytes do not decode. The page of one is set aside and the crawl goes on; `check` finds
+    it."""
 
 
 def lenient(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _Row | None:
-    """What *read* makes of a row, or of where it is; None where there is none, or none that can be read."""
+    """What *read* makes of a row; None where *stored* is None, or *read* raises `UnreadableRecord`. Others
+    pass."""
     try:
         return None if stored is None else read(stored)
     except UnreadableRecord:

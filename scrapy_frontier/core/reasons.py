@@ -21,11 +21,13 @@ class Reason:
         self._match = re.compile(pattern, re.DOTALL).fullmatch
 
     def __call__(self, **values: object) -> str:
-        """The text for the record."""
+        """The text for the record, of all *values* that the template names. Raises `KeyError` where one is
+        missing."""
         return self.template.format_map(values)
 
     def read(self, text: str) -> dict[str, str] | None:
-        """The values in a *text* that was written by this reason; None for any other."""
+        """The values in a *text* that was written by this reason; None for any other. All are texts, numbers
+        too."""
         found = self._match(text)
         return None if found is None else found.groupdict()
 
@@ -93,7 +95,7 @@ REASONS = tuple(each for each in list(globals().values()) if isinstance(each, Re
 
 
 def reason_of(text: str) -> Reason | None:
-    """The reason that *text* was written by; None for what others wrote."""
+    """The reason that *text* was written by; None for what others wrote. Tries them all, a pattern each."""
     return next((reason for reason in REASONS if reason.read(text) is not None), None)
 
 
@@ -104,7 +106,7 @@ def codes_in(text: str) -> list[str]:
 
 
 def is_alias(text: str) -> bool:
-    """Whether the notes on a page name another as its canonical."""
+    """Whether the notes on a page name another as its canonical; *text* is the ``reason`` of its record."""
     return bool(text) and any(ALIAS.read(note) is not None for note in text.split(BETWEEN))
 
 

@@ -14,7 +14,7 @@ def moment(when: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """A length of time in one unit, two digits or more."""
+    """A length of time in one unit as people write it: "12.5 s", "40 min", "30 h", "5 days"."""
     if seconds < 100:
         return f"{seconds:.3g} s"
     if seconds < 100 * 60:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Part = TypeVar("Part")
 
 
 class Verb(Generic[P, R]):
@@ -18,7 +19,7 @@ class Verb(Generic[P, R]):
     It is bound when it is asked for first; from then on it is an attribute of the frontier like any other.
     """
 
-    def __init__(self, part: str, does: Callable[Concatenate[Any, P], R]) -> None:
+    def __init__(self, part: str, does: Callable[Concatenate[Part, P], R]) -> None:
         self._part = part
         self._does = does
 

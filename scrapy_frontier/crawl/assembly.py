@@ -20,7 +20,7 @@ from scrapy import Spider, signals
 from scrapy.exceptions import NotConfigured
 
 from ..core.frontier import Frontier
-from ..core.hosts.domain_rates import Rates
+from ..core.hosts.domain_rates import DomainRates
 from ..settings import FrontierSettings, default_politeness, slot_politeness
 from . import compat, jobdirs
 from .callback_requests import CallbackOutput
@@ -33,7 +33,7 @@ from .enqueue_requests import Intake
 from .fingerprints import Identities
 from .in_flight import Flights
 from .load_in_slices import Loading
-from .politeness_key import Units, read_suffixes, registered_domain
+from .politeness_key import PolitenessKeys, read_suffixes, registered_domain
 from .queued_requests import Records
 from .redirect_links_and_retries import FollowUps
 from .refused_links import Refusals
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from .outlinks import Outlinks
     from .robots_gate import Gate
     from .sitemaps import Sitemaps
-    from .stats import Notes
+    from .stats import Reporter
 
 # What is not made where the component that needs it is not at work.
 RECORDER = "FrontierSpiderMiddleware"
@@ -89,6 +89,7 @@ class Component:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """As Scrapy makes it. Raises `NotConfigured` where the settings do not ask for it."""
         return cls(crawler)
 
     def is_wanted(self) -> bool:
@@ -96,6 +97,8 @@ class Component:
         return True
 
     def await_crawl(self, crawler: Crawler) -> None:
+        """Have ``crawl`` and ``flights`` set when the spider is opened, and taken back when the frontier is
+        closed."""
         crawler.signals.connect(self._find_crawl, signals.spider_opened)
         crawler.signals.connect(self._let_go_of_crawl, closing)
 
@@ -116,14 +119,14 @@ class Crawl:
     """
 
     def __init__(
-        self, crawler: Crawler, spider: Spider, notes: Notes, failed: Callable[[Exception], None]
+        self, crawler: Crawler, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]
     ) -> None:
         self._crawler = crawler
         settings = self.settings = FrontierSettings(crawler.settings)
         self.clock = steady_clock() if settings.clock is None else never_back(settings.clock)
         assert crawler.request_fingerprinter is not None
         self.identities = Identities(crawler.request_fingerprinter)
-        self.units = Units(settings.politeness_key)
+        self.politeness_keys = PolitenessKeys(settings.politeness_key)
         self.records_links = settings.links != "none" and compat.has_middleware(crawler, RECORDER)
         directory = _directory(crawler, settings, spider)
         self.is_temporary = directory is None
@@ -132,7 +135,7 @@ class Crawl:
                 directory = tempfile.mkdtemp(prefix="frontier-")
                 undo.callback(shutil.rmtree, directory, ignore_errors=True)
             self.frontier = self._open_frontier(directory, spider, undo)
-            self._make_parts(spider, notes, failed)
+            self._make_parts(spider, reporter, failed)
             self._let_go = undo.pop_all().close
         # A full garbage collection walks all that was imported, 80,000 objects in 40 ms, and the event loop
         # stands still: spare it what is there for good.
@@ -156,13 +159,13 @@ class Crawl:
             lease_timeout=settings.lease_timeout,
             cooldown=settings.cooldown,
             pace=settings.pace,
-            rates=Rates(*rates) if any(rates) else None,
-            chance=Random(),  # noqa: S311 - draws pauses, guards nothing
+            rates=DomainRates(*rates) if any(rates) else None,
+            rng=Random(),  # noqa: S311 - draws pauses, guards nothing
             scorer=make_scorer(settings.scorer, crawler, self.records_links),
             traps=settings.traps,
             limits=settings.limits,
             domain_of=registered_domain,
-            haste=settings.haste if self.is_temporary else None,
+            give_up_rule=settings.give_up_rule if self.is_temporary else None,
             revisits=settings.revisits,
             at_risk=sys.maxsize if self.is_temporary else crawler.settings.getint("CONCURRENT_REQUESTS"),
         )
@@ -170,33 +173,33 @@ class Crawl:
         undo.callback(Upkeep(store, 0.0 if self.is_temporary else settings.sync_interval).stop)
         return frontier
 
-    def _make_parts(self, spider: Spider, notes: Notes, failed: Callable[[Exception], None]) -> None:
+    def _make_parts(self, spider: Spider, reporter: Reporter, failed: Callable[[Exception], None]) -> None:
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
         identities = self.identities
         flights = self.flights = Flights()
-        records = self.records = Records(spider, identities, notes, self.is_temporary)
+        records = self.records = Records(spider, identities, reporter, self.is_temporary)
         self.may_be_called_again = records.codec.callbacks.may_be_called_again
-        self._dupefilter = DupeFilter(crawler, notes)
+        self._dupefilter = DupeFilter(crawler, reporter)
         self.seeds = Seeds(frontier, clock, records, settings.comes_back)
-        refusals = Refusals(notes)
-        follow_ups = FollowUps(crawler, settings.backoff, records, notes)
+        refusals = Refusals(reporter)
+        follow_ups = FollowUps(crawler, settings.backoff, records, reporter)
         self.intake = Intake(
             settings,
             frontier,
             clock,
             identities,
-            self.units,
+            self.politeness_keys,
             self._dupefilter,
             records,
             flights,
             follow_ups,
             self.seeds,
             refusals,
-            notes,
+            reporter,
         )
-        self._make_parts_for_links(spider, notes)
+        self._make_parts_for_links(spider, reporter)
         self._make_parts_for_sites()
-        self.revisits = Revisits(crawler, frontier, notes)
+        self.revisits = Revisits(crawler, frontier, reporter)
         self.alarm = Alarm(crawler)
         self.loading = Loading(crawler, frontier, clock, flights, failed)
         self.watch = Watch(
@@ -209,20 +212,20 @@ class Crawl:
             self.links,
             self.revisits,
             self.alarm,
-            notes,
+            reporter,
             failed,
         )
         self.output = CallbackOutput(crawler, self.watch.write_soon)
-        self.log = CrawlLog(frontier, clock, notes, self.is_temporary)
+        self.log = CrawlLog(frontier, clock, reporter, self.is_temporary)
 
-    def _make_parts_for_links(self, spider: Spider, notes: Notes) -> None:
+    def _make_parts_for_links(self, spider: Spider, reporter: Reporter) -> None:
         """What takes down and follows the links of pages, for the middleware that is at work."""
         crawler, settings, identities, intake = self._crawler, self.settings, self.identities, self.intake
         self.links: Outlinks | None = None
         if self.records_links:
             from .outlinks import Outlinks
 
-            self.links = Outlinks(settings, self.frontier, identities, intake, self.flights, notes)
+            self.links = Outlinks(settings, self.frontier, identities, intake, self.flights, reporter)
         self.follow: Follow | None = None
         if compat.has_middleware(crawler, RECORDER):
             from .follow import Follow
@@ -237,7 +240,7 @@ class Crawl:
                 identities,
                 intake,
                 self.links,
-                notes,
+                reporter,
             )
 
     def _make_parts_for_sites(self) -> None:
@@ -253,13 +256,14 @@ class Crawl:
         self.gate: Gate | None = None
         if compat.has_middleware(crawler, ROBOTS):
             from .robots_gate import Gate
-            from .robots_sites import Surroundings
+            from .robots_sites import RobotsServices
 
-            heard = None if self.sitemaps is None else self.sitemaps.heard
-            self.gate = Gate(Surroundings(crawler, settings, clock, frontier, self.units), heard)
+            listed = None if self.sitemaps is None else self.sitemaps.named_by_robots
+            self.gate = Gate(RobotsServices(crawler, settings, clock, frontier, self.politeness_keys), listed)
 
     def close(self, reason: str) -> None:
-        """Close the frontier; a temporary one is removed. Raises `FrontierError` if the end was not clean."""
+        """Close the frontier; a temporary one is removed. To be called once. Raises `FrontierError` if the
+        end was not clean; all is let go of even then."""
         self._crawler.signals.send_catch_log(closing)
         self.alarm.cancel()
         self.loading.stop()

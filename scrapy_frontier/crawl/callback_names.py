@@ -17,7 +17,8 @@ _CALLBACKS_OF_SCRAPY = frozenset(("parse", "_parse"))
 
 
 class Unreadable(ValueError):
-    """A record that cannot be turned into a request of this spider."""
+    """A record that cannot be turned into a request of this spider: its page is set aside, the crawl goes
+    on."""
 
 
 class Callbacks:
@@ -29,7 +30,8 @@ class Callbacks:
         self._methods: dict[str, Callable[..., Any]] = {}
 
     def named(self, name: str) -> Callable[..., Any]:
-        """The method called *name*; raise `Unreadable` where there is none."""
+        """The method called *name*, looked up once; raises `Unreadable` where the spider has none it may be
+        given."""
         method = self._methods.get(name)
         if method is None:
             found = own_method(self._spider, name)
@@ -39,7 +41,8 @@ class Callbacks:
         return method
 
     def name_of(self, callback: Callable[..., Any]) -> str:
-        """The name under which *callback* is found again; raise `Unstorable` if there is none."""
+        """The name under which *callback* is found again; raises `Unstorable` if there is none. Looked up
+        once."""
         name = self._names.get(callback)
         if name is None:
             name = self._names[callback] = self._find(callback)

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
 _END = object()
-FIRST_SPELL = 0.02  # seconds for the links of a page: most are through by then
-SPELL = 0.003  # seconds for the rest, between two turns of others
+FIRST_SLICE = 0.02  # seconds for the links of a page: most are through by then
+SLICE = 0.003  # seconds for the rest, between two turns of others
 
 
 class CallbackOutput:
@@ -49,7 +49,8 @@ class CallbackOutput:
         self._pages: dict[int, _PageOutput] = {}  # by id of the response
 
     def begin(self) -> None:
-        """Nothing where the engine is none of Scrapy's: then all goes the old way."""
+        """Have what callbacks yield come here from now on. Nothing where the engine is none of Scrapy's: then
+        all goes the old way."""
         if compat.is_usual_engine(self._crawler):
             compat.stand_before_scraper(self._crawler, self._handle)
 
@@ -85,7 +86,7 @@ class CallbackOutput:
             try:
                 item = await page.next_item()
             except Exception:
-                failure = Failure()  # type: ignore[no-untyped-call]
+                failure = Failure()  # type: ignore[no-untyped-call]  # Twisted's
                 self._engine.scraper.handle_spider_error(failure, request, response)
                 return
             if item is _END:
@@ -96,12 +97,12 @@ class CallbackOutput:
         crawler, slot = self._crawler, self._engine._slot
         if slot is None:  # the spider is closed
             return
-        heard = usual_listeners(crawler)
-        if heard is None:
+        receivers = usual_listeners(crawler)
+        if receivers is None:
             for request in requests:
                 self._engine.crawl(request)
             return
-        offsite = Offsite(crawler.spider, heard)
+        offsite = Offsite(crawler.spider, receivers)
         enqueue = slot.scheduler.enqueue_request
         for request in requests:
             if offsite.is_open or request.dont_filter or offsite.lets_pass(request):
@@ -115,32 +116,32 @@ def _let_go_of_tree(response: Response) -> None:
     """A response and the selector it keeps hold each other, and the tree of the page: without this a hundred
     pages wait for the garbage collector. Whoever asks the response again gets a new one."""
     if getattr(response, "_cached_selector", None) is not None:
-        response._cached_selector = None  # type: ignore[attr-defined]
+        response._cached_selector = None  # type: ignore[attr-defined]  # it is there
 
 
 class Tasks:
-    """Coroutines under way, *most* at once, where there is an asyncio loop."""
+    """Coroutines under way, *most* at once, where there is an asyncio loop. They must not raise."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def add(self, work: Coroutine[Any, Any, None]) -> None:
-        """Start *work*, as soon as it may."""
+        """Start *work* as soon as less than so many are under way, and return."""
         if len(self._tasks) >= self._most:
             _, self._tasks = await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         self._tasks.add(asyncio.create_task(work))
 
     async def end(self) -> None:
-        """Wait for all."""
+        """Wait until all that were added have ended; returns at once where none is under way."""
         if self._tasks:
             await asyncio.wait(self._tasks)
 
 
-class Spell:
+class TimeSlice:
     """How long a page may work before others get a turn of the event loop.
 
-    Runs from now for `FIRST_SPELL`, from every `renew` for `SPELL`; not over before ``look_at`` by
+    Runs from now for `FIRST_SLICE`, from every `renew` for `SLICE`; not over before ``look_at`` by
     `perf_counter`, so that who asks at every link need not call.
 
     By the processor's time of this thread, which is asked only when as much has passed by the clock: on a
@@ -150,12 +151,14 @@ class Spell:
     look_at = _end = 0.0
 
     def __init__(self) -> None:
-        self._begin(FIRST_SPELL)
+        self._begin(FIRST_SLICE)
 
     def renew(self) -> None:
-        self._begin(SPELL)
+        """Others had their turn: run from now for `SLICE` seconds of this thread's processor time."""
+        self._begin(SLICE)
 
     def is_over(self) -> bool:
+        """Whether others should have a turn now; if not, ``look_at`` says from when to ask again."""
         if perf_counter() < self.look_at:
             return False
         left = self._end - thread_time()
@@ -174,11 +177,11 @@ class _PageOutput:
         self._outputs = outputs
         self._hand_over_all = hand_over
         self._requests: list[Request] = []
-        self._spell = Spell()
+        self._slice = TimeSlice()
 
     async def next_item(self) -> Any:
         """The next that is no request, or `_END`; all requests before it have been handed over by then."""
-        spell = self._spell
+        time_slice = self._slice
         try:
             async for output in self._outputs:
                 if not isinstance(output, Request):
@@ -186,10 +189,10 @@ class _PageOutput:
                         return output
                     continue
                 self.take(output)
-                if perf_counter() >= spell.look_at and spell.is_over():
+                if perf_counter() >= time_slice.look_at and time_slice.is_over():
                     self._hand_over()
                     await compat.sleep(0)
-                    spell.renew()
+                    time_slice.renew()
             return _END
         finally:
             self._hand_over()
@@ -203,7 +206,7 @@ class _PageOutput:
         """Others have their turn before the callback has ended, or it has ended."""
         if self._requests:
             self._hand_over()
-            self._spell.renew()
+            self._slice.renew()
 
     def _hand_over(self) -> None:
         if self._requests:
@@ -213,20 +216,20 @@ class _PageOutput:
 
 
 def listeners(crawler: Crawler, signal: object) -> list[Any]:
-    """Who hears *signal*; 5 us."""
+    """Who hears *signal*: the receivers that are still there. 5 us."""
     return list(liveReceivers(getAllReceivers(crawler.signals.sender, signal)))
 
 
 def usual_listeners(crawler: Crawler) -> list[Any] | None:
     """Who hears of requests where that is nobody but Scrapy's own check for offsite ones; None where others
     do. 10 us."""
-    heard = listeners(crawler, signals.request_scheduled)
-    for each in heard:
+    receivers = listeners(crawler, signals.request_scheduled)
+    for each in receivers:
         if type(getattr(each, "__self__", None)) is not OffsiteMiddleware:
             return None
         if each.__func__ is not OffsiteMiddleware.request_scheduled:
             return None
-    return None if listeners(crawler, signals.request_dropped) else heard
+    return None if listeners(crawler, signals.request_dropped) else receivers
 
 
 class Offsite:
@@ -240,6 +243,7 @@ class Offsite:
         self._passed: set[str] = set()
 
     def lets_pass(self, request: Request) -> bool:
+        """Whether *request* is not offsite; one that is, its receivers count and log as they do."""
         origin = "/".join(request.url.split("/", 3)[:3])
         if origin in self._passed:
             return True

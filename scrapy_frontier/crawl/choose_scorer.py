@@ -18,7 +18,8 @@ logger = logging.getLogger(__name__)
 
 
 def make_scorer(name: str, crawler: Crawler, has_links: bool) -> Scorer | None:
-    """The scorer of `FRONTIER_SCORER`; None for first in, first out, and where it would see no link."""
+    """A new scorer as `FRONTIER_SCORER` names it; None for first in, first out, and where it would see no
+    link. Raises `FrontierSetting`."""
     if name == "fifo" or (name in NEED_LINKS and not has_links):
         if name != "fifo":
             logger.info("FRONTIER_SCORER = %r needs links, and none are recorded: first in, first out", name)

@@ -21,7 +21,8 @@ def steady_clock() -> Callable[[], float]:
 
 
 def never_back(clock: Callable[[], float]) -> Callable[[], float]:
-    """*clock*, carried on where it is set back: else all hosts would wait until it is as late again."""
+    """A clock in POSIX seconds that goes on from where *clock* is set back by a second or more, which is told
+    once: else all hosts would wait until it is as late again."""
     last, ahead = clock(), 0.0
 
     def steady() -> float:
@@ -31,8 +32,10 @@ def never_back(clock: Callable[[], float]) -> Callable[[], float]:
             last = now
         elif last - now >= 1:  # less is a coarse clock
             if not ahead:
-                said = "FRONTIER_CLOCK went back by %s: the crawl goes on as if it had not (said once)"
-                logger.warning(said, span(last - now))
+                words = (
+                    "FRONTIER_CLOCK went back by %s: the crawl goes on as if it had not; mend it (said once)"
+                )
+                logger.warning(words, span(last - now))
             ahead += last - now
         return last
 

@@ -26,6 +26,7 @@ from twisted.internet.threads import deferToThread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+    from types import FrameType
 
     from scrapy.crawler import Crawler
 
@@ -60,6 +61,7 @@ _INSPECTING = {f"scrapy.commands.{name}" for name in ("shell", "fetch", "parse",
 
 
 def engine_of(crawler: Crawler) -> Any:
+    """The engine of *crawler*, None before there is one."""
     try:
         return crawler.engine
     except RuntimeError:  # 2.18+ before the engine exists; None in older versions
@@ -82,13 +84,14 @@ def wake(crawler: Crawler) -> None:
 
 
 def is_closing(crawler: Crawler) -> bool:
+    """Whether the spider is being closed, or the engine has none; also without an engine."""
     slot = _slot(crawler)
     return slot is None or slot.closing is not None
 
 
 def watch_inprogress(crawler: Crawler, watched: set[Request]) -> bool:
     """Have the engine keep the requests in progress in *watched*; it removes each when it has finished with
-    it, after its callback and items."""
+    it, after its callback and items. False where it keeps no such set."""
     slot = _slot(crawler)
     if not isinstance(getattr(slot, "inprogress", None), set):
         return False
@@ -98,12 +101,13 @@ def watch_inprogress(crawler: Crawler, watched: set[Request]) -> bool:
 
 
 def in_progress(crawler: Crawler) -> set[Request] | None:
+    """The engine's own set of requests in progress, not to be changed; None where it has none."""
     found = getattr(_slot(crawler), "inprogress", None)
     return found if isinstance(found, set) else None
 
 
 def start(work: Coroutine[Any, Any, None]) -> None:
-    """Run *work*, which must not raise, beside everything else."""
+    """Run *work*, which must not raise, beside everything else, on whichever event loop there is."""
     deferred_from_coro(work)
 
 
@@ -128,7 +132,7 @@ async def give_way(turns: int = TURNS) -> None:
 
 
 async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
-    """The result of *function*, worked out in a thread."""
+    """The result of *function*, worked out in a thread of the loop's pool; raises what that raises."""
     if is_asyncio_available():
         return await asyncio.to_thread(function, *args)
     found: _T = await maybe_deferred_to_future(deferToThread(function, *args))
@@ -172,13 +176,14 @@ async def addresses_of(host: str) -> list[str]:
 
 
 def has_middleware(crawler: Crawler, name: str) -> bool:
-    """Whether a middleware whose class, or a base of it, is called *name* is at work."""
+    """Whether a spider or downloader middleware whose class, or a base of it, is called *name* is at work;
+    false before the engine is made."""
     at_work = spider_middlewares(crawler) + _middlewares(crawler, "downloader", "middleware")
     return any(cls.__name__ == name for each in at_work for cls in type(each).__mro__)
 
 
 def spider_middlewares(crawler: Crawler) -> list[Any]:
-    """Those at work, the one next to the engine first."""
+    """The spider middlewares at work, the one next to the engine first; none before the engine is made."""
     return _middlewares(crawler, "scraper", "spidermw")
 
 
@@ -208,7 +213,8 @@ def names_of_extractor(extractor: Any) -> tuple[frozenset[str], frozenset[str]] 
 
 
 def is_usual_engine(crawler: Crawler) -> bool:
-    """Whether requests reach the scheduler as Scrapy's own engine has them do it."""
+    """Whether requests reach the scheduler as Scrapy's own engine has them do it: else nothing may be cut
+    short."""
     engine = engine_of(crawler)
     names = ("crawl", "_schedule_request")
     return isinstance(engine, ExecutionEngine) and all(
@@ -227,7 +233,7 @@ def stand_before_scraper(crawler: Crawler, handle: Callable[..., Awaitable[None]
 
 
 def close_spider(crawler: Crawler, reason: str) -> None:
-    """Close the spider soon, for *reason*."""
+    """Close the spider soon, for *reason*, from wherever this is called; nothing where it is being closed."""
 
     def close() -> None:
         engine = engine_of(crawler)
@@ -269,9 +275,9 @@ def is_inspecting(crawler: Crawler) -> bool:
     """
     if getattr(_slot(crawler), "close_if_idle", True) is False:
         return True
-    frame = sys._getframe()
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__") in _INSPECTING:
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False

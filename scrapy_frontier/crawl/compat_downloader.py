@@ -21,7 +21,7 @@ _LONG_AGO = -1e9  # seconds, by any clock
 
 def watch_fetch(crawler: Crawler, on_result: Callable[[Request, Any], Any]) -> bool:
     """Call *on_result* with what the downloader and its middlewares made of each request; the engine goes on
-    with what that returns.
+    with what that returns. False where the engine does not let itself be watched.
 
     A response, a request (redirect, retry) or a failure: the only place that sees all three.
     """
@@ -48,10 +48,10 @@ _SENDING_TURNS = 2  # of the event loop from there to the socket; TLS takes one 
 
 def watch_sending(crawler: Crawler, flights: dict[int, Any], on_sent: Callable[[Request], None]) -> bool:
     """Call *on_sent* for each request of *flights* that ``is_sending``, as soon as it has gone out, however
-    late that is.
+    late that is. False where there is no downloader to watch: then nothing is ever told.
 
     Of a handler that does not keep its connections as Scrapy's own for HTTP/1.1 does nobody can tell; there
-    it is said `SENDING` after the request was given to it.
+    it is said `SENDING` seconds after the request was given to it.
     """
     handlers: Any = getattr(getattr(engine_of(crawler), "downloader", None), "handlers", None)
     download = getattr(handlers, "download_request_async", None)
@@ -115,14 +115,15 @@ class _Places(set["Request"]):
 
 
 def spare_places(crawler: Crawler) -> None:
-    """Have errands take no place of ``CONCURRENT_REQUESTS``: 16 slow files would stop the crawl."""
+    """Have errands take no place of ``CONCURRENT_REQUESTS``: 16 slow files would stop the crawl. Nothing
+    where the downloader keeps no set of its places."""
     downloader: Any = getattr(engine_of(crawler), "downloader", None)
     if isinstance(getattr(downloader, "active", None), set):
         downloader.active = _Places(downloader.active)
 
 
 def download_slot(crawler: Crawler, host: str) -> Any:
-    """The downloader's slot of *host*, or None."""
+    """The downloader's slot of *host*; None where it has none now, or keeps none."""
     slots = getattr(getattr(engine_of(crawler), "downloader", None), "slots", None)
     return slots.get(host) if isinstance(slots, dict) else None
 
@@ -145,7 +146,8 @@ class _Slots(dict[str, Any]):
 
 
 def steady_downloader(crawler: Crawler) -> None:
-    """Have the downloader hand on at once what the scheduler hands out: it keeps the delays."""
+    """Have the downloader hand on at once what the scheduler hands out: it keeps the delays. For slots there
+    are and those to come, without jitter."""
     downloader: Any = getattr(engine_of(crawler), "downloader", None)
     if type(getattr(downloader, "slots", None)) is dict:
         slots = _Slots()

@@ -11,7 +11,7 @@ from ..core.hosts.host import FOREVER
 from ..core.store.states import FINISHED
 from ..core.time_format import moment
 from ..settings import unknown_names
-from .stats import Notes, inventory
+from .stats import Reporter, inventory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,21 +21,23 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier
     from ..core.hosts.end_of_crawl import Left
-    from ..core.hosts.giving_up import Abandoned
+    from ..core.hosts.giving_up import GivenUpPages
 
 
 @dataclass(eq=False, repr=False)
 class CrawlLog:
-    """Tells of *frontier*, by *notes*."""
+    """Tells of *frontier*, by *reporter*, in the log of the crawl; changes nothing but what was said."""
 
     _frontier: Frontier
     _clock: Callable[[], float]
-    _notes: Notes
+    _reporter: Reporter
     _is_temporary: bool
     _is_told_until = 0.0  # for whom the crawl waits
 
     def say_how_it_begins(self, spider: Spider, settings: BaseSettings) -> None:
-        frontier, left, log = self._frontier, _left_by_scrapy(settings), self._notes.log
+        """Say once, with the frontier open, what it holds, whose it was, and which settings there are not.
+        Notes the spider as the one that uses it."""
+        frontier, left, log = self._frontier, _left_by_scrapy(settings), self._reporter.log
         other = frontier.used_by(spider.name)
         states = frontier.totals().states
         what = inventory(states)
@@ -56,34 +58,37 @@ class CrawlLog:
             )
             log(logging.WARNING, words, left)
         for name, likely in unknown_names(settings):
-            meant = f": is {likely} meant?" if likely else ""
-            log(logging.WARNING, "There is no setting %s%s", name, meant)
+            meant = f"is {likely} meant?" if likely else "remove it"
+            log(logging.WARNING, "There is no setting %s: %s", name, meant)
         if self._is_temporary:
             log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
 
-    def say_who_is_given_up(self, given_up: Iterable[Abandoned]) -> None:
+    def say_who_is_given_up(self, given_up: Iterable[GivenUpPages]) -> None:
+        """One line for each host, or origin of one, that was given up."""
         words = "Gave up %s: %s; its pages end with that (%d are queued for this host)"
         for host, origin, reason, queued in given_up:
-            self._notes.log(logging.INFO, words, origin or host, reason, queued)
+            self._reporter.log(logging.INFO, words, origin or host, reason, queued)
 
     def say_who_is_waited_for(self, now: float, end: float, end_wait: float) -> None:
-        """Once in *end_wait* seconds."""
+        """Say who the crawl waits for, and until when (*now* and *end* in POSIX seconds); once in *end_wait*
+        seconds."""
         if now < self._is_told_until:
             return
         self._is_told_until = now + end_wait
         left = self._frontier.left_over(now)
         words = "Waiting: %s; the crawl goes on at %s, or ends at %s if no page comes until then"
-        self._notes.log(logging.INFO, words, _left(left), moment(left.first), moment(end))
+        self._reporter.log(logging.INFO, words, _left(left), moment(left.first), moment(end))
 
     def say_what_is_left(self, reason: str) -> None:
-        """Where a crawl ended although pages are left, say of whom, and when to come back."""
+        """Where a crawl ended although pages are left, say of whom, and when to come back; nothing but for
+        the *reason* "finished"."""
         frontier = self._frontier
         if reason != "finished":
             return
         if frontier.withheld:
             pages = "1 page stays" if frontier.withheld == 1 else f"{frontier.withheld} pages stay"
             unblock = "`scrapy frontier unblock HOST` and run the crawl again to fetch them"
-            self._notes.log(logging.WARNING, "%s queued, of hosts that are blocked; %s", pages, unblock)
+            self._reporter.log(logging.WARNING, "%s queued, of hosts that are blocked; %s", pages, unblock)
         if not frontier.pending:
             return
         left = frontier.left_over(self._clock())
@@ -92,11 +97,12 @@ class CrawlLog:
             remedy = "they stay queued: run the crawl again"
             if left.first < FOREVER:
                 remedy += f", the first may be visited at {moment(left.first)}, or raise FRONTIER_END_WAIT"
-        self._notes.log(logging.WARNING, "%s; %s", _left(left), remedy)
+        self._reporter.log(logging.WARNING, "%s; %s", _left(left), remedy)
 
     def say_which_seeds_are_known(self, count: int, first: str) -> None:
-        """Who runs a crawl a second time must see why the feed has nothing in it."""
-        tally, due = self._notes.tally, self._frontier.next_due()
+        """Who runs a crawl a second time must see why the feed has nothing in it: of *count* seeds, *first*
+        is one."""
+        tally, due = self._reporter.tally, self._frontier.next_due()
         if due is not None and not (tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]):
             waiting = self._frontier.totals().due
             pages = "1 page" if waiting == 1 else f"{waiting:,} pages"
@@ -104,18 +110,18 @@ class CrawlLog:
                 "Nothing is due: the first of %s is due %s. New seeds are fetched; `scrapy frontier requeue` "
                 "fetches again"
             )
-            self._notes.log(logging.WARNING, words, pages, moment(due))
+            self._reporter.log(logging.WARNING, words, pages, moment(due))
             return
         if not count:
             return
         seeds = "1 seed is" if count == 1 else f"{count} seeds are"
         known = f"{seeds} known from an earlier run ({first}{' ...' if count > 1 else ''})"
         if tally["scheduler/dequeued/disk"] or tally["scheduler/dequeued/memory"]:
-            self._notes.log(logging.INFO, "%s, and not fetched again", known)
+            self._reporter.log(logging.INFO, "%s, and not fetched again", known)
             return
         states = self._frontier.totals().states
         finished = (state.name.lower() for state in FINISHED)
-        self._notes.log(
+        self._reporter.log(
             logging.WARNING,
             "Nothing was fetched: %s, and pages are fetched once. To fetch them again: scrapy frontier "
             "requeue --state %s; or another JOBDIR; or frontier_every_run in the meta of a seed",

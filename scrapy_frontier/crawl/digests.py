@@ -32,7 +32,8 @@ _EVENTS = ("start", "end", "comment", "pi")
 
 
 def digest_of(data: bytes, kind: bytes = b"") -> bytes:
-    """Five bytes that tell *data* of one *kind* from any other, the last bit 0: see `visits.as_given`."""
+    """Five bytes for *data* of one *kind*, the same for the same; one other in 2**39 has them too. The last
+    bit is 0: see `visits.as_given`."""
     digest = blake2b(data, digest_size=DIGEST_BYTES, person=kind).digest()
     return digest[:-1] + bytes((digest[-1] & 0xFE,))
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from scrapy import Request
     from scrapy.crawler import Crawler
 
-    from .stats import Notes
+    from .stats import Reporter
 
 _NAME = "DUPEFILTER_CLASS"
+_REMEDY = f"mend it, or leave {_NAME} unset: the frontier needs none"
 
 
 class DupeFilter:
@@ -28,9 +29,9 @@ class DupeFilter:
     The frontier does what Scrapy's own does (``is_usual``); with its base class nothing ``is_on``.
     """
 
-    def __init__(self, crawler: Crawler, notes: Notes) -> None:
+    def __init__(self, crawler: Crawler, reporter: Reporter) -> None:
         self._name = f"{_NAME} = {crawler.settings[_NAME]!r}"
-        self._notes = notes
+        self._reporter = reporter
         cls = load_class(crawler)
         self.is_on = cls is not BaseDupeFilter
         self.is_usual = cls is RFPDupeFilter
@@ -41,42 +42,48 @@ class DupeFilter:
 
     @property
     def is_own(self) -> bool:
+        """Whether it is a filter of the project's, which is asked of each request."""
         return self._filter is not None
 
     def seen(self, request: Request) -> bool:
-        """Whether the filter has seen *request*. Where it raises, nobody has: better twice than never."""
+        """Whether the filter has seen *request*, which it takes note of. Where it raises, nobody has: better
+        twice than never. False where there is none to be asked."""
         if self._filter is None:
             return False
         try:
             return bool(self._filter.request_seen(request))
         except Exception as error:
-            words = "%s raised %s for %s, which is taken in (said once)"
+            words = "%s raised %s for %s, which is taken in: mend its request_seen (said once)"
             about = self._name, describe(error), request
-            self._notes.say_once(_NAME, logging.ERROR, words, *about, exc_info=True)
+            self._reporter.say_once(_NAME, logging.ERROR, words, *about, exc_info=True)
             return False
 
     def close(self, reason: str) -> None:
+        """Close the filter, for *reason*; what it raises is logged."""
         if self._filter is None:
             return
         try:
             self._filter.close(reason)
         except Exception as error:
-            words = "%s raised %s when it was closed"
-            self._notes.log(logging.ERROR, words, self._name, describe(error), exc_info=True)
+            words = "%s raised %s when it was closed: mend its close"
+            self._reporter.log(logging.ERROR, words, self._name, describe(error), exc_info=True)
 
     def _had(self, make: Callable[[], Any], when: str) -> Any:
         try:
             return make()
         except Exception as error:
-            self._notes.log(logging.DEBUG, "%s cannot be used", self._name, exc_info=True)
-            raise FrontierSetting(f"{self._name} raised {describe(error)} when it was {when}") from error
+            self._reporter.log(logging.DEBUG, "%s cannot be used", self._name, exc_info=True)
+            problem = f"raised {describe(error)} when it was {when}"
+            raise FrontierSetting(f"{self._name} {problem}: {_REMEDY}") from error
 
 
 def load_class(crawler: Crawler) -> type:
-    """The class of the settings; raises `FrontierSetting` where there is none."""
+    """The class of ``DUPEFILTER_CLASS``, imported. Raises `FrontierSetting`, which names the remedy, where
+    that fails, whatever its module raised."""
     path = crawler.settings[_NAME]
     try:
         cls: type = load_object(path)
     except Exception as error:  # its module may raise anything
-        raise FrontierSetting(f"{_NAME} = {path!r} cannot be imported ({describe(error)})") from error
+        problem = f"cannot be imported ({describe(error)})"
+        raise FrontierSetting(f"{_NAME} = {path!r} {problem}: {_REMEDY}") from error
     return cls

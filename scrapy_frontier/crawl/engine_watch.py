@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .outlinks import Outlinks
     from .queued_requests import Records
     from .revisits import Revisits
-    from .stats import Notes
+    from .stats import Reporter
     from .wake_up import Alarm
 
 
@@ -50,7 +50,8 @@ class _Watched(set["Request"]):
 
 @dataclass(eq=False, repr=False)
 class Watch:
-    """Watches from `begin` until `close`. Nothing is raised into the engine: *failed* is called with it."""
+    """Sees from `begin` until `close` what becomes of each request that was handed out, and tells the
+    frontier: gone out, off the wire, ended. Nothing is raised into the engine: *failed* is called with it."""
 
     _crawler: Crawler
     _frontier: Frontier
@@ -61,7 +62,7 @@ class Watch:
     _links: Outlinks | None
     _revisits: Revisits
     _alarm: Alarm
-    _notes: Notes
+    _reporter: Reporter
     _failed: Callable[[Exception], None]
     _timer: Any = field(default=None, init=False)
     _is_closed = False
@@ -69,7 +70,7 @@ class Watch:
     tells_sent = False  # of flights that are ``is_sending``
 
     def __post_init__(self) -> None:
-        self._tally = self._notes.tally
+        self._tally = self._reporter.tally
         self._follows_throttle = self._crawler.settings.getbool("AUTOTHROTTLE_ENABLED")
         self._in_progress = _Watched(self._ended)  # empty where the engine does not let itself be watched
 
@@ -89,7 +90,7 @@ class Watch:
         return False
 
     def close(self) -> None:
-        """Tell the frontier nothing more."""
+        """Tell the frontier nothing more; requests under way go on unwatched."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -99,7 +100,7 @@ class Watch:
         return id(request) in self._flights or request in self._in_progress
 
     def sweep(self) -> None:
-        """End what has left the engine unseen."""
+        """End what has left the engine unseen, which is counted. O(requests under way)."""
         in_progress = self._in_progress
         lost = [flight.request for flight in self._flights.values() if flight.request not in in_progress]
         for request in lost:
@@ -128,10 +129,10 @@ class Watch:
         lease = flight.lease
         if lease.is_last and isinstance(result, Request) and result.meta.get(POSTPONED_FOR):
             error = IgnoreRequest(str(result.meta.get(POSTPONED)))
-            result = Failure(error)  # type: ignore[no-untyped-call]  # nobody waits for it
+            result = Failure(error)  # type: ignore[no-untyped-call]  # Twisted's; nobody waits for it
         response_time = flight.fetched(result)
-        if flight.child is not None:
-            self._flights.by_child[id(flight.child)] = flight
+        if flight.follow_up is not None:
+            self._flights.by_follow_up[id(flight.follow_up)] = flight
         if self._is_closed:
             return result
         frontier, now = self._frontier, self._clock()
@@ -153,15 +154,15 @@ class Watch:
             return
         if flight.errback is not None:
             request.errback = flight.errback
-        if flight.child is not None:
-            flights.by_child.pop(id(flight.child), None)
+        if flight.follow_up is not None:
+            flights.by_follow_up.pop(id(flight.follow_up), None)
         if not self._is_closed:
             try:
                 self._release(flight)
             except Exception as error:
                 self._failed(error)
         if flight.links is not None:
-            for link in flight.links.pending:  # they will not come any more
+            for link in flight.links.yielded:  # they will not come any more
                 flights.by_link.pop(link, None)
 
     def _release(self, flight: Flight) -> None:
@@ -169,10 +170,10 @@ class Watch:
         is_closing = flight.error is not None and compat.is_closing(self._crawler)
         outcome, now = outcome_of(flight, is_closing, self._find), self._clock()
         links, found = self._links, flight.links
-        is_usual = outcome.event is FETCHED and (found is None or not (found.pending or found.anchors))
+        is_usual = outcome.event is FETCHED and (found is None or not (found.yielded or found.anchors))
         if links is not None and not is_usual:
             outcome = links.end(flight, outcome, now)
-        if lease.is_return or flight.digest or flight.content:
+        if lease.is_revisit or flight.digest or flight.content:
             outcome = told(flight, outcome)
         released = frontier.release(lease, outcome, now)
         if not released.is_written:

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from .dupefilters import DupeFilter
     from .fingerprints import Identities
     from .in_flight import Flight, Flights
-    from .politeness_key import Units
+    from .politeness_key import PolitenessKeys
     from .queued_requests import Records
     from .redirect_links_and_retries import FollowUps
     from .refused_links import Refusals
     from .seeds import Seeds
-    from .stats import Notes
+    from .stats import Reporter
 
 _NEW = Fate.NEW
 _UNNOTED = None, 0, 1.0
@@ -50,31 +50,37 @@ class Listed(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Intake:
-    """Turns requests into links for *frontier*, and keeps what that does not."""
+    """Turns requests into links for *frontier*, and keeps what that does not: requests as objects, by
+    *records*.
+
+    Each is queued, counted or refused before its call returns; what is queued is on its way to the disk no
+    later than the end of any page after it.
+    """
 
     settings: InitVar[FrontierSettings]
     _frontier: Frontier
     _clock: Callable[[], float]
     _identities: Identities
-    _units: Units
+    _politeness_keys: PolitenessKeys
     _dupefilter: DupeFilter
     _records: Records
     _flights: Flights
     _follow_ups: FollowUps
     _seeds: Seeds
     _refusals: Refusals
-    _notes: Notes
+    _reporter: Reporter
 
     def __post_init__(self, settings: FrontierSettings) -> None:
         identities, dupefilter = self._identities, self._dupefilter
         self.recognize = self._frontier.recognize
+        self._is_recent = self._frontier.is_recent
         self._discover_one = self._frontier.discover_one
         self._encode = self._records.codec.encode
-        self._tally = self._notes.tally
+        self._tally = self._reporter.tally
         self._strips = settings.strips_sessions
         self.has_depth = bool(settings.limits.depth)
         self.knows_texts = dupefilter.is_on and identities.is_default  # a URL alone may say who it is
-        self._is_usual = dupefilter.is_usual and identities.is_default and self._units.of is host_of
+        self._is_usual = dupefilter.is_usual and identities.is_default and self._politeness_keys.of is host_of
 
     def enqueue(self, request: Request) -> bool:
         """Queue *request*, or note what became of the one it follows from; False for a known page.
@@ -84,9 +90,9 @@ class Intake:
         """
         url, method, body, again, meta = compat.essentials(request)
         flights = self._flights
-        if not (flights.by_child or again or method != "GET" or body):
+        if method == "GET" and not (body or again or flights.by_follow_up):
             is_noted = flights.by_link and id(request) in flights.by_link  # then its text told nothing
-            is_known = not is_noted and self.recognize(url)
+            is_known = not is_noted and (self._is_recent(url) or self.recognize(url))
             if is_known and not (meta and (FORCE in meta or "verbatim_url" in meta)):
                 self._tally["dupefilter/filtered"] += 1
                 return False
@@ -116,7 +122,7 @@ class Intake:
             if answer.is_head:  # else others come first, and it is long gone when its turn comes
                 self._records.keep(page_id, request)
             return True
-        return self._heed(request, link, answer, is_stored) is not None
+        return self._act_on(request, link, answer, is_stored) is not None
 
     def _enqueue_other(self, request: Request) -> bool:
         """`enqueue` for seeds, forms, and requests that follow from others."""
@@ -175,7 +181,7 @@ class Intake:
             is_named=flight is None and is_seed(request),
             parent=None if flight is None else flight.lease.node,
         )
-        return self._heed(request, link, self._discover(original, link), is_stored)
+        return self._act_on(request, link, self._discover(original, link), is_stored)
 
     def _refuse(self, original: Request) -> bool:
         """Make the page of a request known without queueing it; always False."""
@@ -216,15 +222,15 @@ class Intake:
             fingerprint, host = identity
             payload = meta_record(meta) if meta else b""
             link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
-            unit = self.unit_of(url, host)
-            links.append(link if unit == host else link._replace(host=unit, kept_host=unit))
+            key = self.politeness_key_of(url, host)
+            links.append(link if key == host else link._replace(host=key, kept_host=key))
         return self.enqueue_links(links, None, known)
 
     def enqueue_links(
         self, links: list[Link], lease: Lease | None, known: list[tuple[PageId, Link]] | None = None
     ) -> int:
         """Take *links* in by one call; how many were new. *lease* is that of the page they are on. Those to
-        pages that were there are added to *known*."""
+        pages that were there are added to *known*. Raises `FrontierUnwritable`."""
         new = 0
         for link, answer in zip(links, self._frontier.discover(links, self._clock(), lease), strict=True):
             if answer.kind:
@@ -246,8 +252,8 @@ class Intake:
         noted = self._flights.by_link.pop(id(request), None)
         if noted is None:
             return _UNNOTED
-        lease, flags, weight, pending = noted
-        del pending[id(request)]
+        lease, flags, weight, yielded = noted
+        del yielded[id(request)]
         return lease, flags, weight
 
     def identify(self, url: str) -> tuple[bytes, str] | None:
@@ -255,9 +261,9 @@ class Intake:
         does not tell. 2 us."""
         return plain_identity(url) if self._identities.is_default else None
 
-    def unit_of(self, url: str, host: str) -> str:
-        """Who is asked for *url* at one time: by default its *host*."""
-        return host if self._units.of is host_of else self._units.of(url)
+    def politeness_key_of(self, url: str, host: str) -> str:
+        """The politeness key of *url*: by default its *host*."""
+        return host if self._politeness_keys.of is host_of else self._politeness_keys.of(url)
 
     # -- from a request to a link ------------------------------------------------------------------------
 
@@ -266,7 +272,7 @@ class Intake:
         lease, flags, weight = self._noted(original)
         return self._discover_one(link._replace(flags=flags, weight=weight), self._clock(), lease)
 
-    def _heed(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
+    def _act_on(self, request: Request, link: Link, answer: Discovered, is_stored: bool) -> PageId | None:
         """Keep what the frontier does not; the page that *request* is queued for, or will be."""
         page_id = answer.page
         if answer.kind:
@@ -298,20 +304,20 @@ class Intake:
         return original.url if self.knows_texts and self._identities.is_plain(request) else ""
 
     def _host_key(self, request: Request) -> tuple[str, str]:
-        """The download slot the user chose, else the unit of politeness of the URL, by default its host; an
+        """The download slot the user chose, else the politeness key of the URL, by default its host; an
         inherited slot is dropped. And the same where it is not the host."""
-        url_host, meta, unit = host_of(request.url), request.meta, None
+        url_host, meta, key = host_of(request.url), request.meta, None
         slot = meta.get(SLOT)
         if slot is not None and slot != meta.pop(AUTO_SLOT, None):
-            unit = urls.clean_host(str(slot))
+            key = urls.clean_host(str(slot))
         elif slot is not None:
             del meta[SLOT]
-        if unit is None:
-            unit = self.unit_of(request.url, url_host)
-        return unit, "" if unit == url_host else unit
+        if key is None:
+            key = self.politeness_key_of(request.url, url_host)
+        return key, "" if key == url_host else key
 
     def without_session(self, url: str) -> str:
-        """*url* without session identifiers, if they are to be taken out."""
+        """*url* without session identifiers, if they are to be taken out; itself else."""
         return without_session(url) if self._strips and ("=" in url or "(" in url) else url
 
     def _without_session(self, request: Request) -> Request:
@@ -327,4 +333,4 @@ class Intake:
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
         words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
-        self._notes.say_once("filtered", logging.DEBUG, words, request)
+        self._reporter.say_once("filtered", logging.DEBUG, words, request)

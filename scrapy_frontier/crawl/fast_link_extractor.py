@@ -38,7 +38,8 @@ _WEB = ("http://", "https://")
 
 
 class PageReader:
-    """Reads from pages what *extractor* would extract of them, http and https only."""
+    """Reads from pages what *extractor* would extract of them, http and https only; one of a class of its own
+    is asked itself."""
 
     def __init__(self, extractor: Any) -> None:
         self._extractor = extractor
@@ -61,15 +62,15 @@ class PageReader:
             return
         (tags, attributes), allows = self._names, self._allows
         absolute = references_of(response)
-        met: set[str] = set()
+        seen: set[str] = set()
         most = 8 * longest or sys.maxsize
         for root in self._roots(response):
             for element in root.iter(*tags):
                 # of nearly all the one attribute that all have
                 for reference in (element.get("href"),) if self._is_usual else _values(element, attributes):
-                    if reference is None or reference in met or len(reference) > most:
+                    if reference is None or reference in seen or len(reference) > most:
                         continue
-                    met.add(reference)
+                    seen.add(reference)
                     url = absolute(reference)
                     if url is not None and allows(url, element):
                         yield (canonicalize_url(url) if self._canonicalizes else url), element
@@ -125,11 +126,13 @@ def _values(element: Any, attributes: frozenset[str]) -> list[str]:
 
 
 def text_of(anchor: Anchor) -> str:
+    """The text of an *anchor* that `PageReader.read` gave."""
     return anchor if isinstance(anchor, str) else str(_content_of(anchor))
 
 
 def references_of(response: HtmlResponse) -> Callable[[str], str | None]:
-    """What says of a reference in *response* to which URL a request for it goes; None for nowhere."""
+    """A function from a reference in *response* to the URL of a request for it; None for one that leads
+    nowhere."""
     base = _base_of(response)
     return References(base, _exact(response, base)).absolute
 

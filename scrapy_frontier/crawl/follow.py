@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .outlinks import Outlinks, Recorder
     from .refused_links import Refusing
     from .request_codec import Codec
-    from .stats import Notes
+    from .stats import Reporter
 
 OURS = ("FrontierSpiderMiddleware", "DuplicatesMiddleware")
 LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
@@ -47,7 +47,11 @@ LARGE = 500_000  # bytes of a page that is parsed in a thread: 10 ms
 
 @dataclass(eq=False, repr=False)
 class Follow:
-    """Follows what the pages of *spider* link, through *intake*; all pages where it ``is_on``."""
+    """Follows what the pages of *spider* link, through *intake*; all pages where it ``is_on``.
+
+    For each response in this order: `begin`, `after` (or `after_async`), and where links are followed in bulk
+    `taker`.
+    """
 
     _crawler: Crawler
     _spider: Spider
@@ -58,18 +62,19 @@ class Follow:
     _identities: Identities
     _intake: Intake
     _links: Outlinks | None
-    _notes: Notes
+    _reporter: Reporter
     _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
     _bar: str | None = field(default=None, init=False)  # why every link is a request; None: not asked
     _stock: Stock = field(default_factory=Stock, init=False)
-    _heard: list[Any] = field(default_factory=list, init=False)  # who hears of requests
+    _receivers: list[Any] = field(default_factory=list, init=False)  # who hears of requests
 
     def __post_init__(self) -> None:
         self.is_on = self._settings.follows
         self._rules = SpiderRules(self._spider)
 
     def begin(self, response: Response, wanted: Any) -> None:
-        """A callback is about to see *response*, whose links are *wanted*: what it is decides."""
+        """A callback is about to see *response*, whose links are *wanted*, true or the name of a callback:
+        note by which ways they are followed. Nothing for what is no HTML."""
         flight = self._flights.get(id(response.request))
         if flight is None or not isinstance(response, HtmlResponse) or not is_text(response):
             return
@@ -78,18 +83,20 @@ class Follow:
         flight.ways = self._ways_from(flight.request, wanted)
 
     def is_followed(self, response: Response) -> bool:
-        """Whether the links of *response* are still to be followed."""
+        """Whether the links of *response* are still to be followed, so that nobody has taken them yet."""
         flight = self._flights.get(id(response.request))
         return flight is not None and bool(flight.ways)
 
     def after(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
-        """*result*, and a request for each link of *response* if they are followed, but not in bulk."""
+        """*result*, and behind it a request for each link of *response* if they are followed, but not in
+        bulk."""
         if not self.is_followed(response) or self._is_in_bulk(response):
             return result
         return chain(result, self._requests(response, self._take_ways(response)))
 
     def after_async(self, response: Response, result: AsyncIterator[Any]) -> AsyncIterator[Any]:
-        """`after`; and a very large page is parsed beside the event loop, which would stand still."""
+        """As `after`; and a very large page is parsed in a thread, beside the event loop, which would stand
+        still."""
         if not self.is_followed(response):
             return result
         if not self._is_in_bulk(response):
@@ -108,9 +115,9 @@ class Follow:
         """Whether the links of *response*, which are followed, need no requests."""
         if entry_of(response.request) is not None:  # of which each link inherits its own
             return False
-        heard = usual_listeners(self._crawler)
-        self._heard = heard or []
-        return not self._bar and heard is not None
+        receivers = usual_listeners(self._crawler)
+        self._receivers = receivers or []
+        return not self._bar and receivers is not None
 
     def _take_ways(self, response: Response) -> tuple[Way, ...]:
         """How the links of *response* are followed, which nobody else is to do."""
@@ -139,13 +146,13 @@ class Follow:
             self._intake,
             self._identities,
             self._codec,
-            self._notes.tally,
+            self._reporter.tally,
             self._links,
             self._settings.ajax,
             flight,
             response,
             ways,
-            self._heard,
+            self._receivers,
             recorder,
             refusing,
         )
@@ -169,7 +176,8 @@ class Follow:
         try:
             callback = self._codec.callbacks.named(wanted) if isinstance(wanted, str) else None
         except Unreadable as reason:
-            self._notes.log(logging.ERROR, "%s = %r follows no link: %s", FOLLOW, wanted, reason)
+            words = "%s = %r follows no link: %s; name a method of it"
+            self._reporter.log(logging.ERROR, words, FOLLOW, wanted, reason)
             return ()
         return (one_way(self._spider, callback),)
 
@@ -179,7 +187,7 @@ class Follow:
         bar = self._bar_in_crawl() or (self._rules.bar() if self._rules else "")
         if bar:
             words = "Links are followed by a request each, not in bulk: %s (docs/follow.md)"
-            self._notes.log(logging.INFO, words, bar)
+            self._reporter.log(logging.INFO, words, bar)
         elif self._rules and self.is_on:
             self._rules.take_over()
         return bar

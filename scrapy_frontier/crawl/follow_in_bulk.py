@@ -20,7 +20,7 @@ from ..core.frontier import NEUTRAL, new_link
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import compat
-from .callback_requests import Offsite, Spell
+from .callback_requests import Offsite, TimeSlice
 from .fast_link_extractor import let_go_of_tree, text_of
 from .in_flight import PageLinks
 from .meta_keys import LINK_SCORE
@@ -54,7 +54,7 @@ _quote = json.encoder.encode_basestring
 @dataclass(eq=False, repr=False)
 class PageFollowing:
     """Follows the links of a page on their *ways* when its callback has ended; with *links* they are recorded
-    too. *heard* is who hears of requests: checks for offsite ones. Stands before the *recorder* of what the
+    too. *receivers* hear of requests: checks for offsite ones. Stands before the *recorder* of what the
     callback yields."""
 
     _crawler: Crawler
@@ -68,16 +68,16 @@ class PageFollowing:
     flight: InitVar[Flight]
     _response: HtmlResponse
     _ways: tuple[Way, ...]
-    heard: InitVar[list[Any]]
+    receivers: InitVar[list[Any]]
     _recorder: Recorder | None
     _refusing: Refusing | None
 
-    def __post_init__(self, codec: Codec, flight: Flight, heard: list[Any]) -> None:
+    def __post_init__(self, codec: Codec, flight: Flight, receivers: list[Any]) -> None:
         response, stock = self._response, self._stock
         self._recognize = self._intake.recognize
         self._lease = None if self._links is None else flight.lease
         self._found = flight.links or PageLinks(response.url)
-        self._sites = _Sites(self._crawler, heard, self._found.origin)
+        self._sites = _Sites(self._crawler, receivers, self._found.origin)
         self._depth = Depth(stock, response)
         self._records = _Records(stock, codec, response, self._depth.of_links)
         self._score = getattr(self._crawler.spider, LINK_SCORE, None)
@@ -88,7 +88,7 @@ class PageFollowing:
         self._known = self._recognized = self._too_long = self._unrecorded = self._count = 0
 
     def take(self, output: Any) -> bool:
-        """What the callback asks for itself is not asked for again."""
+        """Note what the callback asks for itself, which is not asked for again; whether *output* goes on."""
         if isinstance(output, Request):
             self._yielded.append(output)
         return self._recorder is None or self._recorder.take(output)
@@ -113,25 +113,25 @@ class PageFollowing:
         recognize, lease, found = self._recognize, self._lease, self._found
         has_ajax, origin, canonical = self._has_ajax, found.origin, found.canonical
         room = self._room()
-        met: set[str] = set()
-        spell = Spell()
+        seen: set[str] = set()
+        time_slice = TimeSlice()
         for way in self._ways:
             for url, anchor in way.reader.read(self._response, self._longest):
                 if has_ajax:
                     url = escaped_fragment(url) or url
                 text = url[: url.index("#")] if "#" in url else url
-                if text in met:
+                if text in seen:
                     continue
-                met.add(text)
-                is_usual = len(met) <= room and url.startswith(origin) and url != canonical
+                seen.add(text)
+                is_usual = len(seen) <= room and url.startswith(origin) and url != canonical
                 if is_usual and recognize(text, lease, INTERNAL):
                     self._known += 1
                     continue
                 self._take(url, text, way, anchor)
                 room = room or self._room()
-                if perf_counter() >= spell.look_at and spell.is_over():
+                if perf_counter() >= time_slice.look_at and time_slice.is_over():
                     yield
-                    spell.renew()
+                    time_slice.renew()
         found.count += self._known
         self._count += self._known
 
@@ -184,12 +184,12 @@ class PageFollowing:
         fingerprint, host = identity
         if fingerprint in self._skipped:
             return
-        unit = intake.unit_of(clean, host)
+        key = intake.politeness_key_of(clean, host)
         priority = self._depth.priority if not only_seen or flags & NOFOLLOW else 0
         payload = b"" if only_seen else records.record(clean, way, anchor)
         depth = (self._depth.of_links or 0) if intake.has_depth else 0
-        about = fingerprint, clean, unit, priority, payload, flags, weight, depth
-        text, kept_host = url if intake.knows_texts else "", "" if unit == host else unit
+        about = fingerprint, clean, key, priority, payload, flags, weight, depth
+        text, kept_host = url if intake.knows_texts else "", "" if key == host else key
         link = new_link(about + (text, False, kept_host, False, only_seen, None, NEUTRAL, False))  # noqa: RUF005
         self._new.append(link)
         if len(self._new) >= TOGETHER:
@@ -221,9 +221,9 @@ class PageFollowing:
 class _Sites:
     """What Scrapy's check for offsite requests says of links, asked once for all to one origin."""
 
-    def __init__(self, crawler: Crawler, heard: list[Any], own: str) -> None:
+    def __init__(self, crawler: Crawler, receivers: list[Any], own: str) -> None:
         self._crawler = crawler
-        self._offsite = Offsite(crawler.spider, heard)
+        self._offsite = Offsite(crawler.spider, receivers)
         self._own = own
         self._passed: dict[str, bool] = {}
         self._refused = 0

@@ -6,6 +6,7 @@ What is seen is told by `engine_watch`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from scrapy import Request
@@ -15,8 +16,8 @@ from scrapy.spidermiddlewares.httperror import HttpError
 
 from ..core import reasons
 from ..core.pages.leases import Outcome, new_outcome
-from ..core.pages.lifecycle import FETCHED, Event
-from ..core.pages.visits import Fetched
+from ..core.pages.lifecycle import FETCHED, Event, event_at
+from ..core.pages.visits import Fetched, new_fetched
 from ..core.parse.urls import host_of
 from ..core.parse.validators import kept
 from ..core.store.link_rows import INTERNAL
@@ -39,7 +40,6 @@ _LONGEST_REASON = 200  # characters
 # be whole, and as a rule is.
 _BROKEN = frozenset(("dataloss", "download_stopped"))
 CACHED = "cached"  # flag of a response from Scrapy's HTTP cache: nobody was visited
-_FINAL_EVENTS = {404: Event.GONE, 410: Event.GONE}
 
 
 class Consumed(IgnoreRequest):
@@ -74,7 +74,7 @@ class Flight:
     is_fetched: bool = False
     error: BaseException | None = None
     spider_error: BaseException | None = None
-    child: Request | None = None
+    follow_up: Request | None = None
     outcome: Outcome | None = None
     notes: tuple[str, ...] = ()
     led_to: Request | None = None
@@ -96,7 +96,7 @@ class Flight:
             self.is_fetched = True
             self.page = fetched_of(result)
         elif isinstance(result, Request):
-            self.child = result
+            self.follow_up = result
         else:
             self.error = getattr(result, "value", result)
         if not self.status or self.status in (429, 503):
@@ -105,21 +105,25 @@ class Flight:
         return latency if isinstance(latency, float) else None
 
     def takes_content(self, content: Any) -> None:
-        """The callback says what the content of the page is, or a part of it; None says nothing."""
+        """The callback says what the content of the page is, or a part of it: told alike, and in the same
+        order, it has the same digest. None says nothing."""
         if content is not None:
             self.content = digest_of(self.content + of_content(content))
 
-    def unheard(self, outcome: Outcome) -> Consumed:
-        """What to raise for the page to end with *outcome*, unheard by callback and errback."""
+    def ends_silently(self, outcome: Outcome) -> Consumed:
+        """What to raise for the page to end with *outcome*, unheard by callback and errback. The errback is
+        taken off the request until it has ended."""
         self.errback, self.request.errback = self.request.errback, None
         return Consumed(outcome)
 
     def ends_as(self, outcome: Outcome) -> None:
-        """Whatever else is seen, the page ends like this: a request that follows from it decides."""
+        """Have the page end with *outcome*, whatever else is seen: a request that follows from it decides, or
+        a middleware of ours."""
         self.outcome = outcome
 
     def leads_to(self, target: int) -> None:
-        """The request that follows from it is queued as that page."""
+        """The request that follows from it is queued as the page *target*, which its outcome names from now
+        on."""
         if self.outcome is not None:
             self.outcome = self.outcome._replace(target=target)
 
@@ -130,7 +134,7 @@ class Flight:
 
 
 # What was noted of a request that a callback yielded: the lease of its page, flags and weight of the link,
-# and `PageLinks.pending`, which has it as well.
+# and `PageLinks.yielded`, which has it as well.
 LinkFrom = tuple["Lease | None", int, float, "dict[int, tuple[Request, int, float]]"]
 
 
@@ -143,14 +147,15 @@ class Flights(dict[int, Flight]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.by_child: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
+        self.by_follow_up: dict[int, Flight] = {}  # by id of a request that follows and is not queued yet
         self.by_link: dict[int, LinkFrom] = {}  # by id of a request that a callback yielded
 
     def leading_to(self, request: Request) -> Flight | None:
-        """The flight that *request* follows from: a redirect or retry by a middleware, or by a callback."""
-        if not self.by_child and not request.dont_filter:
+        """The flight that *request* follows from, a redirect or retry by a middleware or by a callback; None
+        for any other. What a middleware made is told once."""
+        if not self.by_follow_up and not request.dont_filter:
             return None
-        flight = self.by_child.pop(id(request), None)
+        flight = self.by_follow_up.pop(id(request), None)
         if flight is None and request.dont_filter and request.meta.get("retry_times"):
             for flight in self.values():  # made by `get_retry_request` in a callback
                 if flight.request.url == request.url and flight.request.method == request.method:
@@ -166,13 +171,14 @@ def fetched_of(response: Response) -> Fetched | None:
         return None
     kind = dict.get(headers, b"Content-Type") or _NO_KIND  # as `Headers` keeps it: making it so takes 1 us
     tags, dates = dict.get(headers, b"Etag", ()), dict.get(headers, b"Last-Modified", ())
-    return Fetched(
-        *(kept(tags, dates) if tags or dates else NOTHING),
-        b"",
-        kind[-1].partition(b";")[0].strip().lower().decode("latin-1"),
-        len(response.body),
-        _BROKEN.isdisjoint(flags),
-    )
+    etag, date = kept(tags, dates) if tags or dates else NOTHING
+    is_whole = _BROKEN.isdisjoint(flags)
+    return new_fetched((etag, date, b"", _content_type(kind[-1]), len(response.body), is_whole, False))
+
+
+@lru_cache(maxsize=256)
+def _content_type(value: bytes) -> str:
+    return value.partition(b";")[0].strip().lower().decode("latin-1")
 
 
 def outcome_of(
@@ -191,7 +197,7 @@ def outcome_of(
 
 
 def _seen_of(flight: Flight, is_closing: bool) -> Outcome:
-    if flight.child is not None:
+    if flight.follow_up is not None:
         return Outcome(Event.REDIRECTED, reason=reasons.LED_TO_DROPPED())
     if flight.error is not None:
         return _after_error(flight.error, flight.status, is_closing)
@@ -225,16 +231,17 @@ def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome
 
 
 def ended_with(status: int) -> Outcome:
-    """The server answered that there is no page."""
-    return Outcome(_FINAL_EVENTS.get(status, Event.FAILED), status, reasons.STATUS(status=status))
+    """The page ends with this HTTP *status*, 400 or more: gone with 404 and 410, else failed."""
+    return Outcome(event_at(status), status, reasons.STATUS(status=status))
 
 
 def failed_with(error: BaseException) -> Outcome:
+    """The page ends as failed, because of *error*."""
     return Outcome(Event.FAILED, reason=describe(error))
 
 
 def describe(error: BaseException) -> str:
-    """Class and message of *error* in one line."""
+    """Class and message of *error* in one line, 200 characters at most."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:_LONGEST_REASON] if text else type(error).__name__
 
@@ -242,7 +249,7 @@ def describe(error: BaseException) -> str:
 class PageLinks:
     """The links of one page whose callback runs and whose pages are not known yet.
 
-    ``pending`` are requests by their id with flags and weight, ``anchors`` URLs with flags. The links of a
+    ``yielded`` are requests by their id with flags and weight, ``anchors`` URLs with flags. The links of a
     page that ``is_nofollow`` carry no weight.
     """
 
@@ -251,10 +258,11 @@ class PageLinks:
         self.is_nofollow = is_nofollow
         self.host = host_of(url)
         self.origin = "/".join(url.split("/", 3)[:3]) + "/"
-        self.pending: dict[int, tuple[Request, int, float]] = {}
+        self.yielded: dict[int, tuple[Request, int, float]] = {}
         self.anchors: dict[str, int] = {}
         self.content_score: float | None = None
         self.count = 0
 
     def flags(self, url: str) -> int:
+        """The flags of a link to *url*: `INTERNAL` where it has the host of the page, else 0."""
         return INTERNAL if url.startswith(self.origin) or host_of(url) == self.host else 0

@@ -25,11 +25,11 @@ _OWNER = "spider"
 
 
 class JobdirUnusable(FrontierUnreadable):
-    """Nothing can be read or written in the JOBDIR."""
+    """Nothing can be read or written in the JOBDIR, by Scrapy's own SpiderState either."""
 
 
 class Home(NamedTuple):
-    """A frontier in a JOBDIR, and the name of its spider, as far as is known."""
+    """A frontier in a JOBDIR, and the name of its spider, empty where nobody says it."""
 
     directory: Path
     spider: str
@@ -60,14 +60,15 @@ def claim(jobdir: Path, spider: str) -> Path:
 
 
 def find(jobdir: Path, spider: str) -> Path:
-    """`claim` without claiming anything."""
+    """Where `claim` would put the frontier of *spider*, with nothing claimed, written or logged. Raises
+    `OSError`, and what `Store` raises."""
     first = jobdir / _FIRST
     owner = _read(first) or _said_by_store(first)
     return first if owner in ("", spider) else _own(jobdir, spider)
 
 
 def homes(jobdir: Path) -> list[Home]:
-    """The frontiers that *jobdir* holds."""
+    """The frontiers that *jobdir* holds, that of the spider that came first before all others. Opens none."""
     first = jobdir / _FIRST
     found = [Home(first, _read(first))] if has_database(first) else []
     for path in filter(has_database, sorted(jobdir.glob(f"{_FIRST}-*"))):

@@ -38,7 +38,8 @@ class Loading:
     is_by_hand = False
 
     def begin(self) -> None:
-        """Load what is quickly there, and go on beside the crawl."""
+        """Load for `FIRST` seconds, and go on beside the crawl if that was not all. Raises
+        `FrontierError`."""
         if self._load(FIRST):
             return
         if compat.in_progress(self._crawler) is None:
@@ -47,10 +48,12 @@ class Loading:
             self._timer = compat.call_later(0, self._slice)
 
     def step(self) -> None:
-        """Load a slice."""
+        """Load for `SLICE` seconds more, where it ``is_by_hand``, which is false once all is loaded. Raises
+        `FrontierError`."""
         self.is_by_hand = not self._load(SLICE)
 
     def stop(self) -> None:
+        """Load no more; to be called before the frontier is closed."""
         if self._timer is not None:
             self._timer.cancel()
 

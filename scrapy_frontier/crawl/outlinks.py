@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..settings import FrontierSettings
     from .enqueue_requests import Intake
     from .fingerprints import Identities
-    from .stats import Notes
+    from .stats import Reporter
 
 MOST = 10_000  # links of one page
 AT_A_TIME = 300  # anchors, 3 ms
@@ -41,14 +41,15 @@ AT_A_TIME = 300  # anchors, 3 ms
 
 @dataclass(eq=False, repr=False)
 class Outlinks:
-    """Turns what spiders yield into edges; with ``FRONTIER_LINKS = "all"`` all anchors of a page too."""
+    """Turns what spiders yield into edges; with ``FRONTIER_LINKS = "all"`` all anchors of a page too. At most
+    `MOST` links of one page; what is beyond is counted."""
 
     _settings: FrontierSettings
     _frontier: Frontier
     _identities: Identities
     _intake: Intake
     _flights: Flights
-    _notes: Notes
+    _reporter: Reporter
 
     def __post_init__(self) -> None:
         settings = self._settings
@@ -84,7 +85,7 @@ class Outlinks:
         if again and url == flight.request.url:  # a retry is no link
             return True
         if found.count >= MOST:
-            self._notes.tally["frontier/links/ignored"] += 1
+            self._reporter.tally["frontier/links/ignored"] += 1
             return True
         found.count += 1
         flags = INTERNAL if url.startswith(found.origin) or host_of(url) == found.host else 0
@@ -92,20 +93,20 @@ class Outlinks:
             flags |= CANONICAL
         weight = 1.0
         if meta:
-            if LINK_SCORE in meta:  # about this link: not for the request's children, which may inherit it
+            if LINK_SCORE in meta:  # about this link: what copies the meta must not inherit it
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE)
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
         tells = not body and not (meta and meta.get("verbatim_url"))  # the text of the URL who it is
         if not tells or not self._recognize(url, flight.lease, flags, weight):
-            found.pending[id(request)] = request, flags, weight
-            self._flights.by_link[id(request)] = flight.lease, flags, weight, found.pending
+            found.yielded[id(request)] = request, flags, weight
+            self._flights.by_link[id(request)] = flight.lease, flags, weight, found.yielded
             return True
         if ending is None or found.count == 1 or again or (meta and meta_keys.FORCE in meta):
             return True
         if not url.startswith(ending):
             return True
-        self._notes.tally["dupefilter/filtered"] += 1
+        self._reporter.tally["dupefilter/filtered"] += 1
         return False
 
     def note_anchors(self, found: PageLinks, response: Response) -> Iterator[None]:
@@ -119,7 +120,7 @@ class Outlinks:
             known = found.anchors.get(url)
             if known is None:
                 if found.count >= MOST:
-                    self._notes.tally["frontier/links/ignored"] += 1
+                    self._reporter.tally["frontier/links/ignored"] += 1
                     continue
                 found.count += 1
             else:  # followed if it is linked once without nofollow
@@ -129,16 +130,17 @@ class Outlinks:
             found.anchors = {url: flags | NOFOLLOW for url, flags in found.anchors.items()}
 
     def score(self, value: Any, name: str) -> float:
-        """*value* as a score; 1, told once by its *name*, where it is none."""
+        """*value* as a score, 0 or more; 1 where it is none, which is counted, and told once by its
+        *name*."""
         try:
             score = float(value)
         except (TypeError, ValueError):
             score = math.nan
         if 0 <= score < math.inf:
             return score
-        self._notes.tally["frontier/scores/ignored"] += 1
-        words = "%s = %r is no number of at least 0 (said once)"
-        self._notes.say_once(f"score {name}", logging.WARNING, words, name, value)
+        self._reporter.tally["frontier/scores/ignored"] += 1
+        words = "%s = %r counts as 1: set a number of at least 0 (said once)"
+        self._reporter.say_once(f"score {name}", logging.WARNING, words, name, value)
         return 1.0
 
     # -- when the page ends ----------------------------------------------------------------------------
@@ -148,8 +150,8 @@ class Outlinks:
         page that was fetched and of which no link is left."""
         found = flight.links
         if outcome.event is Event.REDIRECTED:
-            child = flight.child.url if flight.child is not None else ""
-            internal = INTERNAL if host_of(child) == host_of(flight.request.url) else 0
+            url = flight.follow_up.url if flight.follow_up is not None else ""
+            internal = INTERNAL if host_of(url) == host_of(flight.request.url) else 0
             return outcome._replace(has_links=True, flags=internal)
         if outcome.event is Event.GONE:
             return outcome._replace(has_links=True)
@@ -159,7 +161,7 @@ class Outlinks:
 
     def _left(self, flight: Flight, found: PageLinks) -> Iterator[Link]:
         """Links whose requests never came to the scheduler, or were none."""
-        for request, flags, weight in found.pending.values():
+        for request, flags, weight in found.yielded.values():
             tells = not request.body and not request.meta.get("verbatim_url")
             if not tells or not self._recognize(request.url, flight.lease, flags, weight, only_seen=True):
                 yield from self._link(*self._identify_request(request), flags, weight)
@@ -193,14 +195,16 @@ class Outlinks:
 
 
 def item_field(item: Any, name: str) -> Any:
-    """The value of a field of an item of any kind; None where it has none."""
+    """The value of a field of an item of any kind, dicts too; None where it has none, and for what is no
+    item."""
     if isinstance(item, dict):
         return item.get(name)
     return ItemAdapter(item).get(name) if ItemAdapter.is_item(item) else None
 
 
 class Recorder:
-    """Takes down what one callback yields."""
+    """Takes down what one callback yields, onto the flight of its page: `take` for each output, `end`
+    once."""
 
     def __init__(self, links: Outlinks, flight: Flight, found: PageLinks, ending: str | None) -> None:
         self._links = links
@@ -209,19 +213,19 @@ class Recorder:
         self._ending = ending
 
     def take(self, yielded: Any) -> bool:
-        """Whether *yielded* goes on to the scheduler, or the pipelines."""
+        """Take down *yielded*; whether it goes on to the scheduler, or the pipelines."""
         if isinstance(yielded, Request):
             return self._links.note(self._flight, self._found, yielded, self._ending)
-        self._heed(partial(item_field, yielded))
+        self._note_scores(partial(item_field, yielded))
         return True
 
     def end(self, response: Response) -> Iterator[None]:
         """The callback is through; yields now and then on the way through a page with very many anchors."""
         if response.request is not None:
-            self._heed(response.request.meta.get)
+            self._note_scores(response.request.meta.get)
         yield from self._links.note_anchors(self._found, response)
 
-    def _heed(self, said: Callable[[str], Any]) -> None:
+    def _note_scores(self, said: Callable[[str], Any]) -> None:
         """What the callback has *said* of the page: what it is worth, and what its content is."""
         score = said(meta_keys.CONTENT_SCORE)
         if score is not None:

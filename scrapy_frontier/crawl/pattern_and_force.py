@@ -32,12 +32,13 @@ def _search(pattern: Any) -> Any:
     try:
         return re.compile(pattern).search
     except (re.error, TypeError) as error:
-        logger.error("%s = %r is no regular expression (%s): no link is followed", PATTERN, pattern, error)
+        words = "%s = %r is no regular expression (%s), and no link is followed: set another"
+        logger.error(words, PATTERN, pattern, error)
         return lambda _: None
 
 
 class QueueEntry:
-    """What the *request* of a page says of the links on it."""
+    """What the *request* of a page says of the links on it: `PATTERN` and `FORCE` of its meta."""
 
     def __init__(self, request: Request) -> None:
         self._url = request.url
@@ -60,18 +61,20 @@ class QueueEntry:
         return ""
 
     def admits(self, url: str) -> bool:
+        """Whether a link to *url* may be followed: the pattern is found in it, or there is none. No link may
+        where the pattern is no regular expression."""
         return self._pattern is None or bool(_search(self._pattern)(url))
 
     @property
     def inherited(self) -> dict[str, Any]:
-        """The meta of links inside the pattern."""
+        """The meta that new links inside the pattern take over; empty without a pattern."""
         given = {PATTERN: self._pattern, FORCE: self._force}
         kept = {name: value for name, value in given.items() if value is not None}
         return kept if PATTERN in kept else {}
 
 
 def entry_of(request: Request | None) -> QueueEntry | None:
-    """None where a page was entered as any other."""
+    """What *request* says of the links on its page; None where that was entered as any other."""
     if request is None or (PATTERN not in request.meta and FORCE not in request.meta):
         return None
     return QueueEntry(request)

@@ -103,7 +103,7 @@ def _field_names(cls: type) -> list[str] | None:
 
 
 def class_path(cls: type) -> str:
-    """The path by which *cls* can be found again; raise `Unstorable` if there is none."""
+    """The path (module.name) by which *cls* can be found again; raises `Unstorable` if there is none."""
     path = global_object_name(cls)
     try:
         found = class_at(path)
@@ -129,7 +129,8 @@ def class_at(path: str) -> type:
 
 
 def from_plain(value: Any) -> Any:
-    """The inverse of `to_plain`; raise `ValueError` on an unknown tag."""
+    """The inverse of `to_plain`. Imports nothing; raises `ValueError` on an unknown tag or class, and what
+    nonsense behind a known tag raises."""
     if type(value) is list:
         return [from_plain(item) for item in value]
     if type(value) is not dict:

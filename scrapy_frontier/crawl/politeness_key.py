@@ -1,7 +1,7 @@
-"""The unit of politeness of a URL: its host, its registered domain, its address, or what the user says.
+"""The politeness key of a URL: its host, its registered domain, its address, or what the user says.
 
-Delay, concurrency, cooldown and queue belong to the unit. It is kept in the record of each page, so that a
-page stays in the unit it was queued in when the setting changes.
+Delay, concurrency, cooldown and queue belong to the key. It is kept in the record of each page, so that a
+page stays with the key it was queued under when the setting changes.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def registered_domain(host: str) -> str:
     return domain if f".{host}".endswith(f".{domain}") else host
 
 
-class Units:
-    """The units of politeness by `FRONTIER_POLITENESS_KEY`: ``of`` is a function from a URL to the name of
-    its unit. Where addresses are the units, a host is its own until its address is known."""
+class PolitenessKeys:
+    """Politeness keys by `FRONTIER_POLITENESS_KEY`: ``of`` is a function from a URL to the name of
+    its key. Where addresses are the keys, a host is its own until its address is known."""
 
     def __init__(self, key: str | Callable[[str], str] = HOST) -> None:
         self._addresses: dict[str, str] = {}  # by host
@@ -91,21 +91,22 @@ class Units:
         return self._addresses.get(host, host)
 
     def learn(self, host: str, address: str) -> None:
-        """The address of *host*, from now on."""
+        """The address of *host*, from now on; of the 100,000 hosts that are kept those met first go."""
         if len(self._addresses) >= _MOST_ADDRESSES:  # those met first go; they are asked for again
             for known in list(self._addresses)[: _MOST_ADDRESSES // 10]:
                 del self._addresses[known]
         self._addresses[host] = address
 
     async def address_of(self, host: str) -> str | None:
-        """The address of *host*, looked up where it is not known; None where it does not resolve."""
+        """The address of *host*, looked up where it is not known, by the resolver of the connections; None
+        where it does not resolve."""
         if host not in self._addresses:
             for address in (await compat.addresses_of(host))[:1]:  # to which a connection goes first
                 self.learn(host, address)
         return self._addresses.get(host)
 
     async def looked_up(self, url: str) -> str:
-        """``of``; where addresses are the units, that of *url* is looked up first."""
+        """The key of *url*, as ``of``; where addresses are the keys, its host is looked up first."""
         if self.are_addresses:
             await self.address_of(host_of(url))
         return self.of(url)
@@ -118,12 +119,12 @@ def _domain_of(url: str) -> str:
 def _careful(function: Callable[[str], str]) -> Callable[[str], str]:
     """*function*, with the host for what it has no answer to, so that no URL is lost by it."""
 
-    def unit_of(url: str) -> str:
+    def politeness_key_of(url: str) -> str:
         try:
-            unit = function(url)
+            key = function(url)
         except Exception:
-            logger.exception("FRONTIER_POLITENESS_KEY has no answer to %s; its host is taken", url)
-            unit = ""
-        return urls.clean_host(unit) if isinstance(unit, str) and unit else host_of(url)
+            logger.exception("FRONTIER_POLITENESS_KEY has no answer to %s; its host is taken: mend it", url)
+            key = ""
+        return urls.clean_host(key) if isinstance(key, str) and key else host_of(url)
 
-    return unit_of
+    return politeness_key_of

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def refusal_of(address: str) -> IgnoreRequest:
+    """What to raise for a request whose host has the private *address*."""
     return IgnoreRequest(reasons.PRIVATE(address=address))
 
 
@@ -63,6 +64,7 @@ def _named_by(request: Request) -> str:
 
 
 def is_from_private(request: Request, response: Response) -> bool:
-    """Whether *response* came from a private network; behind a proxy only the URL can tell."""
+    """Whether *response* came from a private network; behind a proxy, and where nobody kept the address, only
+    the URL can tell. Nothing is looked up."""
     address = None if request.meta.get("proxy") else response.ip_address
     return is_private(str(address)) if address is not None else is_private_url(request.url)

@@ -15,7 +15,7 @@ from .request_codec import BASE_ATTRIBUTES, Codec
 
 if TYPE_CHECKING:
     from .fingerprints import Identities
-    from .stats import Notes
+    from .stats import Reporter
 
 # Lists and dicts that Scrapy or we put into requests, or take from them: no callback hands them on.
 _NOBODYS = NOT_STORED.union(
@@ -33,38 +33,45 @@ class Records:
     budget.
     """
 
-    def __init__(self, spider: Spider, identities: Identities, notes: Notes, is_temporary: bool) -> None:
+    def __init__(
+        self, spider: Spider, identities: Identities, reporter: Reporter, is_temporary: bool
+    ) -> None:
         self.codec = Codec(spider, on_rare=self._look)
         self._identities = identities
-        self._notes = notes
+        self._reporter = reporter
         self._is_temporary = is_temporary
         self._is_copy_said = False
         self.live: dict[PageId, Request] = {}
         self.held: dict[PageId, Request] = {}
 
     def keep(self, page_id: PageId, request: Request) -> None:
-        """*request* is queued as that page, and stored."""
+        """*request* is queued as that page, and stored: keep the object among the last `LIVE`."""
         live = self.live
         if len(live) >= LIVE:
             del live[next(iter(live))]
         live[page_id] = request
 
     def of(self, request: Request) -> tuple[bytes, bool]:
-        """The record of *request*, and whether it is more than a note that this process has it."""
+        """The record of *request*, and whether it is more than a note that this process has it: then it
+        survives a restart. One that does not is counted, and told once, where anything does."""
         try:
             return self.codec.encode(request), True
         except Unstorable as reason:
             record = memory_record(request, self._identities.of(request))
             if self._is_temporary:  # nothing survives a restart
                 return record, False
-            self._notes.tally["scheduler/unserializable"] += 1
-            words = "Unable to serialize request: %s - reason: %s; it would not survive a restart (said once)"
-            self._notes.say_once("unstorable", logging.WARNING, words, request, reason)
+            self._reporter.tally["scheduler/unserializable"] += 1
+            words = (
+                "Unable to serialize request: %s - reason: %s; it would not survive a restart: give it "
+                "methods of the spider and plain data (said once)"
+            )
+            self._reporter.say_once("unstorable", logging.WARNING, words, request, reason)
             return record, False
 
     def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:
-        """*request* is queued as that page."""
-        self._notes.tally["scheduler/enqueued/disk" if is_stored else "scheduler/enqueued/memory"] += 1
+        """*request* is queued as that page: count it, and keep the object, until the page has ended unless it
+        *is_stored*."""
+        self._reporter.tally["scheduler/enqueued/disk" if is_stored else "scheduler/enqueued/memory"] += 1
         if is_stored:
             self.keep(page_id, request)
         else:
@@ -74,14 +81,14 @@ class Records:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""
         return answer.fate is Fate.ABSENT and answer.page not in self.held
 
-    def instead(self, page_id: PageId, child: Request) -> bytes | None:
-        """The record of *child*, which takes the place of the request of its page; None where there is none:
-        then the old one stands for the page after a restart."""
-        payload, is_stored = self.of(child)
+    def instead(self, page_id: PageId, follow_up: Request) -> bytes | None:
+        """The record of *follow_up*, which takes the place of the request of its page; None where there is
+        none: then the old one stands for the page after a restart."""
+        payload, is_stored = self.of(follow_up)
         if is_stored:
             self.held.pop(page_id, None)
             return payload
-        self.held[page_id] = child
+        self.held[page_id] = follow_up
         return None
 
     def _look(self, request: Request) -> None:
@@ -99,11 +106,12 @@ class Records:
                 "it, others do not see. Pass it from request to request in a chain, or run without JOBDIR "
                 "and FRONTIER_DIR (said once)"
             )
-            self._notes.log(logging.INFO, words, request, found)
+            self._reporter.log(logging.INFO, words, request, found)
 
 
 def mutable_in(request: Request) -> str:
-    """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty."""
+    """Where *request* has something for its callback that can be changed: ``cb_kwargs['item']``, or empty.
+    Looks no further than the first."""
     *_, meta, _, arguments, _ = compat.attributes(request)
     attributes = () if type(request) is Request else type(request).attributes
     own = {name: getattr(request, name) for name in attributes if name not in BASE_ATTRIBUTES}

@@ -40,7 +40,10 @@ class _Brisk:
 
 
 class RankingThread:
-    """What *rank* has to compute, in a thread."""
+    """What *rank* has to compute, in a thread of its own that begins at once; `stop` it in any case.
+
+    The thread reads the snapshot alone; all else is for the event loop's thread.
+    """
 
     def __init__(self, rank: RankRun) -> None:
         self.rank = rank
@@ -54,14 +57,16 @@ class RankingThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Return when the thread has ended and the snapshot is closed."""
+        """Have the thread end where it asks next, and return when it has and the snapshot is closed; the
+        caller waits."""
         self._stopped.set()
         self._thread.join()
         self.rank.close()
         _Brisk.end()
 
     def computed(self) -> Iterator[Computed | float]:
-        """What the thread hands over; meanwhile seconds to wait for it."""
+        """What the thread hands over; meanwhile seconds to wait for it. Raises what the thread met, at the
+        end."""
         while True:
             is_over = not self._thread.is_alive()  # asked first: it hands over before it ends
             try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .in_flight import Flight
     from .queued_requests import Records
-    from .stats import Notes
+    from .stats import Reporter
 
 
 def is_seed(request: Request) -> bool:
@@ -28,19 +28,20 @@ def is_seed(request: Request) -> bool:
     return START in request.meta and "depth" not in request.meta
 
 
-def is_answer(child: Request, flight: Flight) -> bool:
-    """Whether *child* fetches what a form was answered with: its page may be known, the answer is not.
+def is_answer(follow_up: Request, flight: Flight) -> bool:
+    """Whether *follow_up* fetches what a form was answered with: its page may be known, the answer is not.
 
     A login leads to the page one came from, as a rule, which shows another face then.
     """
     return (
         flight.request.method not in ("GET", "HEAD")
-        and child.method == "GET"
-        and times(child, "redirect_times") > times(flight.request, "redirect_times")
+        and follow_up.method == "GET"
+        and times(follow_up, "redirect_times") > times(flight.request, "redirect_times")
     )
 
 
 def times(request: Request, counter: str) -> int:
+    """The *counter* in the meta of a request; 0 where there is none, or no number."""
     value = request.meta.get(counter, 0)
     return value if isinstance(value, int) else 0
 
@@ -53,25 +54,28 @@ def sent_back(request: Request, reason: str, seconds: float = 0.0, host: str = "
     return back
 
 
-def postponed(flight: Flight, child: Request) -> Outcome:
-    """The page goes back where it was (`sent_back`): nothing was fetched, so nothing counts."""
-    meta = child.meta
+def postponed(flight: Flight, follow_up: Request) -> Outcome:
+    """The page goes back where it was (`sent_back`): nothing was fetched, so nothing counts. What `sent_back`
+    put into the meta of *follow_up* is taken out."""
+    meta = follow_up.meta
     reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
     delay = float(meta.pop(POSTPONED_FOR, 0.0))
     return Outcome(Event.RETURNED, flight.status, reason, delay=delay, host=host)
 
 
-def redirected(child: Request, target: int | None, status: int = 0) -> Outcome:
-    """The page led to *child*; *target* is its page, if that is known."""
-    return Outcome(Event.REDIRECTED, status, reasons.LED(url=child.url[: reasons.LONGEST_URL]), target=target)
+def redirected(follow_up: Request, target: int | None, status: int = 0) -> Outcome:
+    """The page led to *follow_up*, answered with *status*; *target* is the page of that, None while nobody
+    knows it."""
+    reason = reasons.LED(url=follow_up.url[: reasons.LONGEST_URL])
+    return Outcome(Event.REDIRECTED, status, reason, target=target)
 
 
-def may_answer_otherwise(crawler: Crawler, request: Request, child: Request) -> bool:
-    """Whether *child*, which asks for the page of *request* again, may get another answer.
+def may_answer_otherwise(crawler: Crawler, request: Request, follow_up: Request) -> bool:
+    """Whether *follow_up*, which asks for the page of *request* again, may get another answer.
 
     It has other cookies, the site asked to come back later, or the spider insists (``dont_filter``).
     """
-    if child.dont_filter or NOT_BEFORE in child.meta:
+    if follow_up.dont_filter or NOT_BEFORE in follow_up.meta:
         return True
     from scrapy.downloadermiddlewares.cookies import CookiesMiddleware  # 40 ms: it brings an HTTP client
 
@@ -79,9 +83,9 @@ def may_answer_otherwise(crawler: Crawler, request: Request, child: Request) -> 
     if cookies is None or request.meta.get("dont_merge_cookies"):
         return False
     then = request.headers.getlist("Cookie")
-    now = child.copy()
+    now = follow_up.copy()
     now.headers.pop("Cookie", None)
-    cookies.jars[child.meta.get("cookiejar")].add_cookie_header(now)
+    cookies.jars[follow_up.meta.get("cookiejar")].add_cookie_header(now)
     return now.headers.getlist("Cookie") != then
 
 
@@ -95,40 +99,42 @@ def use_up_retries(request: Request, retry_times: int) -> None:
 
 @dataclass(eq=False, repr=False)
 class FollowUps:
-    """Notes what requests that follow from others make of the pages of those."""
+    """Ends flights by the requests that follow from them: retries, requests sent back, redirects. *backoff*
+    gives seconds after so many attempts."""
 
     _crawler: Crawler
     _backoff: Callable[[int], float]
     _records: Records
-    _notes: Notes
+    _reporter: Reporter
 
-    def end_if_once_more(self, flight: Flight, child: Request) -> bool:
-        """End *flight* if *child* is for its page again, a retry or one that was sent back; whether it is."""
+    def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
+        """End *flight* if *follow_up* is for its page again, a retry or one that was sent back; whether it
+        is."""
         lease = flight.lease
-        if POSTPONED in child.meta:
-            flight.ends_as(postponed(flight, child))
+        if POSTPONED in follow_up.meta:
+            flight.ends_as(postponed(flight, follow_up))
             if lease.page_id in self._records.held:
-                self._records.held[lease.page_id] = child
+                self._records.held[lease.page_id] = follow_up
             return True
-        if times(child, "retry_times") <= times(flight.request, "retry_times"):
+        if times(follow_up, "retry_times") <= times(flight.request, "retry_times"):
             return False
         status, delay = flight.status, self._backoff(lease.page.attempts + 1)
         reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
-        payload, priority = self._records.instead(lease.page_id, child), child.priority
+        payload, priority = self._records.instead(lease.page_id, follow_up), follow_up.priority
         outcome = Outcome(Event.RETRIED, status, reason, payload=payload, priority=priority, delay=delay)
         flight.ends_as(outcome)
-        self._notes.tally["frontier/retries"] += 1
+        self._reporter.tally["frontier/retries"] += 1
         return True
 
-    def end_as_led(self, flight: Flight, child: Request, known: PageId | None) -> bool:
-        """End *flight* as one that led to *child*, whose page may be *known*; whether that asks for the same
-        page once more."""
+    def end_as_led(self, flight: Flight, follow_up: Request, known: PageId | None) -> bool:
+        """End *flight* as one that led to *follow_up*, whose page may be *known*; whether that asks for the
+        same page once more."""
         page_id = flight.lease.page_id
         if known is None or known != page_id:
-            flight.ends_as(redirected(child, known, flight.status))
+            flight.ends_as(redirected(follow_up, known, flight.status))
             return False
-        payload = self._records.instead(page_id, child)
-        if may_answer_otherwise(self._crawler, flight.request, child):
+        payload = self._records.instead(page_id, follow_up)
+        if may_answer_otherwise(self._crawler, flight.request, follow_up):
             flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))
         else:
             flight.ends_as(Outcome(Event.FAILED, reason=reasons.TO_ITSELF_FOR_NOTHING()))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from scrapy import Request
 
 from .redirect_links_and_retries import is_seed
-from .stats import Notes, refusal_stat
+from .stats import Reporter, refusal_stat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,34 +23,37 @@ _WORDS = {
 
 
 class Refusals:
-    """Tells of each kind once for a host, and of every seed."""
+    """Tells of each kind once for a host, of a hundred at most, and of every seed; counts all."""
 
-    def __init__(self, notes: Notes) -> None:
-        self._notes = notes
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
         self._said: set[str] = set()
 
     def say(self, answer: Discovered, link: Link, what: Request | str) -> None:
-        self._notes.tally[refusal_stat(answer.kind)] += 1
+        """*link*, made of *what*, was not queued, as *answer* says: count it, and log it where that is
+        due."""
+        self._reporter.tally[refusal_stat(answer.kind)] += 1
         words = _WORDS.get(answer.kind, "Refused %s, which looks like a trap (%s)")
         if answer.page is None and isinstance(what, Request) and is_seed(what):
-            self._notes.log(logging.WARNING, f"{words}; it comes from a seed", what, answer.reason)
+            words += "; it comes from a seed: see docs/reference/settings.md"
+            self._reporter.log(logging.WARNING, words, what, answer.reason)
             return
         key = f"{answer.kind} {link.host}"
         if key not in self._said and len(self._said) < _MOST_SAID:
             self._said.add(key)
             rest = f"said once for {link.host}; see the stats frontier/traps and frontier/deferred"
-            self._notes.log(logging.INFO, f"{words}; {rest}", what, answer.reason)
+            self._reporter.log(logging.INFO, f"{words}; {rest}", what, answer.reason)
 
 
 class Refusing(Protocol):
-    """Says which links of one page are not followed."""
+    """Says which links of one page are not followed: `find_refused` first, then the others."""
 
     def find_refused(self) -> Iterator[None]:
-        """Look for them, once; yields whenever others should have a turn."""
+        """Look for them, once; yields whenever others should have a turn of the event loop."""
 
     @property
     def refuses_none(self) -> bool:
         """Whether `refusal` says nothing of any link."""
 
     def refusal(self, url: str) -> str:
-        """Why a link to *url* is not followed; empty where it is."""
+        """Why a link to *url* is not followed, which is counted; empty where it is."""

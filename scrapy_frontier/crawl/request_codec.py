@@ -30,7 +30,7 @@ _HEADS = 50  # records without meta that are kept
 _MOST_NAMES = 100
 _quote = json.encoder.encode_basestring
 # `json.loads` without its three calls and a search for white space
-_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]  # set when it is made
 BASE_ATTRIBUTES = frozenset(Request.attributes)
 _PLAIN_FIELDS = BASE_ATTRIBUTES - {"url", "priority", "callback", "errback", "headers"}
 OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machine, or its keys, may read
@@ -59,7 +59,8 @@ class Codec:
         self._heads: dict[tuple[Any, ...], bytes] = {}
 
     def encode(self, request: Request) -> bytes:
-        """The record of *request*, empty for a plain one; raise `Unstorable`."""
+        """The record of *request*, b"" for a plain GET with nothing besides. Raises `Unstorable` where it
+        holds more than plain data."""
         kept = compat.attributes(request)
         url, callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
         if url[:4] != "http":
@@ -139,7 +140,7 @@ class Codec:
         return record
 
     def decode(self, url: str, priority: int, payload: bytes) -> Request:
-        """The request that was encoded; raise `Unreadable` with the reason."""
+        """The request that was encoded, as a new object. Raises `Unreadable` with the reason."""
         scheme = "" if url.startswith("http") else url.partition(":")[0].lower()
         if scheme in OWN_FILES and scheme not in self._opened:
             raise Unreadable(f"the spider has not asked for a {scheme}: URL itself in this run")
@@ -214,13 +215,15 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
 
 
 def meta_record(meta: dict[str, Any]) -> bytes:
-    """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes."""
+    """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes. Raises
+    `Unstorable`."""
     text = _flat_text(meta) or dumps(to_plain(meta))
     return _and_meta(b"", text) if meta else b""
 
 
 def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
-    """The record *payload* with plain *meta* besides; None where that cannot be."""
+    """The record *payload* with plain *meta* besides, which wins; None where that cannot be, since only a
+    process has the request or its keys are no text."""
     record = json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
     kept = record.get("meta", {})
     if "!" in record or "!" in kept:  # only a process has it, or its keys are no text

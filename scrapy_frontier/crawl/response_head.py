@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from scrapy.http import HtmlResponse, Response
+from scrapy.utils.response import get_meta_refresh
+
+from ..core.parse.headers import Refresh, parse_refresh
 from ..core.parse.html_head import SCAN_LIMIT, Head, scan_head
 
-if TYPE_CHECKING:
-    from scrapy.http import HtmlResponse
-
+_NO_HEAD = Head()
 _heads: WeakKeyDictionary[HtmlResponse, Head] = WeakKeyDictionary()
 _encodings: WeakKeyDictionary[HtmlResponse, str] = WeakKeyDictionary()  # empty: none of text
 
@@ -25,14 +26,32 @@ def head_of(response: HtmlResponse) -> Head:
     return head
 
 
+def refresh_of(response: Response, ignore_tags: list[str]) -> Refresh | None:
+    """Where *response* goes on to, as an absolute URL; the header counts before the page, of which what is in
+    *ignore_tags* does not."""
+    header = response.headers.get("Refresh")
+    found = parse_refresh(header.decode("latin-1")) if header else None
+    head = _NO_HEAD
+    if found is None and isinstance(response, HtmlResponse):
+        if ignore_tags != ["noscript"] and is_text(response):  # what our own scan cannot do
+            seconds, url = get_meta_refresh(response, ignore_tags=ignore_tags)
+            return Refresh(int(seconds or 0), url) if url else None
+        head = head_of(response)
+        found = head.refresh
+    if found is None or not found.url:
+        return None
+    return found._replace(url=head.absolute(found.url, response.url) or found.url)
+
+
 def is_text(response: HtmlResponse) -> bool:
-    """Whether *response* can be decoded: Python also knows codecs; ``hex`` is no encoding of text."""
+    """Whether *response* can be decoded: Python also knows codecs; ``hex`` is no encoding of text. Worked out
+    once."""
     return bool(encoding_of(response))
 
 
 def encoding_of(response: HtmlResponse) -> str:
-    """The encoding of *response*, which Scrapy works out anew whenever it is asked; empty where that is none
-    of text."""
+    """The encoding of *response*, empty where that is none of text; worked out once, as Scrapy does anew
+    whenever it is asked."""
     found = _encodings.get(response)
     if found is None:
         encoding = response.encoding

@@ -48,7 +48,8 @@ def trouble_in(response: Response, now: float) -> Trouble | None:
 
 
 def error_of(trouble: Trouble, request: Request) -> Exception:
-    """What ends a page that is given up because of *trouble*: the error that another page of its site met."""
+    """What to raise for *request*, which is given up because of *trouble*: the error that another page of its
+    site met, else an `IgnoreRequest`."""
     failure = trouble.failure
     if isinstance(failure, Response):
         return HttpError(failure.replace(url=request.url, request=request), "Ignoring non-200 response")

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from .. import signals
 from ..core import reasons
 from ..core.frontier import Event, Frontier, Outcome
-from ..core.pages.revisit_policy import Met, met_by
-from ..core.pages.visits import Fetched, VisitEnd, are_alike, as_given
+from ..core.pages.revisit_policy import Result, result_by
+from ..core.pages.visits import Fetched, VisitEnd, as_given, differ
 from ..core.parse.validators import kept
-from ..core.store.states import State
 from .callback_requests import listeners
 from .in_flight import NOTHING, REASON, Consumed, Flight
 from .meta_keys import SITEMAP
@@ -21,119 +20,81 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..core.store.page_rows import Page
-    from .stats import Notes
+    from .stats import Reporter
 
-_ENDS = (Event.REDIRECTED, Event.GONE, Event.FAILED, Event.EXCLUDED)  # of visits that showed no page
 _GONE = {
-    Met.MISSING: "404",
-    Met.GONE: "410",
-    Met.MOVED: "redirected",
-    Met.ELSEWHERE: "redirected",
-    Met.FORBIDDEN: "robots",
-    Met.NOINDEX: "noindex",
+    Result.MISSING: "404",
+    Result.GONE: "410",
+    Result.MOVED: "redirected",
+    Result.ELSEWHERE: "redirected",
+    Result.FORBIDDEN: "robots",
+    Result.NOINDEX: "noindex",
 }
 
 
 def not_modified(flight: Flight, response: Response, noindex: str = "") -> Consumed:
     """What to raise for a 304 that answers us; it may say *noindex*, which the page did not say before."""
-    page, met = flight.lease.page, Met.NOINDEX if noindex else Met.UNCHANGED
+    page, result = flight.lease.page, Result.NOINDEX if noindex else Result.UNCHANGED
     reason = reasons.BETWEEN.join(filter(None, (noindex, page.reason)))
     headers = response.headers
     renewed = Fetched(*kept(headers.getlist(b"ETag"), headers.getlist(b"Last-Modified")))
-    outcome = Outcome(Event.FETCHED, 304, reason, page.target, met=met, fetched=renewed)
-    return flight.unheard(outcome)
+    outcome = Outcome(Event.FETCHED, 304, reason, page.target, result=result, fetched=renewed)
+    return flight.ends_silently(outcome)
 
 
 def same(flight: Flight, response: Response, fetched: Fetched) -> Consumed:
-    """What to raise for a page whose content is as it was."""
+    """What to raise for a page whose content is as it was: it ends as unchanged, and no callback is
+    called."""
     page, status = flight.lease.page, response.status
     fetched = fetched._replace(digest=flight.digest, was_asked=flight.asked_with != NOTHING)
-    return flight.unheard(
-        Outcome(Event.FETCHED, status, page.reason, page.target, met=Met.UNCHANGED, fetched=fetched)
+    return flight.ends_silently(
+        Outcome(Event.FETCHED, status, page.reason, page.target, result=Result.UNCHANGED, fetched=fetched)
     )
 
 
 def has_changed(flight: Flight) -> bool | None:
     """Whether the body of a page that came back is another; None where nobody can tell."""
-    visits, digest = flight.lease.page.visits, flight.digest
-    is_known = flight.lease.is_return and visits is not None and are_alike(visits.digest, digest)
-    return visits.digest != digest if is_known and visits is not None else None
+    visits = flight.lease.page.visits if flight.lease.is_revisit else None
+    return None if visits is None else differ(visits.digest, flight.digest)
 
 
 def told(flight: Flight, outcome: Outcome) -> Outcome:
-    """*outcome*, with what a crawl that comes back has to know of it."""
-    fetched, digest = outcome.fetched, as_given(flight.content) or flight.digest
+    """*outcome*, with what a crawl that comes back has to know of it: the digest of the content, and what a
+    revisit showed."""
+    fetched, result, page = outcome.fetched, outcome.result, flight.lease.page
+    digest = as_given(flight.content) or flight.digest
     if fetched is not None and digest and not fetched.digest:
         fetched = fetched._replace(digest=digest, was_asked=flight.asked_with != NOTHING)
-    is_further = flight.lease.is_return or flight.lease.node != flight.lease.page_id
-    return outcome._replace(fetched=fetched, met=met_of(flight, outcome) if is_further else None)
-
-
-def met_of(flight: Flight, outcome: Outcome) -> Met | None:
-    """What a further visit of a page met; None where it has not ended, or showed nothing else."""
-    if outcome.met is not None:
-        return outcome.met
-    event, status = outcome.event, outcome.status
-    if event is Event.FETCHED:
-        return Met.ERROR if _leads_nowhere(flight) else _met_on(flight)
-    if event is Event.FAILED and flight.spider_error is not None:
-        return Met.CALLBACK_FAILED
-    if event is Event.EXCLUDED and outcome.reason == reasons.SKIPPED():
-        return Met.NOINDEX
-    if event is Event.EXCLUDED and not hasattr(flight.error, REASON):  # not by robots.txt
-        return Met.ERROR
-    is_led = event is Event.REDIRECTED
-    return met_by(event, flight.status if is_led else status) if event in _ENDS else None
-
-
-def _leads_nowhere(flight: Flight) -> bool:
-    """Whether a redirect that names no place came where a page was."""
-    return 300 <= flight.status < 400 and flight.status != 304 and 200 <= flight.lease.page.status < 300
-
-
-def _met_on(flight: Flight) -> Met | None:
-    """What a page that was read says of itself."""
-    if reasons.NOINDEX() in flight.notes:
-        return Met.NOINDEX
-    return Met.ALIAS if any(reasons.ALIAS.read(note) for note in flight.notes) else None
-
-
-def _was_lost(page: Page, outcome: Outcome) -> bool:
-    """Whether a page that is lost was so before its visit."""
-    if outcome.met is Met.NOINDEX:
-        return _says_noindex(page)
-    return page.state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
-
-
-def _says_noindex(page: Page) -> bool:
-    return reasons.NOINDEX() in page.reason or reasons.SKIPPED() in page.reason
+    if not (flight.lease.is_revisit or flight.lease.node != flight.lease.page_id):
+        result = None
+    elif result is None:
+        notes = reasons.BETWEEN.join((*flight.notes, outcome.reason))
+        by_spider, by_robots = flight.spider_error is not None, hasattr(flight.error, REASON)
+        result = result_by(outcome.event, flight.status, notes, page.status, by_spider, by_robots)
+    return outcome._replace(fetched=fetched, result=result)
 
 
 @dataclass(eq=False, repr=False)
 class Revisits:
-    """Tells of further visits that ended, by signals and by *notes*."""
+    """Tells of revisits that ended, by signals and by *reporter*. What a page was is told once, lost ones
+    too."""
 
     _crawler: Crawler
     _frontier: Frontier
-    _notes: Notes
+    _reporter: Reporter
 
     def __post_init__(self) -> None:
-        self._tally = self._notes.tally
+        self._tally = self._reporter.tally
 
     def tell(self, outcome: Outcome, end: VisitEnd) -> None:
-        """Count and tell what a further visit came to."""
-        page = end.was
-        if outcome.event is Event.FETCHED and outcome.met is None and outcome.fetched is None:
+        """Count what a revisit came to, and send its signal, `page_changed`, `page_unchanged` or `page_gone`;
+        none for a sitemap. Reads the pages of links that changed where somebody listens."""
+        page, result = end.was, end.result
+        if result is Result.READ and outcome.fetched is None:
             return  # from Scrapy's HTTP cache: nobody was visited
         if end.blamed:
-            self._notes.say_once(f"blamed {end.blamed}", logging.WARNING, _BLAMED, end.blamed)
-        if outcome.met in _GONE and _was_lost(page, outcome):  # it was told then
-            self._tally["frontier/visits/unchanged"] += 1
-            return
-        if outcome.met is None and end.fate == "unchanged" and _says_noindex(page):
-            end = end._replace(fate="changed")  # it was told as gone, and is there again
-        if outcome.met is Met.UNCHANGED and outcome.status == 304:
+            self._reporter.say_once(f"blamed {end.blamed}", logging.WARNING, _BLAMED, end.blamed)
+        if result is Result.UNCHANGED and outcome.status == 304:
             self._tally["frontier/visits/not_modified"] += 1
             if page.visits is not None:
                 self._tally["frontier/visits/spared_bytes"] += page.visits.length
@@ -147,8 +108,8 @@ class Revisits:
             self._send(signals.page_changed, url=page.url, **digests, **links)
         elif end.fate == "unchanged":
             self._send(signals.page_unchanged, url=page.url)
-        elif end.fate == "gone" and outcome.met is not None:
-            self._send(signals.page_gone, url=page.url, reason=_GONE.get(outcome.met, str(outcome.status)))
+        elif end.fate == "gone":
+            self._send(signals.page_gone, url=page.url, reason=_GONE.get(result, str(outcome.status)))
 
     def _send(self, signal: object, **told: Any) -> None:
         crawler = self._crawler
@@ -161,7 +122,7 @@ class Revisits:
         crawler.signals.send_catch_log(signal, spider=crawler.spider, **told)
 
     def say_what_came_back(self) -> None:
-        """One line at the end of a crawl that came back to pages."""
+        """One line at the end of a crawl that came back to pages; nothing where it did not."""
         counts = {words: self._tally[name] for name, words in _WORDS.items()}
         came = sum(counts.values())
         if not came:
@@ -169,17 +130,18 @@ class Revisits:
         parts = [f"{count:,} {words}" for words, count in counts.items() if count]
         spared = self._tally["frontier/visits/spared_bytes"]
         saved = f"; about {_size(spared)} not downloaded" if spared else ""
-        self._notes.log(logging.INFO, "%s came back: %s%s.", f"{came:,}", ", ".join(parts), saved)
+        self._reporter.log(logging.INFO, "%s came back: %s%s.", f"{came:,}", ", ".join(parts), saved)
 
 
 _BLAMED = (
     "%s: more than half of the pages that came back within an hour were gone, or redirected. None of them is "
-    "given up for that: the host is to blame (said once)"
+    "given up for that: the host is to blame; see how it answers (said once)"
 )
 _STATS = {
     "unchanged": "frontier/visits/unchanged",
     "changed": "frontier/visits/changed",
     "gone": "frontier/visits/gone",
+    "still gone": "frontier/visits/unchanged",
     None: "frontier/visits/undecided",
 }
 _WORDS = {

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from scrapy.http import Response
 
-    from .robots_sites import Surroundings
+    from .robots_sites import RobotsServices
 
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
@@ -45,17 +45,19 @@ _META = {
 
 @dataclass(eq=False, repr=False)
 class RobotsFetcher:
-    """Fetches files, by the clocks of their hosts if there is a frontier."""
+    """Fetches files, by the clocks of their hosts if there is a frontier. Raises nothing for what a site
+    does."""
 
-    _around: Surroundings
+    _services: RobotsServices
     # Bytes so far, by id of a request that the fetch keeps alive.
     _read: dict[int, int] = field(default_factory=dict, init=False)
 
     def wait(self, host: str) -> float:
-        """Seconds until *host* may be asked; 0: now, and then `fetch` has to be called."""
-        if self._around.frontier is None:
+        """Seconds until *host* may be asked; 0: now, its place is taken, and then `fetch` has to be called.
+        Infinite: it is blocked."""
+        if self._services.frontier is None:
             return 0.0
-        return self._around.frontier.begin_visit(host, self._around.clock(), despite_hold=True)
+        return self._services.frontier.begin_visit(host, self._services.clock(), despite_hold=True)
 
     async def fetch(
         self, url: str, host: str, sleep: Callable[[float], Awaitable[None]], before: RobotsCopy | None
@@ -80,47 +82,50 @@ class RobotsFetcher:
                 is_elsewhere = host_of(target) != host_of(url)
                 request = response.request or Request(url)
                 from_public = is_elsewhere and not await comes_from_inside(request, response)
-                url, host = target, await self._around.units.looked_up(target) if is_elsewhere else host
-                while (wait := self.wait(host)) and not self._around.is_closed:
+                if is_elsewhere:
+                    host = await self._services.politeness_keys.looked_up(target)
+                url = target
+                while (wait := self.wait(host)) and not self._services.is_closed:
                     if wait == FOREVER:
                         return Answer(None, error=f"it leads to {host}, which is blocked")
-                    if wait > LONGEST_WAIT and self._rests(host):  # for a day, perhaps
+                    if wait > LONGEST_WAIT and self._is_cooling(host):  # for a day, perhaps
                         return Answer(None, error=f"it leads to {host}, which rests after trouble")
                     await sleep(min(wait, LONGEST_WAIT))
-                if self._around.is_closed:
+                if self._services.is_closed:
                     break
-        except Exception as met:
-            error = f"{type(met).__name__}: {met}".rstrip(": ")
-            if not isinstance(met, IgnoreRequest):
-                count(self._around.crawler, f"robotstxt/exception_count/{type(met)}")
-            failure = None if isinstance(met, IgnoreRequest) or hop else met
+        except Exception as raised:
+            error = f"{type(raised).__name__}: {raised}".rstrip(": ")
+            if not isinstance(raised, IgnoreRequest):
+                count(self._services.crawler, f"robotstxt/exception_count/{type(raised)}")
+            failure = None if isinstance(raised, IgnoreRequest) or hop else raised
         return Answer(None, error=error, failure=failure)
 
-    def _rests(self, host: str) -> bool:
-        return self._around.frontier is not None and self._around.frontier.rests(host, self._around.clock())
+    def _is_cooling(self, host: str) -> bool:
+        services = self._services
+        return services.frontier is not None and services.frontier.is_cooling(host, services.clock())
 
     async def _download(self, url: str, host: str, from_public: bool, headers: dict[str, str]) -> Response:
-        meta = {**_META, "download_slot": host, "download_timeout": self._around.settings.robots_timeout}
+        meta = {**_META, "download_slot": host, "download_timeout": self._services.settings.robots_timeout}
         request = Request(
             url, priority=PRIORITY, callback=NO_CALLBACK, dont_filter=True, headers=headers, meta=meta
         )
         if from_public:
             request.meta[FROM_PUBLIC] = host_of(url)
         if not self._read:  # else nobody need hear of every piece of every page
-            self._around.crawler.signals.connect(self._bytes_received, signals.bytes_received)
+            self._services.crawler.signals.connect(self._bytes_received, signals.bytes_received)
         self._read[id(request)] = 0
         try:
-            response: Response = await compat.engine_of(self._around.crawler).download_async(request)
-            count(self._around.crawler, "robotstxt/response_count")
-            count(self._around.crawler, f"robotstxt/response_status_count/{response.status}")
+            response: Response = await compat.engine_of(self._services.crawler).download_async(request)
+            count(self._services.crawler, "robotstxt/response_count")
+            count(self._services.crawler, f"robotstxt/response_status_count/{response.status}")
             return response
         finally:
             del self._read[id(request)]
             if not self._read:
-                self._around.crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
-            count(self._around.crawler, "robotstxt/request_count")
-            if self._around.frontier is not None:
-                self._around.frontier.end_visit(host, self._around.clock())
+                self._services.crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
+            count(self._services.crawler, "robotstxt/request_count")
+            if self._services.frontier is not None:
+                self._services.frontier.end_visit(host, self._services.clock())
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         read = self._read.get(id(request))
@@ -143,7 +148,7 @@ class RobotsFetcher:
             response.body,
             lines("Cache-Control"),
             float(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0.0,
-            retry_after(pause, self._around.clock()) or 0.0,
+            retry_after(pause, self._services.clock()) or 0.0,
             next(iter(lines("ETag")), "") if is_direct else "",
             next(iter(lines("Last-Modified")), "") if is_direct else "",
         )

@@ -16,8 +16,8 @@ from twisted.internet.defer import Deferred
 
 from . import compat_downloader
 from .private_network import refusal_of
-from .robots_errands import Errands
-from .robots_sites import Decision, KnownSites, Site, Surroundings
+from .robots_queue import RobotsQueue
+from .robots_sites import Decision, KnownSites, RobotsServices, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,19 +36,19 @@ class Gate:
     """Lets pages pass by what is known of their sites, and what errands find out, until `close`; *listed* is
     called with the sitemaps that a file names (`KnownSites`)."""
 
-    _around: Surroundings
+    _services: RobotsServices
     listed: InitVar[Callable[[str, tuple[str, ...]], None] | None] = None
 
     def __post_init__(self, listed: Callable[[str, tuple[str, ...]], None] | None) -> None:
-        self.clock = self._around.clock
-        self._sites = KnownSites(self._around, listed)
-        self._errands = Errands(self._around, self._sites)
-        if self._around.frontier is not None:
-            compat_downloader.spare_places(self._around.crawler)
+        self.clock = self._services.clock
+        self._sites = KnownSites(self._services, listed)
+        self._robots_queue = RobotsQueue(self._services, self._sites)
+        if self._services.frontier is not None:
+            compat_downloader.spare_places(self._services.crawler)
 
     def close(self) -> None:
         """Have nothing more begun, and the frontier touched no more."""
-        self._around.close()
+        self._services.close()
 
     # -- for the scheduler -----------------------------------------------------------------------------
 
@@ -61,18 +61,18 @@ class Gate:
         shares its queue with other sites: the middleware sends it back alone. And one in a private network
         that a public page led to.
         """
-        frontier, host, decision = self._around.frontier, lease.host, self._sites.decide(request, now)
+        frontier, host, decision = self._services.frontier, lease.host, self._sites.decide(request, now)
         authority, site, until = decision.authority, decision.site, decision.until
         if frontier is None or authority is None:
             return UNDECIDED
         if site is None:
-            if self._errands.private_address(authority, request) is not None:
+            if self._robots_queue.private_address(authority, request) is not None:
                 frontier.skip_visit(lease, now)
                 return UNDECIDED
             # The first page has its turn: hosts without end must not have their files fetched all at once.
-            frontier.put_back(lease, now, is_replaced=authority not in self._errands.asking)
+            frontier.put_back(lease, now, is_replaced=authority not in self._robots_queue.errands)
             frontier.hold(host, now)
-            self._errands.ask(authority, host, request).held.add(host)
+            self._robots_queue.ask(authority, host, request).held.add(host)
             return None
         if until > now and not lease.page.host:
             frontier.put_back(lease, now)
@@ -87,11 +87,12 @@ class Gate:
         return decision
 
     def report(self) -> None:
-        """Bring the stats up to date that say how things are now."""
-        around, stats = self._around, self._around.crawler.stats
-        if stats is not None and around.frontier is not None:
-            stats.set_value("frontier/robots/asking", len(self._errands.asking))
-            stats.set_value("frontier/robots/held", len(around.frontier.held(self.clock())))
+        """Bring two stats up to date that say how things are now: files being asked for, hosts held for
+        theirs."""
+        services, stats = self._services, self._services.crawler.stats
+        if stats is not None and services.frontier is not None:
+            stats.set_value("frontier/robots/asking", len(self._robots_queue.errands))
+            stats.set_value("frontier/robots/held", len(services.frontier.held(self.clock())))
 
     # -- for the middleware, and for whoever wants to know -----------------------------------------------
 
@@ -109,15 +110,15 @@ class Gate:
 
         Raises `IgnoreRequest` where a public page leads into a private network: nobody is asked there.
         """
-        while not self._around.is_closed:
+        while not self._services.is_closed:
             site = self._sites.known(authority, self._sites.agent_of(request))
             if site is not None:
                 return site
-            address = self._errands.private_address(authority, request)
+            address = self._robots_queue.private_address(authority, request)
             if address is not None:
                 raise refusal_of(address)
             done: Deferred[None] = Deferred()
-            host = str(request.meta.get("download_slot") or self._around.units.of(request.url))
-            self._errands.ask(authority, host, request).waiting.append(done)
+            host = str(request.meta.get("download_slot") or self._services.politeness_keys.of(request.url))
+            self._robots_queue.ask(authority, host, request).waiting.append(done)
             await maybe_deferred_to_future(done)
         return None

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class Parsers:
-    """The parsers that ``ROBOTSTXT_PARSER`` names, where somebody has set it."""
+    """The parsers that ``ROBOTSTXT_PARSER`` names, where somebody has set it; then they, not our rules, say
+    what is allowed."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -53,17 +54,22 @@ _text = partial(to_unicode, errors="replace")
 
 
 class RulesParser(RobotParser):
-    """Our rules behind the interface of Scrapy's parsers; *rules_of* says those of an agent."""
+    """Our rules behind the interface of Scrapy's parsers; *rules_of* says those of an agent, parsed when it
+    is asked for first."""
 
     def __init__(self, rules_of: Callable[[str], Rules]) -> None:
         self._rules_of = rules_of
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, robotstxt_body: bytes) -> Self:
+        """The parser of a file, as Scrapy makes its own; parsed when an agent is asked for first."""
         return cls(cache(partial(parse, robotstxt_body)))
 
     def allowed(self, url: str | bytes, user_agent: str | bytes) -> bool:
+        """Whether *user_agent* may fetch *url*, by RFC 9309 section 2.2: the longest rule that matches
+        decides, and where none does it may."""
         return self._rules_of(_text(user_agent)).allowed(_text(url))
 
     def crawl_delay(self, user_agent: str | bytes) -> float | None:
+        """Seconds that the file asks *user_agent* to leave between two requests; None where it asks none."""
         return self._rules_of(_text(user_agent)).crawl_delay

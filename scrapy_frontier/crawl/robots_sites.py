@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ..core import reasons
 from ..core.hosts.cooldown import Trouble
-from ..core.hosts.robots_expiry import Standing, is_current, standing
+from ..core.hosts.robots_expiry import RobotsStatus, is_current, robots_status
 from ..core.parse.urls import origin
 from ..core.store.site_rows import RobotsCopy, Verdict
 from . import compat
 from .clock import steady_clock
-from .politeness_key import Units
+from .politeness_key import PolitenessKeys
 from .robots_parser import Parsers
 from .stats import count
 
@@ -45,10 +45,10 @@ _Value = TypeVar("_Value")
 
 
 class Site(NamedTuple):
-    """What holds for the pages of one authority, for one user agent."""
+    """What holds for the pages of one authority (scheme://host:port), for one user agent."""
 
     authority: str
-    standing: Standing
+    robots_status: RobotsStatus
     copy: RobotsCopy
     parser: RobotParser | None  # of the user's choice; it then says what is allowed
     agent: str
@@ -59,29 +59,31 @@ class Site(NamedTuple):
     is_quick: bool = False  # it takes no time to say whether a URL of a usual length is allowed
 
     def allows(self, url: str) -> bool:
+        """Whether *url* may be fetched, by the user's parser or our rules; see `is_slow`."""
         if self.parser is not None:
             return self.parser.allowed(url, self.agent)
-        return self.standing.rules.allowed(url)
+        return self.robots_status.rules.allowed(url)
 
     def is_slow(self, url: str) -> bool:
-        """Whether `allows` and `why` would stop the event loop."""
+        """Whether `allows` and `why` would stop the event loop for more than `SLOW` seconds: then ask in a
+        thread. False of the user's parser, which nobody knows."""
         is_quick = self.is_quick and len(url) <= USUAL_LENGTH
-        return not is_quick and self.parser is None and self.standing.rules.cost(url) > SLOW
+        return not is_quick and self.parser is None and self.robots_status.rules.cost(url) > SLOW
 
     def why(self, url: str) -> str:
-        """What forbids *url*, for people."""
-        return "says ROBOTSTXT_PARSER" if self.parser is not None else self.standing.rules.where(url)
+        """What forbids *url*, for people: the line of the file and its number."""
+        return "says ROBOTSTXT_PARSER" if self.parser is not None else self.robots_status.rules.where(url)
 
     @property
     def trouble(self) -> Trouble:
-        """Why its pages wait."""
+        """Why its pages wait, for `Frontier.hold`: the file cannot be read, or it asks for other hours."""
         reason = reasons.ROBOTS_UNREADABLE if self.copy.failures else reasons.ROBOTS_HOURS
         text = reason(authority=self.authority)
         return Trouble(text, attempts=self.copy.failures, origin=self.authority, failure=self.failure)
 
 
 def agent_header(request: Request) -> list[bytes] | None:
-    """What *request* itself says of its agent."""
+    """What *request* itself says of its agent; None where it says nothing."""
     return dict.get(request.headers, b"User-Agent") if request.headers else None
 
 
@@ -93,11 +95,12 @@ class Agents:
         self._own, self._default = (settings[name] or "" for name in ("ROBOTSTXT_USER_AGENT", "USER_AGENT"))
 
     def of(self, header: list[bytes] | None) -> str:
+        """The name that a request with that *header* is judged by; empty where no setting names any."""
         return str(self._own or (header[0].decode("latin-1") if header else self._default))
 
 
 class Decision(NamedTuple):
-    """What the robots.txt of a site says of the request for a ``url``."""
+    """What the robots.txt of a site says of the request for a ``url``, as of when it was asked."""
 
     url: str
     header: list[bytes] | None  # of the request, by which its agent is known
@@ -117,7 +120,8 @@ class Decision(NamedTuple):
         return self.site.allows(self.url)
 
     async def why(self) -> str:
-        """What forbids the page, for people."""
+        """What forbids the page, for people, as its record keeps it; worked out in a thread where it takes
+        long."""
         assert self.site is not None
         slow = self.site.is_slow(self.url)
         rule = await compat.in_thread(self.site.why, self.url) if slow else self.site.why(self.url)
@@ -128,12 +132,13 @@ _origin = lru_cache(maxsize=2048)(origin)
 
 
 def authority_of(request: Request) -> str | None:
-    """The site whose robots.txt speaks of *request*; None where none does. 1 us for a host met lately."""
+    """The site (scheme://host:port) whose robots.txt speaks of *request*; None where none does, or nobody is
+    to obey it. 1 us for a host met lately."""
     url = request.url
     return None if request.meta.get("dont_obey_robotstxt") else _origin(url[: url.find("/", 8) + 1] or url)
 
 
-class Shelf(OrderedDict[_Key, _Value]):
+class LruCache(OrderedDict[_Key, _Value]):
     """Keeps what was used last: at most `KNOWN` things, and `KNOWN_BYTES` of what they were made from."""
 
     def __init__(self, size_of: Callable[[_Value], int]) -> None:
@@ -142,6 +147,7 @@ class Shelf(OrderedDict[_Key, _Value]):
         self._bytes = 0
 
     def keep(self, key: _Key, value: _Value) -> None:
+        """Have *value* be the one used last; those used longest ago go, never the last one."""
         self.drop(key)
         self[key] = value
         self._bytes += self._size_of(value)
@@ -149,12 +155,13 @@ class Shelf(OrderedDict[_Key, _Value]):
             self.drop(next(iter(self)))
 
     def drop(self, key: _Key) -> None:
+        """Let go of *key*, if it is there."""
         if key in self:
             self._bytes -= self._size_of(self.pop(key))
 
 
 @dataclass(eq=False, repr=False)
-class Surroundings:
+class RobotsServices:
     """What the parts of a gate find around them until `close`: with a *frontier* the clocks of its hosts, and
     a place for copies."""
 
@@ -162,11 +169,11 @@ class Surroundings:
     settings: FrontierSettings
     clock: Callable[[], float] = field(default_factory=steady_clock)
     frontier: Frontier | None = None
-    units: Units = field(default_factory=Units)
+    politeness_keys: PolitenessKeys = field(default_factory=PolitenessKeys)
     is_closed = False
 
     def close(self) -> None:
-        """Have nothing more begun, and the frontier touched no more."""
+        """Have nothing more begun, and the frontier touched no more: what is under way ends without it."""
         self.is_closed, self.frontier = True, None
 
 
@@ -175,62 +182,71 @@ class KnownSites:
     """What is known of the sites of a crawl; *listed* is called with the sitemaps that a file names, maybe
     none, whenever it comes into memory."""
 
-    _around: Surroundings
+    _services: RobotsServices
     _listed: Callable[[str, tuple[str, ...]], None] | None
 
     def __post_init__(self) -> None:
-        self._agents = Agents(self._around.crawler.settings)
-        self.parsers = Parsers(self._around.crawler)
-        self._sites: Shelf[tuple[str, str], Site] = Shelf(lambda site: site.size)
+        self._agents = Agents(self._services.crawler.settings)
+        self.parsers = Parsers(self._services.crawler)
+        self._sites: LruCache[tuple[str, str], Site] = LruCache(lambda site: site.size)
         # Where there is no frontier to keep them.
-        self._copies: Shelf[str, RobotsCopy] = Shelf(lambda copy: len(copy.body))
+        self._copies: LruCache[str, RobotsCopy] = LruCache(lambda copy: len(copy.body))
 
     def known(self, authority: str, agent: str) -> Site | None:
-        """What holds for *authority* by what is known now; None where somebody has to be asked."""
+        """What holds for *authority* by what is known now; None where somebody has to be asked, or a kept
+        file is too large to be parsed here. A lookup where it is not in memory."""
         key = authority, agent
         site = self._sites.get(key)
         if site is not None:
-            if site.standing.ask_at > self._around.clock():
+            if site.robots_status.ask_at > self._services.clock():
                 self._sites.move_to_end(key)
                 return site
             self._sites.drop(key)
             return None
         copy = self.copy(authority)
-        if copy is None or not is_current(copy, self._around.clock()) or len(copy.body) > LARGE:
+        if copy is None or not is_current(copy, self._services.clock()) or len(copy.body) > LARGE:
             return None
-        if self._around.frontier is not None:
-            count(self._around.crawler, "frontier/robots/read")
+        if self._services.frontier is not None:
+            count(self._services.crawler, "frontier/robots/read")
         return self.learn(authority, agent, self.read(copy, authority, agent), copy)
 
     def decide(self, request: Request, now: float) -> Decision:
-        """What is known of *request* at *now*."""
+        """What is known of *request* at *now* (POSIX seconds); nobody is asked."""
         url, header = request.url, agent_header(request)
         agent, authority = self._agents.of(header), authority_of(request)
         site = self.known(authority, agent) if authority is not None else None
         if site is None:
             return Decision(url, header, authority, None, 0.0, 0.0, None)
-        standing = site.standing
-        longest = self._around.settings.crawl_delay_max
+        robots_status = site.robots_status
+        longest = self._services.settings.crawl_delay_max
         if site.is_timed:
-            until, delay = standing.held_until(now), standing.delay(now, longest)
+            until, delay = robots_status.held_until(now), robots_status.delay(now, longest)
         else:
-            until, delay = 0.0, min(standing.rules.crawl_delay or 0.0, longest)
+            until, delay = 0.0, min(robots_status.rules.crawl_delay or 0.0, longest)
         is_allowed = True if site.is_open else None
         if is_allowed is None and until <= now and not site.is_slow(url):
             is_allowed = site.allows(url)
         return Decision(url, header, authority, site, until, delay, is_allowed)
 
     def agent_of(self, request: Request) -> str:
-        """The name by which *request* is judged."""
+        """The name by which *request* is judged, a User-Agent or a product token."""
         return self._agents.of(agent_header(request))
 
-    def read(self, copy: RobotsCopy, authority: str, agent: str) -> Standing:
-        return standing(copy, self._around.clock(), agent, f"{authority}/robots.txt")
+    def read(self, copy: RobotsCopy, authority: str, agent: str) -> RobotsStatus:
+        """What a *copy* says to *agent* now; touches nothing else, so a thread may ask. 1 us a byte at
+        worst."""
+        return robots_status(copy, self._services.clock(), agent, f"{authority}/robots.txt")
 
     def learn(
-        self, authority: str, agent: str, found: Standing, copy: RobotsCopy, failure: Exception | None = None
+        self,
+        authority: str,
+        agent: str,
+        found: RobotsStatus,
+        copy: RobotsCopy,
+        failure: Exception | None = None,
     ) -> Site:
-        """Remember what a *copy* says (`read`)."""
+        """Keep in memory what a *copy* says (*found* by `read`), and name its sitemaps to who listens.
+        *failure* is what kept it from being fetched."""
         parser, rules = self.parsers.of(copy.body), found.rules
         is_timed = found.verdict is Verdict.POSTPONE or bool(rules.visit_time or rules.request_rate)
         site = Site(
@@ -246,17 +262,20 @@ class KnownSites:
             is_quick=rules.cost("x" * USUAL_LENGTH) <= SLOW,
         )
         self._sites.keep((authority, agent), site)
-        if self._listed is not None and not copy.failures and not self._around.is_closed:
+        if self._listed is not None and not copy.failures and not self._services.is_closed:
             self._listed(authority, tuple(found.rules.sitemaps))
         return site
 
     def copy(self, authority: str) -> RobotsCopy | None:
-        if self._around.frontier is not None:
-            return self._around.frontier.robots_copy(authority)
+        """What is kept of the robots.txt of *authority*, None where nothing is; a lookup where there is a
+        frontier."""
+        if self._services.frontier is not None:
+            return self._services.frontier.robots_copy(authority)
         return self._copies.get(authority)
 
     def keep(self, authority: str, copy: RobotsCopy) -> None:
-        if self._around.frontier is not None:
-            self._around.frontier.keep_robots_copy(authority, copy)
+        """Keep a *copy*, in the store where there is a frontier, committed. Raises `FrontierUnwritable`."""
+        if self._services.frontier is not None:
+            self._services.frontier.keep_robots_copy(authority, copy)
         else:
             self._copies.keep(authority, copy)

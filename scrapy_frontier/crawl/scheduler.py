@@ -1,8 +1,8 @@
 """Scrapy's scheduler contract over the frontier.
 
-Thin: every decision about a page is the frontier's. Here lives what only Scrapy needs: requests are handed
-over to `enqueue_requests` and handed out to the engine, and no method ever raises. The parts are made in
-`assembly`.
+What becomes of a page is the frontier's to decide. Here lives what only Scrapy needs: requests are handed
+over to `enqueue_requests`; one that is handed out is told its retries, its slot and its last visit; and the
+engine hears whether it shall go on. Nothing is raised into it. The parts are made in `assembly`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .jobdirs import JobdirUnusable
 from .meta_keys import AUTO_SLOT, CHANGED, CONTENT_HASH, CONTENT_SCORE, FORCE, LAST_VISIT, SLOT
 from .pattern_and_force import is_forced
 from .redirect_links_and_retries import use_up_retries
-from .stats import Notes
+from .stats import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,8 +58,8 @@ class FrontierScheduler(BaseScheduler):
         self.crawler = crawler
         self._crawl: Crawl | None = None  # while the frontier is open
         self._error: FrontierError | None = None
-        self._notes = Notes(logger)
-        self._tally = self._notes.tally
+        self._reporter = Reporter(logger)
+        self._tally = self._reporter.tally
         self._enqueue: Callable[[Request], bool] = _refuse  # until the frontier is open, and once it is not
         self._last: list[Lease] = []  # of pages that no other run can fetch; the crawl is about to end
         self._sweeper: Any = None
@@ -68,6 +68,7 @@ class FrontierScheduler(BaseScheduler):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """As Scrapy makes it; nothing is opened yet."""
         return cls(crawler)
 
     def __len__(self) -> int:
@@ -76,8 +77,9 @@ class FrontierScheduler(BaseScheduler):
     # -- Scrapy's contract ---------------------------------------------------------------------------
 
     def open(self, spider: Spider) -> None:
-        """Open the frontier; if that fails, say why and close the spider."""
-        self.spider = self._notes.spider = spider
+        """Open the frontier; if that fails, say why and close the spider, with exit code 1. Raises
+        nothing."""
+        self.spider = self._reporter.spider = spider
         try:
             self._open(spider)
         except FrontierError as error:
@@ -85,11 +87,12 @@ class FrontierScheduler(BaseScheduler):
                 compat.forget_spider_state(self.crawler)
             self._give_up(error)
         except Exception as error:
-            self._notes.log(logging.ERROR, "Cannot open the frontier", exc_info=True)
-            self._give_up(FrontierError(f"cannot open the frontier: {describe(error)}"))
+            self._reporter.log(logging.ERROR, "Cannot open the frontier: see below", exc_info=True)
+            words = f"cannot open the frontier ({describe(error)}): mend what raised it, or report it"
+            self._give_up(FrontierError(words))
 
     def enqueue_request(self, request: Request) -> bool:
-        """Take *request* in; False for what is known already or cannot be stored."""
+        """Take *request* in; False for what is known already or cannot be stored. Raises nothing."""
         try:
             return self._enqueue(request)
         except Exception as error:
@@ -97,7 +100,8 @@ class FrontierScheduler(BaseScheduler):
             return False
 
     def next_request(self) -> Request | None:
-        """The best request whose host can take it now, or None; then a timer wakes the engine in time."""
+        """The best request whose host can take it now, or None; then a timer wakes the engine in time. Raises
+        nothing."""
         try:
             return self._next()
         except Exception as error:
@@ -105,6 +109,15 @@ class FrontierScheduler(BaseScheduler):
             return None
 
     def has_pending_requests(self) -> bool:
+        """Whether the crawl is to stay open: pages wait, or may be about to. A timer wakes the engine when
+        one can be had, or the crawl ends without them. Raises nothing."""
+        try:
+            return self._has_pending()
+        except Exception as error:
+            self._failed(error)
+            return self._error is not None  # until the spider is closed for it
+
+    def _has_pending(self) -> bool:
         crawl = self._crawl
         if crawl is None:
             return self._error is not None  # until the spider is closed for it
@@ -124,7 +137,8 @@ class FrontierScheduler(BaseScheduler):
         return self._ends_in_memory(crawl, now)
 
     def close(self, reason: str) -> None:
-        """Write what is open and close the frontier; requests under way are fetched by the next run."""
+        """Write what is open and close the frontier; requests under way are fetched by the next run. Raises
+        nothing: what goes wrong is logged."""
         if self._sweeper is not None and self._sweeper.running:
             self._sweeper.stop()
         crawl = self._crawl
@@ -140,13 +154,14 @@ class FrontierScheduler(BaseScheduler):
         except FrontierError as error:
             self._give_up(error)
         except Exception:
-            self._notes.log(logging.ERROR, "Cannot close the frontier", exc_info=True)
+            words = "Cannot close the frontier, and nothing is lost; please report this"
+            self._reporter.log(logging.ERROR, words, exc_info=True)
 
     # -- opening and failing ---------------------------------------------------------------------------
 
     def _open(self, spider: Spider) -> None:
         crawler = self.crawler
-        crawl = self._crawl = Crawl(crawler, spider, self._notes, self._failed)
+        crawl = self._crawl = Crawl(crawler, spider, self._reporter, self._failed)
         crawl.loading.begin()
         crawl.log.say_how_it_begins(spider, crawler.settings)
         self._enqueue = crawl.intake.enqueue
@@ -165,14 +180,14 @@ class FrontierScheduler(BaseScheduler):
             return
         self._tally["frontier/errors"] += 1
         words = "The frontier met an error nobody foresaw; counted as frontier/errors, please report it"
-        self._notes.say_once(f"error {type(error).__name__}", logging.ERROR, words, exc_info=True)
+        self._reporter.say_once(f"error {type(error).__name__}", logging.ERROR, words, exc_info=True)
 
     def _give_up(self, error: FrontierError) -> None:
         """Close the spider because the frontier cannot be used, with exit code 1; said once."""
         if self._error is not None:
             return
         self._error, self._enqueue = error, _refuse
-        self._notes.log(logging.ERROR, "%s", error)
+        self._reporter.log(logging.ERROR, "%s", error)
         compat.fail(self.crawler)
         engine = compat.engine_of(self.crawler)
         if engine is not None and getattr(engine, "running", False):
@@ -226,11 +241,12 @@ class FrontierScheduler(BaseScheduler):
                 outcome = Outcome(Event.LOST, reason=reasons.LOST())
             except Unreadable as reason:
                 self._tally["frontier/unreadable"] += 1
-                if lease.is_return:
+                if lease.is_revisit:
                     self._say_lost(page.url, str(reason))
                 else:
-                    self._notes.log(logging.ERROR, "Set aside %s: %s", page.url, reason)
-                event = Event.LOST if lease.is_return else Event.FAILED  # what came back stays as it is
+                    words = "Set aside %s: %s; mend that and `scrapy frontier requeue` it"
+                    self._reporter.log(logging.ERROR, words, page.url, reason)
+                event = Event.LOST if lease.is_revisit else Event.FAILED  # what came back stays as it is
                 outcome = Outcome(event, reason=reasons.UNREADABLE(cause=reason))
             now = crawl.clock()
             crawl.frontier.skip_visit(lease, now)
@@ -254,7 +270,7 @@ class FrontierScheduler(BaseScheduler):
         lease.is_forced = FORCE in meta and is_forced(meta, lease.page)
         for name in OF_ONE_VISIT:  # of the page before, where a spider handed its meta on
             meta.pop(name, None)
-        if lease.is_return:
+        if lease.is_revisit:
             if not lease.page.attempts:  # those of another visit
                 meta.pop("retry_times", None)
             if lease.page.visits is not None and lease.page.visits.visits:
@@ -264,7 +280,7 @@ class FrontierScheduler(BaseScheduler):
             use_up_retries(request, crawl.settings.retry_times)
         if not lease.page.host:
             meta[AUTO_SLOT] = lease.host
-        elif meta.get(SLOT) is None:  # a unit of politeness that is no host
+        elif meta.get(SLOT) is None:  # a politeness key that is no host
             meta[SLOT] = meta[AUTO_SLOT] = lease.host
         return request
 
@@ -274,7 +290,8 @@ class FrontierScheduler(BaseScheduler):
             leases = (crawl.frontier.last_lease(page_id, now) for page_id in crawl.records.held)
             self._last = [lease for lease in leases if lease is not None]
             if self._last:
-                self._notes.log(logging.INFO, "%d requests are in memory only: they end now", len(self._last))
+                words = "%d requests are in memory only: they end now"
+                self._reporter.log(logging.INFO, words, len(self._last))
                 compat.wake(self.crawler)
         return bool(self._last)
 
@@ -285,16 +302,16 @@ class FrontierScheduler(BaseScheduler):
 
     def _say_lost(self, url: str, reason: str = "") -> None:
         words = "%s is known, but not fetched: %s (said once)"
-        self._notes.say_once("lost", logging.INFO, words, url, reason or reasons.LOST())
+        self._reporter.say_once("lost", logging.INFO, words, url, reason or reasons.LOST())
 
     def _tell_news(self, crawl: Crawl) -> None:
         set_aside, given_up = crawl.frontier.news()
         crawl.log.say_who_is_given_up(given_up)
         if set_aside:
             self._tally["frontier/unreadable"] += len(set_aside)
-            words = "Set aside %d rows of the frontier that cannot be read: pages %s"
+            words = "Set aside %d rows that cannot be read: pages %s; run `scrapy frontier check`"
             pages = ", ".join(map(str, set_aside[:20]))
-            self._notes.log(logging.ERROR, words, len(set_aside), pages)
+            self._reporter.log(logging.ERROR, words, len(set_aside), pages)
 
     # -- telling ----------------------------------------------------------------------------------------
 
@@ -324,7 +341,7 @@ class FrontierScheduler(BaseScheduler):
         if crawl.gate is not None:
             crawl.gate.report()
         if self.crawler.stats is not None:
-            self._notes.report(self.crawler.stats, crawl.frontier)
+            self._reporter.report(self.crawler.stats, crawl.frontier)
 
 
 def _refuse(request: Request) -> bool:

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Seeds:
-    """``known`` counts those of an earlier run that are not fetched again, ``first`` is the URL of one."""
+    """Pages of seeds, and of entries that force a visit. ``known`` counts seeds of an earlier run that are
+    not fetched again, ``first`` is the URL of one."""
 
     _frontier: Frontier
     _clock: Callable[[], float]
     _records: Records
-    _comes_back: bool
+    _revisits_pages: bool
     known = 0
     first = ""
 
@@ -41,7 +42,7 @@ class Seeds:
         if page is not None and page.state is not State.QUEUED:
             self.known += 1
             self.first = self.first or request.url
-            if self._comes_back and known is not None and page.state is not State.SEEN:
+            if self._revisits_pages and known is not None and page.state is not State.SEEN:
                 payload, is_stored = self._records.of(request)
                 if is_stored and payload != page.payload:
                     frontier.renew(known, payload)

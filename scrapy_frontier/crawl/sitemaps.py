@@ -19,8 +19,8 @@ from ..core import reasons
 from ..core.errors import lenient
 from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sitemap_sites
-from ..core.hosts.sitemap_sites import Contact, SitemapScope, SitemapTask
-from ..core.parse.sitemaps import Kind, Slice, read
+from ..core.hosts.sitemap_sites import Contact, SitemapScope, SitemapTask, tells_change
+from ..core.parse.sitemaps import Kind, read
 from ..core.parse.urls import absolute, host_of, origin
 from . import compat, revisits
 from .digests import digest_of
@@ -41,50 +41,53 @@ if TYPE_CHECKING:
     from .fingerprints import Identities
 
 _KEPT_LASTMOD = re.compile(rb'"%s":(-?[0-9]+)' % LASTMOD.encode()).search
-MET = 20_000  # sites remembered as contacted; any other costs one lookup
+CONTACTED = 20_000  # sites remembered as contacted; any other costs one lookup
 AT_A_TIME = 100  # entries queued before the event loop gets its turn: 3 ms
 
 
 @dataclass(eq=False, repr=False)
 class Sitemaps:
-    """Queues the sitemaps of the sites that a crawl meets, and what they list."""
+    """Queues the sitemaps of the sites that a crawl meets, and what they list; reads one file at a time."""
 
     _crawler: Crawler
     _frontier: Frontier
     _clock: Callable[[], float]
     _identities: Identities
     _intake: Intake
-    _comes_back: bool
-    _met: set[tuple[str, str]] = field(default_factory=set, init=False)
+    _revisits_pages: bool
+    _contacted: set[tuple[str, str]] = field(default_factory=set, init=False)
     # One file at a time, or the event loop would wait for all of them.
     _lock: DeferredLock = field(default_factory=DeferredLock, init=False)
 
     def meet(self, request: Request) -> None:
-        """A page of a site is about to be fetched."""
+        """A page of a site is about to be fetched: queue the site's sitemaps, or the first guess, if it is
+        the first. A lookup for a site not met lately."""
         parts = urlparse_cached(request)
         site = parts.scheme, parts.netloc
-        if site in self._met:
+        if site in self._contacted:
             return
         authority = origin(request.url)
         if authority is not None:
             listing = self._frontier.listing(authority)
             if not listing.is_contacted:
                 self._follow(authority, sitemap_sites.contact(listing, authority))
-        if len(self._met) >= MET:
-            self._met.clear()
-        self._met.add(site)
+        if len(self._contacted) >= CONTACTED:
+            self._contacted.clear()
+        self._contacted.add(site)
 
-    def heard(self, authority: str, urls: tuple[str, ...]) -> None:
+    def named_by_robots(self, authority: str, urls: tuple[str, ...]) -> None:
         """The robots.txt of *authority* (`urls.origin`) came into memory, and names sitemaps, maybe none.
 
         To be called before the page that asked for it goes on. One lookup.
         """
         listing = self._frontier.listing(authority)
-        found = sitemap_sites.heard(listing, urls)
+        found = sitemap_sites.named_by_robots(listing, urls)
         if found.listing != listing:
             self._follow(authority, found)
 
     def queue(self, wanted: Iterable[tuple[str, SitemapTask]]) -> None:
+        """Queue sitemaps, each with its task; what is offsite or no URL is left out, what is known not queued
+        twice."""
         scope = Scope(self._crawler)
         files = (
             Listed(url, {SITEMAP: task.to_meta()}, sitemap_sites.FILE_BUCKET)
@@ -115,10 +118,10 @@ class Sitemaps:
         if not 200 <= response.status < 300:
             self._try_next_guess(task)
             raise Consumed(ended_with(response.status))
-        if flight is not None and self._comes_back:
+        if flight is not None and self._revisits_pages:
             flight.digest = digest_of(response.body)
             visits, fetched = flight.lease.page.visits, fetched_of(response)
-            if flight.lease.is_return and fetched and visits is not None and visits.digest == flight.digest:
+            if flight.lease.is_revisit and fetched and visits is not None and visits.digest == flight.digest:
                 raise revisits.same(flight, response, fetched)
         await maybe_deferred_to_future(self._lock.acquire())
         try:
@@ -139,9 +142,9 @@ class Sitemaps:
         is told of them."""
         known: list[tuple[PageId, Link]] = []
         new = self._intake.enqueue_listed(wanted, parent, known)
-        return new, self._heed_lastmods(known) if self._comes_back else 0
+        return new, self._apply_lastmods(known) if self._revisits_pages else 0
 
-    def _heed_lastmods(self, known: Iterable[tuple[PageId, Link]]) -> int:
+    def _apply_lastmods(self, known: Iterable[tuple[PageId, Link]]) -> int:
         """Keep what is told of pages now, in one batch; how many are due for that. 10 us a page, 50 where it
         is new.
 
@@ -151,17 +154,15 @@ class Sitemaps:
         """
         frontier, now, due = self._frontier, self._clock(), 0
         for page_id, link in known:
-            lastmod = _lastmod_in(link.payload)
-            page = lenient(frontier.page, page_id) if lastmod is not None else None
-            if page is None or lastmod is None:
+            told = _lastmod_in(link.payload)
+            page = None if told is None else lenient(frontier.page, page_id)
+            if page is None or told is None or (kept := _lastmod_in(page.payload)) == told:
                 continue
-            kept, visits = _lastmod_in(page.payload), page.visits
-            payload = with_meta(page.payload, {LASTMOD: lastmod}) if kept != lastmod else None
+            payload = with_meta(page.payload, {LASTMOD: told})
             if payload is None:
                 continue
-            # The first word on a page is a signal only where it is younger than its last visit.
-            if visits is not None and (kept is not None or lastmod > visits.last):
-                due += frontier.hasten(page_id, now, payload)
+            if tells_change(kept, told, None if page.visits is None else page.visits.last):
+                due += frontier.make_due(page_id, now, payload)
             else:
                 frontier.renew(page_id, payload)
         frontier.commit()
@@ -193,12 +194,13 @@ class SitemapReading:
         self._scope = Scope(self._crawler)
         self._highest = 0.0  # priority so far
         self._entries = 0
-        self._children = 0
+        self._taken = 0  # sitemaps of an index
         self._problem = ""
         self.kind = Kind.UNKNOWN
 
     async def run(self) -> None:
-        """Queue what the file lists, giving way to the event loop between handfuls."""
+        """Queue what the file lists, giving way to the event loop between handfuls; to be awaited once.
+        Raises `FrontierUnwritable`, nothing for what the file holds."""
         for piece in read(self._response.body, self._response.url):
             self.kind = piece.kind
             self._problem = piece.problem
@@ -207,18 +209,10 @@ class SitemapReading:
             while batch := list(islice(entries, AT_A_TIME)):
                 self._take(batch)
                 await compat.sleep(0)
-            if self._is_full(piece):
+            if piece.kind is Kind.INDEX and (limit := self._task.limit_reached(self._taken)):
+                self._problem = limit
                 break
         self._report()
-
-    def _is_full(self, piece: Slice) -> bool:
-        if piece.kind is Kind.INDEX and self._task.child() is None:
-            self._problem = f"nested more than {sitemap_sites.MAX_LEVELS} levels deep"
-        elif self._children >= sitemap_sites.MAX_CHILDREN:
-            self._problem = f"more than {sitemap_sites.MAX_CHILDREN} sitemaps"
-        else:
-            return False
-        return True
 
     def _take(self, batch: list[Entry]) -> None:
         self._entries += len(batch)
@@ -241,11 +235,11 @@ class SitemapReading:
             yield Listed(entry.url, _lastmod(entry) | self._inherited, bucket)
 
     def _sitemaps(self, entries: list[Entry]) -> Iterator[Listed]:
-        task = self._task.child()
+        task = self._task.for_listed()
         if task is not None:
             meta = {SITEMAP: task.to_meta(), **self._inherited}
-            for entry in entries[: sitemap_sites.MAX_CHILDREN - self._children]:
-                self._children += 1
+            for entry in entries[: sitemap_sites.MAX_SITEMAPS - self._taken]:
+                self._taken += 1
                 yield Listed(entry.url, meta | _lastmod(entry), sitemap_sites.FILE_BUCKET)
 
     def _report(self) -> None:
@@ -263,7 +257,8 @@ class SitemapReading:
                 frontier.note_listing(authority, noted)
 
     def outcome(self) -> Outcome:
-        """What becomes of the sitemap's own page."""
+        """How the sitemap's own page ends, after `run`: as fetched, with how much was in it, and what was
+        wrong."""
         status, number = self._response.status, self._entries
         entries = f"{number} entr{'y' if number == 1 else 'ies'}"
         reason = reasons.SITEMAP(entries=entries)
@@ -295,6 +290,7 @@ class Scope:
         self._dropped = 0
 
     def holds(self, url: str) -> bool:
+        """Whether *url* is not offsite; a *url* that is counts once for `report`."""
         if self._offsite is None:
             return True
         host = host_of(url)
@@ -302,11 +298,12 @@ class Scope:
         if verdict is None:
             assert self._crawler.spider is not None
             verdict = bool(self._offsite.should_follow(Request(url), self._crawler.spider))
-            if len(self._verdicts) < sitemap_sites.MAX_CHILDREN:
+            if len(self._verdicts) < sitemap_sites.MAX_SITEMAPS:
                 self._verdicts[host] = verdict
         self._dropped += not verdict
         return verdict
 
     def report(self) -> None:
+        """Add what was offsite to Scrapy's stat; once, at the end."""
         if self._dropped:
             count(self._crawler, "offsite/filtered", self._dropped)

@@ -20,24 +20,24 @@ TRAPS = frozenset(("length", "depth", "repeated-segments"))  # kinds of refusals
 
 
 def refusal_stat(kind: str) -> str:
-    """The stat that counts the refusals of a kind."""
+    """The stat that counts the refusals of a *kind*, as `Discovered.kind` names it."""
     return f"frontier/traps/{kind}" if kind in TRAPS else f"frontier/{kind}"
 
 
 def inventory(states: Mapping[str, int]) -> str:
-    """What a frontier holds, from the number of pages in each state."""
+    """What a frontier holds, in words, from the number of pages in each state by its name."""
     others = [f"{count} {state}" for state, count in states.items() if count and state != "queued"]
     rest = f": {', '.join(others)}" if others else ""
     return f"{sum(states.values())} pages known, {states['queued']} queued{rest}"
 
 
 def count(crawler: Crawler, name: str, number: int = 1) -> None:
-    """Count so many more of what happens a few times a page at most."""
+    """Count so many more of what happens a few times a page at most; see `Reporter` for the rest."""
     if crawler.stats is not None:
         crawler.stats.inc_value(name, number)
 
 
-class Notes:
+class Reporter:
     """``tally`` counts this run; `report` brings the stats up to date.
 
     A call of the stats collector for every link would cost more than the link does.
@@ -50,14 +50,19 @@ class Notes:
         self._said: set[str] = set()
 
     def log(self, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
+        """Log *message* % *values* at *level*, as a line of the spider's; with the traceback if
+        *exc_info*."""
         self._logger.log(level, message, *values, exc_info=exc_info, extra={"spider": self.spider})
 
     def say_once(self, key: str, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
+        """`log`, but only the first time in a crawl for each *key*."""
         if key not in self._said:
             self._said.add(key)
             self.log(level, message, *values, exc_info=exc_info)
 
     def report(self, stats: StatsCollector, frontier: Frontier) -> None:
+        """Bring *stats* up to date with the ``tally`` and with what *frontier* holds. Every few seconds, and
+        at the end; no store read."""
         for name, value in self.tally.items():
             if value:
                 stats.set_value(name, value)

@@ -41,8 +41,8 @@ _NO_REQUEST = Request("http://none.invalid/")  # says nothing of a Referer
 
 
 class Stock:
-    """Those of *middlewares* that see the requests of a callback; None where one is not at work. Whether they
-    ``are_all`` there is."""
+    """Those of *middlewares* that see the requests of a callback, ``depth``, ``length`` and ``referer``; None
+    where one is not at work. Whether nothing else is: they ``are_all``."""
 
     def __init__(self, middlewares: Iterable[Any] = ()) -> None:
         found = {type(each): each for each in middlewares}
@@ -54,23 +54,24 @@ class Stock:
 
     @classmethod
     def behind(cls, crawler: Crawler, owner: object) -> Stock:
-        """What requests pass from the spider middleware *owner* to the engine."""
+        """What requests pass from the spider middleware *owner* on to the engine."""
         return cls(takewhile(lambda each: each is not owner, compat.spider_middlewares(crawler)))
 
     @property
     def longest(self) -> int:
-        """Characters of a URL; 0 without a limit."""
+        """Characters of a URL that `UrlLengthMiddleware` lets pass; 0 without a limit."""
         return 0 if self.length is None else int(self.length.maxlength)
 
     def reached(self, depth: int) -> None:
-        """Links of that *depth* go on to the engine."""
+        """Links of that *depth* go on to the engine: Scrapy's stat of the deepest follows."""
         if self.depth is not None and depth > self._deepest:
             self._deepest = depth
             self.depth.stats.max_value("request_depth_max", depth)
 
 
 class Depth:
-    """What `DepthMiddleware`, if it is at work, makes of the links of a page."""
+    """What `DepthMiddleware`, if it is at work, makes of the links of a page: their depth, what it adds to
+    their priority, and whether that is too deep."""
 
     def __init__(self, stock: Stock, response: Response) -> None:
         self._stock = stock
@@ -84,6 +85,7 @@ class Depth:
             self.sees_each = self.is_too_deep or stock.depth.verbose_stats
 
     def tell(self, count: int) -> None:
+        """Have Scrapy's stats say that so many links went on, or were too deep."""
         middleware = self._stock.depth
         if middleware is None or self.of_links is None or not count:
             return
@@ -101,30 +103,30 @@ class Referrers:
 
     def __init__(self, stock: Stock, response: Response) -> None:
         self._page = response.url
-        self._policy = None if stock.referer is None else stock.referer.policy(response, _NO_REQUEST)
+        self._policy: referer.ReferrerPolicy | None = None
+        if stock.referer is not None:
+            self._policy = stock.referer.policy(response, _NO_REQUEST)
         self._is_by_origin = type(self._policy).__module__ == referer.__name__
         self._is_by_scheme = type(self._policy) in _BY_SCHEME
         self._known: dict[str, str | None] = {}
 
     def of(self, url: str) -> str | None:
-        """What policies of Scrapy's say of one URL they say of all of its origin, or its scheme."""
-        if self._policy is None:
+        """The Referer of a request for *url*, None for none. The policy is asked once for all of an origin,
+        or a scheme, where it is one of Scrapy's: they say the same of all."""
+        policy = self._policy
+        if policy is None:
             return None
         if not self._is_by_origin:
-            return self._by_policy(url)
+            return policy.referrer(self._page, url)
         key = url[:5] if self._is_by_scheme else "/".join(url.split("/", 3)[:3])
         if key not in self._known:
             is_told = self._is_by_scheme and key in _TO_WEB and _is_bare(self._page)
-            self._known[key] = self._of_bare(key) if is_told else self._by_policy(url)
+            self._known[key] = self._of_bare(key) if is_told else policy.referrer(self._page, url)
         return self._known[key]
 
     def _of_bare(self, scheme: str) -> str | None:
         """What policies by scheme say of a page whose URL they leave as it is: 2 us for 30."""
         return None if self._page.startswith("https") and scheme != "https" else self._page
-
-    def _by_policy(self, url: str) -> str | None:
-        referrer: str | None = self._policy.referrer(self._page, url)  # type: ignore[union-attr]
-        return referrer
 
 
 def _is_bare(url: str) -> bool:

@@ -30,21 +30,23 @@ LOOK_IDLE = 8.0  # the most it becomes, each time twice as long, while they stay
 def open_store(
     directory: str | Path, scheme: str = "", restored_scheme: str = "", user: str = CRAWL
 ) -> Store:
-    """The database in *directory*; takes and raises what `Store` does."""
+    """The database in *directory*; takes and raises what `Store` does. Loads plyvel when it is called
+    first."""
     from ..core.store.leveldb import Store
 
     return Store(directory, scheme, restored_scheme, user)
 
 
 def repair_files(path: Path) -> None:
-    """See `leveldb.repair_files`."""
+    """`leveldb.repair_files`, which is loaded only now. Raises `FrontierError`."""
     from ..core.store import leveldb
 
     leveldb.repair_files(path)
 
 
 def spider_in(directory: Path) -> str:
-    """The spider that the database in *directory* says it belongs to; empty where nobody used it so far."""
+    """The spider that the database in *directory* says it belongs to; empty where nobody used it so far.
+    Opens and closes it; raises what `Store` does."""
     with closing(open_store(directory)) as store:
         return (store.get(keys.SPIDER) or b"").decode(errors="replace")
 
@@ -67,13 +69,15 @@ class Upkeep:
         self._thread.start()
 
     def stop(self) -> None:
-        """Return when the thread has ended."""
+        """Have the thread end, and return when it has: it may be waiting for the disk. Before the store is
+        closed."""
         self._stopped.set()
         self._thread.join()
 
 
 def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threading.Event) -> None:
-    """What `Upkeep` does in its thread."""
+    """What `Upkeep` does in its thread, until *stopped*, or *find* finds no store. Raises nothing for the
+    disk's sake."""
     store = find()
     if store is None:
         return
@@ -88,7 +92,8 @@ def look_after(find: weakref.ref[Store], sync_interval: float, stopped: threadin
                     store.sync()
             except OSError as error:  # no descriptor is free, say: it may work the next time
                 if not has_failed:
-                    logger.error("Cannot sync the frontier in %s (said once): %s", directory, error)
+                    words = "Cannot sync the frontier in %s (%s); tried again: see to the disk (said once)"
+                    logger.error(words, directory, error)
                 has_failed, pause = True, LOOK
             del store  # whoever drops it without closing it shall be rid of it
             until_sync = max(synced_at + sync_interval - time.monotonic(), 0.0)

@@ -13,7 +13,8 @@ _NEVER = float("inf")
 
 
 class Alarm:
-    """Wakes the engine at the earliest time that it was set to, ``at``; not one that cannot be watched."""
+    """Wakes the engine at the earliest time that it was set to, ``at`` (POSIX seconds); not one that cannot
+    be watched."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
@@ -22,6 +23,8 @@ class Alarm:
         self.at = _NEVER
 
     def set(self, when: float | None, now: float) -> None:
+        """Have the engine woken at *when* (POSIX seconds, as *now*), if that is sooner than ``at``; None:
+        nothing is to be done."""
         if not self._is_on or when is None or when >= self.at:
             return
         self.cancel()
@@ -29,6 +32,7 @@ class Alarm:
         self._timer = compat.call_later(max(0.0, when - now), self._ring)
 
     def cancel(self) -> None:
+        """Wake nobody, until it is `set` again."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer, self.at = None, _NEVER

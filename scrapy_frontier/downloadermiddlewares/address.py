@@ -24,9 +24,11 @@ class AddressMiddleware(Component):
     """Behind Offsite (50), which refuses more cheaply, and before whatever asks the host for anything."""
 
     def is_wanted(self) -> bool:
+        """With ``FRONTIER_POLITENESS_KEY = "ip"``."""
         return self.settings.politeness_key == ADDRESS
 
     async def process_request(self, request: Request) -> Request | None:
+        """Send a page back that waited under another name than the address of its host, without a visit."""
         crawl, flight = self.crawl, self.flights.get(id(request))
         if crawl is None or flight is None or request.meta.get("proxy"):
             return None
@@ -34,7 +36,7 @@ class AddressMiddleware(Component):
         if request.meta.get(SLOT, lease.host) != request.meta.get(AUTO_SLOT):  # a slot of the user's own
             return None
         host = host_of(request.url)
-        address = await crawl.units.address_of(host)
+        address = await crawl.politeness_keys.address_of(host)
         if address is None or address == lease.host:  # without one connecting fails as well, and says why
             return None
         return sent_back(request, reasons.ADDRESS(host=host, address=address), host=address)
@@ -43,5 +45,5 @@ class AddressMiddleware(Component):
         """Where the connection went elsewhere than the name resolved to, the pages that come follow it."""
         crawl = self.crawl
         if crawl is not None and response.ip_address is not None and not request.meta.get("proxy"):
-            crawl.units.learn(host_of(request.url), str(response.ip_address))
+            crawl.politeness_keys.learn(host_of(request.url), str(response.ip_address))
         return response

@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..core import reasons
-from ..core.parse.validators import answers, if_none_match
+from ..core.parse.validators import UNREAD, answers, if_none_match, is_settled
 from ..crawl import revisits
 from ..crawl.assembly import Component
 from ..crawl.in_flight import CACHED, NOTHING, Flight, ended_with
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _TAG, _DATE = b"If-None-Match", b"If-Modified-Since"
-_OF_ITEMS = (reasons.NOINDEX(), reasons.SKIPPED())  # notes for which nothing of a page is to be read
 # Who sets one of these knows what the answer means.
 _CONDITIONS = (_TAG, _DATE, b"If-Match", b"If-Unmodified-Since", b"If-Range", b"Range")
 
@@ -42,6 +41,7 @@ class ConditionalMiddleware(Component):
     """
 
     def is_wanted(self) -> bool:
+        """Where pages come back (``FRONTIER_REVISIT``)."""
         return self.settings.comes_back
 
     def __init__(self, crawler: Crawler) -> None:
@@ -55,8 +55,9 @@ class ConditionalMiddleware(Component):
             )
 
     def process_request(self, request: Request) -> None:
+        """Ask for a page that comes back with the validators that are kept of it."""
         crawl, flight = self.crawl, self.flights.get(id(request))
-        if crawl is None or flight is None or not flight.lease.is_return:
+        if crawl is None or flight is None or not flight.lease.is_revisit:
             return
         if not self._may_ask(request, flight):
             return
@@ -77,6 +78,8 @@ class ConditionalMiddleware(Component):
         )
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
+        """Raise `Consumed` for a 304 that answers us, which ends the visit; send the page back for another
+        one, once. The validators are taken off the request."""
         flight = self.flights.get(id(request))
         if flight is None:
             return response
@@ -87,10 +90,9 @@ class ConditionalMiddleware(Component):
             return response
         if flight.asked_with != NOTHING and answers(flight.asked_with[0], response.headers.getlist("ETag")):
             news = self._news(request, response, flight)
-            noindex = [note for note in news if note in _OF_ITEMS]
-            if len(noindex) == len(news) or flight.lease.is_last:
+            if is_settled(news, flight.lease.is_last):
                 logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
-                if noindex:
+                if noindex := [note for note in news if note in UNREAD]:
                     count(self.crawler, "frontier/noindex/pages")
                 raise revisits.not_modified(flight, response, *noindex)
         if page_id in self._contradicted or flight.lease.is_last:
@@ -108,6 +110,7 @@ class ConditionalMiddleware(Component):
         return () if directives is None else directives.news_of(request, response, flight.lease.page.reason)
 
     def process_exception(self, request: Request, exception: Exception) -> None:
+        """Take the validators off the request: what follows from it has none."""
         flight = self.flights.get(id(request))
         if flight is not None:
             _take_back(request, flight)

@@ -38,6 +38,7 @@ class CooldownMiddleware(Component):
     """
 
     def is_wanted(self) -> bool:
+        """Unless ``FRONTIER_COOLDOWN`` is 0."""
         return self.settings.cooldown.first > 0
 
     def __init__(self, crawler: Crawler) -> None:
@@ -58,16 +59,18 @@ class CooldownMiddleware(Component):
         if lease.given_up is not None and not request.meta.get("proxy"):
             raise error_of(lease.given_up, request)
         when = request.meta.get(NOT_BEFORE)
-        if when is None and not crawl.frontier.rests(lease.host, lease.leased_at):
+        if when is None and not crawl.frontier.is_cooling(lease.host, lease.leased_at):
             return None
         now = crawl.clock()
         if isinstance(when, (int, float)) and when > now:
             return self._sent_back(request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
-        if not crawl.frontier.rests(lease.host, now):
+        if not crawl.frontier.is_cooling(lease.host, now):
             return None
         return self._sent_back(request, reasons.RESTS(host=lease.host))
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
+        """Have the host of a *response* that is trouble rest, and send the page back; *response* itself where
+        the page must count an attempt, or the spider wants it."""
         crawl = self.crawl
         if response.status < 400 or crawl is None or CACHED in response.flags or ERRAND in request.meta:
             return response
@@ -80,6 +83,7 @@ class CooldownMiddleware(Component):
         return back
 
     def process_exception(self, request: Request, exception: Exception) -> Request | None:
+        """As `process_response`, for a connection that failed; None where that says nothing of the host."""
         crawl, flight = self.crawl, self.flights.get(id(request))
         lease = flight.lease if flight is not None else None
         if lease is not None and lease.given_up is not None:
@@ -113,7 +117,7 @@ class CooldownMiddleware(Component):
             page_id, attempts = lease.page_id, lease.page.attempts
             trouble = trouble._replace(sent=lease.leased_at, page_id=page_id, attempts=attempts)
         trouble = trouble._replace(origin=origin(request.url) or "")
-        host = lease.host if lease is not None else crawl.units.of(request.url)
+        host = lease.host if lease is not None else crawl.politeness_keys.of(request.url)
         now = crawl.clock()
         try:
             rest = crawl.frontier.cool(host, trouble, now)

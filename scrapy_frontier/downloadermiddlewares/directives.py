@@ -13,9 +13,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import HtmlResponse, Request, Response
 
 from ..core import reasons
-from ..core.parse.directives import canonical, robots_directives
+from ..core.parse.directives import Obeyed, canonical, consequences, robots_directives
 from ..core.parse.html_head import Head
-from ..core.parse.redirect_chains import is_same_site
 from ..core.parse.urls import escaped_fragment, without_fragment
 from ..crawl.assembly import Component
 from ..crawl.fingerprints import is_same_page
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
 
 _NO_HEAD = Head()
-_NOINDEX = {"skip": reasons.SKIPPED(), "drop-items": reasons.NOINDEX(), "ignore": ""}  # FRONTIER_NOINDEX
 
 
 class DirectivesMiddleware(Component):
@@ -47,9 +45,13 @@ class DirectivesMiddleware(Component):
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
-        self._agents = Agents(crawler.settings)
+        self._agents, settings = Agents(crawler.settings), self.settings
+        self._obeyed = Obeyed(settings.noindex, settings.obeys_nofollow, settings.obeys_canonical)
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
+        """Read *response*, and note what it says; raises `IgnoreRequest` for a page that asks to be kept
+        nowhere, with ``FRONTIER_NOINDEX = "skip"``. A page that asks for its AJAX form is asked for as
+        that."""
         request.meta.pop(DIRECTIVES, None)  # a spider may have copied the meta of the page before
         flight = self.flights.get(id(request))
         if self.settings.ajax and flight is not None and self._has_ajax_form(request, response):
@@ -68,11 +70,12 @@ class DirectivesMiddleware(Component):
         said = self._read(request, response)
         if said is None or SITEMAP in request.meta:
             return ()
-        notes = (note for _, note, _ in self._consequences(said, response))
+        notes = (note for _, note, _ in self._consequences(said, response.url))
         return tuple(note for note in notes if note and note not in known)
 
     def forbids_links(self, request: Request, response: Response) -> bool:
-        """Whether the links of a page are not to be followed."""
+        """Whether the links of a page are not to be followed, by what it says (nofollow) and
+        ``FRONTIER_NOFOLLOW``."""
         said = self._read(request, response) if self.settings.obeys_nofollow else None
         return said is not None and bool(said["nofollow"])
 
@@ -100,24 +103,15 @@ class DirectivesMiddleware(Component):
 
     def _note(self, flight: Flight, said: dict[str, Any], response: Response) -> None:
         """Have the record of the page tell what became of its items and links, and whose alias it is."""
-        for stat, note, led_to in self._consequences(said, response):
+        for stat, note, named in self._consequences(said, response.url):
             count(self.crawler, stat)
             if note == reasons.SKIPPED():
                 raise IgnoreRequest(note)
             if note:
-                flight.note(note, led_to)
+                flight.note(note, None if named is None else Request(named))
 
-    def _consequences(
-        self, said: dict[str, Any], response: Response
-    ) -> Iterator[tuple[str, str, Request | None]]:
-        """The stat that counts each, its note where it is obeyed, and the better self of the page."""
-        settings, named = self.settings, said["canonical"]
-        if said["noindex"]:
-            yield "frontier/noindex/pages", _NOINDEX[settings.noindex], None
-        if said["nofollow"]:
-            yield "frontier/nofollow/pages", reasons.NOFOLLOW() if settings.obeys_nofollow else "", None
-        if named is not None and settings.obeys_canonical and is_same_site(named, response.url):
-            yield "frontier/canonical", reasons.ALIAS(url=named[: reasons.LONGEST_URL]), Request(named)
+    def _consequences(self, said: dict[str, Any], url: str) -> Iterator[tuple[str, str, str | None]]:
+        return consequences(said["noindex"], said["nofollow"], said["canonical"], url, self._obeyed)
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:
         """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""

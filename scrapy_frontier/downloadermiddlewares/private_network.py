@@ -1,4 +1,5 @@
-"""No way from a public page by redirects into a private network, whatever a name resolves to."""
+"""No way from a public page by redirects, or from a public site by its sitemaps, into a private network,
+whatever a name resolves to."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ class PrivateNetworkMiddleware(Component):
     """Looks up the host of a redirect's target before the page is asked for.
 
     Only where a public page led to another host by its name; addresses and local names are refused at the
-    page itself. So it is with a sitemap that the robots.txt of another host names. The response's own
-    address is checked again: a name may resolve to one thing and then to another. Nothing can be told of
-    requests that go through a proxy.
+    page itself. So it is with a sitemap that the robots.txt of another host names. After a redirect the
+    response's own address is checked again: a name may resolve to one thing and then to another. Nothing can
+    be told of requests that go through a proxy.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -35,6 +36,8 @@ class PrivateNetworkMiddleware(Component):
             raise NotConfigured("FRONTIER_ALLOW_PRIVATE is set")
 
     def process_request(self, request: Request) -> Coroutine[Any, Any, None] | None:
+        """None at once but for the few requests that another host led to; these are looked up, and raise
+        `IgnoreRequest` where they lead inside."""
         meta = request.meta
         if (FROM_PUBLIC in meta or SITEMAP in meta) and is_led_to(request) and not meta.get("proxy"):
             return self._look_up(request)
@@ -46,6 +49,8 @@ class PrivateNetworkMiddleware(Component):
             raise self._refused(address)
 
     def process_response(self, request: Request, response: Response) -> Response:
+        """*response*; raises `IgnoreRequest` where a public page led to it by a redirect and its address is
+        private."""
         meta = request.meta
         led_to = FROM_PUBLIC in meta and is_led_to(request) and not meta.get("proxy")
         if led_to and response.ip_address is not None and is_private(str(response.ip_address)):

@@ -18,7 +18,7 @@ from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.response_troubles import error_of
 from ..crawl.robots_gate import Gate
 from ..crawl.robots_parser import RulesParser
-from ..crawl.robots_sites import Surroundings, authority_of
+from ..crawl.robots_sites import RobotsServices, authority_of
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
@@ -50,7 +50,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     def _gate(self) -> Gate:
         """That of the crawl, or with another scheduler one of its own."""
         if self._known_gate is None:
-            self._known_gate = Gate(Surroundings(self.crawler, self._settings))
+            self._known_gate = Gate(RobotsServices(self.crawler, self._settings))
         return self._known_gate
 
     def _find_crawl(self) -> None:
@@ -62,9 +62,11 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         if self._known_gate is not None:
             self._known_gate.close()
 
-    async def process_request(  # type: ignore[override]
+    async def process_request(  # type: ignore[override]  # it may send the request back
         self, request: Request, spider: Spider | None = None
     ) -> Request | None:
+        """None for what is allowed; the page sent back where nobody knows yet, or its site asks for other
+        hours. Raises `IgnoreRequest` for what is forbidden, and what a site that was given up met."""
         flight = self.flights.get(id(request))
         decision = flight.robots if flight is not None else None
         header = dict.get(request.headers, b"User-Agent")
@@ -110,4 +112,4 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         """The parser for the site of *request*, its file fetched if need be; None for other schemes."""
         authority = origin(request.url)
         site = await self._gate.learn(authority, request) if authority is not None else None
-        return None if site is None else site.parser or RulesParser(lambda _: site.standing.rules)
+        return None if site is None else site.parser or RulesParser(lambda _: site.robots_status.rules)

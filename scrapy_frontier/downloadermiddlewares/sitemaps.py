@@ -1,6 +1,6 @@
 """Sitemaps: asked for on first contact with a site, read for the frontier, never shown to the spider.
 
-A sitemap is an ordinary page of the frontier whose request carries an `SitemapTask` in its meta. So it waits
+A sitemap is an ordinary page of the frontier whose request carries a `SitemapTask` in its meta. So it waits
 for its host, is retried, and is still there after a kill.
 """
 
@@ -26,12 +26,16 @@ if TYPE_CHECKING:
 
 
 class SitemapsMiddleware(Component):
-    """Enabled by ``FRONTIER_SITEMAPS``; does nothing with another scheduler."""
+    """Has sitemaps found and read for the frontier. Enabled by ``FRONTIER_SITEMAPS``; does nothing with
+    another scheduler."""
 
     def is_wanted(self) -> bool:
+        """With ``FRONTIER_SITEMAPS``."""
         return self.settings.sitemaps
 
     def process_request(self, request: Request) -> None:
+        """Queue the sitemaps of a site whose first page this is; let a sitemap be as large as the protocol
+        allows."""
         if SITEMAP in request.meta:
             least = min(self.crawler.settings.getint("DOWNLOAD_MAXSIZE") or MAX_BYTES, MAX_BYTES)
             request.meta.setdefault("download_maxsize", least)
@@ -42,6 +46,7 @@ class SitemapsMiddleware(Component):
                     crawl.sitemaps.meet(request)
 
     async def process_response(self, request: Request, response: Response) -> Response:
+        """Read a sitemap, and raise `Consumed`: no callback sees it. Any other *response* goes on."""
         crawl = self.crawl
         if SITEMAP not in request.meta or crawl is None or crawl.sitemaps is None:
             return response
@@ -49,6 +54,8 @@ class SitemapsMiddleware(Component):
             return await crawl.sitemaps.read(request, response, self.flights.get(id(request)))
 
     def process_exception(self, request: Request, exception: Exception) -> None:
+        """Raise `Consumed` for a sitemap that could not be had: it ends as failed. Not where it was refused,
+        or the crawl is closing."""
         if SITEMAP in request.meta and not isinstance(exception, IgnoreRequest):
             if compat.is_closing(self.crawler) or self.crawl is None:
                 return

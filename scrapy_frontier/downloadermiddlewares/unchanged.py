@@ -28,6 +28,7 @@ class UnchangedMiddleware(Component):
     """
 
     def is_wanted(self) -> bool:
+        """Where pages come back (``FRONTIER_REVISIT``)."""
         return self.settings.comes_back
 
     def __init__(self, crawler: Crawler) -> None:
@@ -36,6 +37,8 @@ class UnchangedMiddleware(Component):
         self._has_failed = False
 
     async def process_response(self, request: Request, response: Response) -> Response:
+        """*response*, with the digest of its content noted; raises `Consumed` for a page that came back as it
+        was, unless the spider wants to see it."""
         flight = self.flights.get(id(request))
         fetched = fetched_of(response) if flight is not None else None
         if flight is None or fetched is None or not fetched.is_body_whole or request.method == "HEAD":
@@ -57,7 +60,8 @@ class UnchangedMiddleware(Component):
         except Exception:
             if not self._has_failed:
                 self._has_failed = True
-                logger.error("FRONTIER_DIGEST fails for %s (said once)", response, exc_info=True)
+                words = "FRONTIER_DIGEST fails for %s: mend it, or set another (said once)"
+                logger.error(words, response, exc_info=True)
             return b""
 
     def _may_skip(self, request: Request, flight: Flight) -> bool:

@@ -1,8 +1,8 @@
 """Rankings while the crawl goes on: when, in which thread, and the moving of rows in slices on the loop.
 
-One run at a time: a thread reads the link graph from a snapshot, ranks it and prepares what follows; the
-loop takes that over and moves queue rows, a third of a millisecond at a time; meanwhile the thread packs rows
-of the graph into segments, which the loop puts in place. Every decision is the scorer's and the frontier's.
+One run at a time: a thread reads the link graph from a snapshot, ranks it and prepares what follows, which
+the loop takes over; that moves queue rows, 1.5 ms at a time at most, while the thread packs rows of the graph
+for it to put in place. Every decision is the scorer's and the frontier's.
 """
 
 from __future__ import annotations
@@ -121,11 +121,9 @@ class RankingExtension(Component):
         if isinstance(error, FrontierUnwritable):  # the scheduler meets it too, says so and closes the spider
             compat.wake(self.crawler)
             return
-        spider = {"spider": self.crawler.spider}
-        if isinstance(error, FrontierError):
-            logger.error("The ranking failed: %s", error, extra=spider)
-        else:
-            logger.error("The ranking failed: see scrapy frontier check", exc_info=error, extra=spider)
+        spider, is_told = {"spider": self.crawler.spider}, isinstance(error, FrontierError)
+        words = error if is_told else "run `scrapy frontier check`"
+        logger.error("The ranking failed: %s", words, exc_info=None if is_told else error, extra=spider)
         count(self.crawler, "frontier/errors")
 
     def _steps(self, run: RankingThread, crawl: Crawl) -> Iterator[float]:
@@ -146,8 +144,8 @@ class RankingExtension(Component):
         if is_larger:
             self._to_tell = 10 ** len(str(run.pages))
         level = logging.INFO if is_larger else logging.DEBUG
-        words = "Ranked %d pages with %d links in %.2f s: %d iterations, error at most %.1e, %d rows moved"
-        about = run.pages, run.links, seconds, ranking.iterations, ranking.error_bound, moved
+        words = "Ranked %d pages with %d links in %.2f s: %d iterations, error %s, %d rows moved"
+        about = run.pages, run.links, seconds, ranking.iterations, ranking.error, moved
         logger.log(level, words, *about, extra={"spider": self.crawler.spider})
         if stats is None:
             return

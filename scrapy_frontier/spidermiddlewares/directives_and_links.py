@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..crawl import compat
 from ..crawl.assembly import Component
-from ..crawl.callback_requests import Spell
-from ..crawl.consequences_of_directives import Consequences
+from ..crawl.callback_requests import TimeSlice
+from ..crawl.directive_rules import DirectiveRules
 from ..crawl.meta_keys import FOLLOW
 from ..crawl.stock_middlewares import KnownLinks, Stock, way_past
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
     from scrapy.http import Response
 
-    from ..crawl.consequences_of_directives import PageRules
+    from ..crawl.directive_rules import PageRules
     from ..crawl.follow import Follow
     from ..crawl.follow_in_bulk import PageFollowing
     from ..crawl.outlinks import Recorder
@@ -46,7 +46,7 @@ class FrontierSpiderMiddleware(Component):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._line: list[_PlaceInLine] = []
-        self._consequences = Consequences(crawler)
+        self._directive_rules = DirectiveRules(crawler)
 
     @cached_property
     def _stock(self) -> Stock:
@@ -61,6 +61,7 @@ class FrontierSpiderMiddleware(Component):
         return None if self.crawl is None else self.crawl.follow
 
     def process_spider_input(self, response: Response) -> None:
+        """Note by which ways the links of *response* are followed, if they are."""
         follow = self._follow
         if follow is None or response.request is None:
             return
@@ -82,7 +83,8 @@ class FrontierSpiderMiddleware(Component):
         return crawl.follow.taker(response, recorder, rules)
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
-        rules = self._consequences.of(response)
+        """What goes on of the *result* of a callback; its links are taken down, or followed, on the way."""
+        rules = self._directive_rules.of(response)
         follow = self._follow
         if follow is not None:
             result = follow.after(response, result)
@@ -94,13 +96,14 @@ class FrontierSpiderMiddleware(Component):
     async def process_spider_output_async(
         self, response: Response, result: AsyncIterator[Any]
     ) -> AsyncIterator[Any]:
-        rules, place = self._consequences.of(response), _PlaceInLine(self._line)
+        """As `process_spider_output`, and a page with very many links gives way to others."""
+        rules, place = self._directive_rules.of(response), _PlaceInLine(self._line)
         follow = self._follow
         if follow is not None:
             result = follow.after_async(response, result)
         if rules is not None:
             result = rules.filter_async(result, place.give_way)
-        taker, spell = self._taker(response, rules), Spell()
+        taker, time_slice = self._taker(response, rules), TimeSlice()
         takes: Callable[[Any], bool] | None = None  # few callbacks of followed pages yield anything
         try:
             async for each in result:
@@ -108,9 +111,9 @@ class FrontierSpiderMiddleware(Component):
                     takes = way_past(self._stock, response, self.crawl.output if self.crawl else None)
                 if (taker is None or taker.take(each)) and not takes(each):
                     yield each
-                if perf_counter() >= spell.look_at and spell.is_over():
+                if perf_counter() >= time_slice.look_at and time_slice.is_over():
                     await place.give_way()
-                    spell.renew()
+                    time_slice.renew()
             if taker is not None:
                 for _ in taker.end(response):
                     await place.give_way()
@@ -118,9 +121,11 @@ class FrontierSpiderMiddleware(Component):
             place.leave()
 
     async def process_start(self, start: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """All of *start* in its order, ``#!`` URLs as servers see them where that is wanted; the event loop
+        gets a turn after every 25, so that the crawl begins before the last seed is read."""
         count = 0
         async for seed in start:
-            yield self._consequences.with_ajax_form(seed)
+            yield self._directive_rules.with_ajax_form(seed)
             count += 1
             if count % SEEDS_AT_A_TIME == 0:
                 await compat.sleep(0)

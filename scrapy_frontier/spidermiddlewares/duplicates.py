@@ -36,6 +36,7 @@ class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """As Scrapy makes it. Raises `NotConfigured` unless ``FRONTIER_DUPLICATES = "stop"``."""
         if not FrontierSettings.of_component(crawler.settings).stops_duplicates:
             raise NotConfigured
         middleware = cls(crawler)
@@ -43,6 +44,8 @@ class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
         return middleware
 
     def process_spider_input(self, response: Response) -> None:
+        """Note in the meta of the request the URL of another page of its host with the same body, if there is
+        one."""
         crawl, request = self.crawl, response.request
         if crawl is None or request is None:
             return
@@ -64,6 +67,7 @@ class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
             count(self.crawler, "frontier/duplicates")
 
     def get_processed_request(self, request: Request, response: Response | None) -> Request | None:
+        """*request*, or None for a link on a page that has the same body as another."""
         parent = response.request if response is not None else None
         if parent is None or request.dont_filter or DUPLICATE not in parent.meta:
             return request
@@ -71,7 +75,7 @@ class DuplicatesMiddleware(BaseSpiderMiddleware, Component):
 
 
 def _host_of(request: Request) -> str:
-    """The slot the user chose, else the URL's host, also where the unit of politeness is a wider one."""
+    """The slot the user chose, else the URL's host, also where the politeness key is a wider one."""
     slot = request.meta.get(SLOT)
     is_chosen = slot is not None and slot != request.meta.get(AUTO_SLOT)
     return str(slot) if is_chosen else host_of(request.url)

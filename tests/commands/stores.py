@@ -117,7 +117,7 @@ def crawl(directory: Path, pages: int = 60, hosts: int = 5, ended: int = 24) -> 
         fetch(frontier, ENDINGS[number % len(ENDINGS)], NOW)
     target = frontier.find(fingerprint(urls[-1]))
     fetch(frontier, Outcome(Event.REDIRECTED, 301, f"led to {urls[-1]}", target=target))
-    frontier.discover([link(urls[0], again=True)], NOW)  # a further visit
+    frontier.discover([link(urls[0], again=True)], NOW)  # a revisit
     frontier.close()
 
 
@@ -130,19 +130,19 @@ def crawl_web(
     """A frontier with a link graph: *read* of *pages* are read, in the order of *scorer*, and each links
     pages drawn from all, the low numbers most; the links, by page. The first *packed* pages read have
     theirs in segments."""
-    chance = random.Random(7)
+    rng = random.Random(7)
     frontier = start(directory, scorer=load_object(SCORERS[scorer])() if scorer else None)
     frontier.discover([link(web_url(0))], NOW)
     written: dict[int, list[Edge]] = {}
     for number in range(read):
         lease = frontier.lease(NOW + number)
         assert lease is not None
-        targets = {int(pages * chance.random() ** 3) for _ in range(8)} | {(lease.page_id * 2 + 1) % pages}
+        targets = {int(pages * rng.random() ** 3) for _ in range(8)} | {(lease.page_id * 2 + 1) % pages}
         urls = [web_url(target) for target in sorted(targets)]
         frontier.discover([link(url, parent=lease.page_id) for url in urls], NOW + number)
         ids = [frontier.find(fingerprint(url)) for url in urls]
         edges = [
-            Edge(found, chance.choice((0, 0, INTERNAL, NOFOLLOW | INTERNAL)), chance.choice((1.0, 1.0, 0.5)))
+            Edge(found, rng.choice((0, 0, INTERNAL, NOFOLLOW | INTERNAL)), rng.choice((1.0, 1.0, 0.5)))
             for found in ids
             if found is not None
         ]
@@ -201,12 +201,7 @@ def rows(directory: Path) -> dict[bytes, bytes]:
 def change(directory: Path, put: dict[bytes, bytes] | None = None, delete: tuple[bytes, ...] = ()) -> None:
     """Damage a store."""
     store = Store(directory)
-    batch = store.batch()
-    for key, value in (put or {}).items():
-        batch.put(key, value)
-    for key in delete:
-        batch.delete(key)
-    store.write(batch)
+    store.write({**(put or {}), **dict.fromkeys(delete)})
     store.close()
 
 

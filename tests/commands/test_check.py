@@ -321,7 +321,7 @@ def test_damage_is_found_and_healed_and_no_page_is_lost(tmp_path: Path, damage: 
 def test_every_kind_of_finding_is_one_that_a_damage_shows() -> None:
     shown = {kind for damage in DAMAGES for kind in damage.kinds}
     deferred = {kind for kind in KINDS if kind.startswith("deferred")}  # test_deferred.py shows these
-    due = {kind for kind in KINDS if "due row" in kind or "rates" in kind}  # and test_returning.py these
+    due = {kind for kind in KINDS if "due row" in kind or "rates" in kind}  # and test_revisits.py these
     assert shown | deferred | due | {"lost format"} == set(KINDS)  # the last one a test of its own
 
 

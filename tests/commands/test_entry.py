@@ -82,7 +82,7 @@ def test_nonsense_is_refused_without_a_traceback(tmp_path: Path) -> None:
         (("nothing",), "no command 'nothing'; there are: stats,"),
         (("stat",), "no command 'stat': did you mean stats?; there are: stats,"),
         (("exprot", "x.gz"), "did you mean export"),
-        (("stats", "--nothing"), "no option --nothing\n"),
+        (("stats", "--nothing"), "no option --nothing; see `scrapy frontier --help`\n"),
         (("hosts", "--limmit", "3"), "no option --limmit: did you mean --limit?\n"),
         (("stats", "--limit", "3"), "takes no --limit"),
         (("why",), "why URL"),
@@ -229,10 +229,12 @@ def test_a_file_that_cannot_be_written_is_named_as_it_was_given(
     assert said.code == 1
     assert said.err.startswith(f"scrapy frontier: {tmp_path / name}: ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["directory.txt", "store"]
+    is_there = name == "directory.txt"
+    remedy = "write the path of a file" if is_there else "write another path, or make what is missing"
+    assert said.err.endswith(f"; {remedy}\n")
     if command == "export":
-        assert (
-            Frontiers(tmp_path / "store", capsys)(command, "/").err == "scrapy frontier: /: Is a directory\n"
-        )
+        words = "scrapy frontier: /: Is a directory; write the path of a file\n"
+        assert Frontiers(tmp_path / "store", capsys)(command, "/").err == words
 
 
 def test_each_command_has_a_function_of_its_name() -> None:

@@ -13,7 +13,7 @@ from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, star
 from scrapy_frontier.core.admin.visit_record import how_often, interval, what_works
 from scrapy_frontier.core.frontier import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
+from scrapy_frontier.core.pages.revisit_plans import RevisitRule
 from scrapy_frontier.core.pages.signal_trust import after_unmodified
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store import keys
@@ -21,7 +21,7 @@ from scrapy_frontier.core.store.due_rows import Due, due_key, encode_due
 from scrapy_frontier.core.store.page_rows import encode_page
 from scrapy_frontier.core.store.rate_rows import encode_history
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import Bad, Validators, Visits
+from scrapy_frontier.core.store.visit_rows import BadVisits, Validators, Visits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ NEWS = Visits(
     digest=b"abcde",
     content_type="text/html",
     length=12_345,
-    bad=Bad(1, 4, LAST - 120),
+    bad=BadVisits(1, 4, LAST - 120),
     validators=Validators(b'W/"a"', b"Tue, 14 Nov 2023 00:00:00 GMT"),
     trust=after_unmodified(0),
 )
@@ -98,7 +98,7 @@ def test_find_tells_what_is_new_changed_or_gone_since(frontier: Frontiers) -> No
     assert found("--changed-since", "3d") == {"new", "gone", "news"}
     assert found("--changed-since", "30m") == set()
     assert found("new$", "--changed-since", "24h") == {"new"}
-    with pytest.raises(UsageError, match="as 90m, 24h or 7d"):
+    with pytest.raises(UsageError, match="write --changed-since 90m, 24h or 7d"):
         frontier("find", "--changed-since", "yesterday")
     with pytest.raises(UsageError, match="REGEXP"):
         frontier("find")
@@ -188,13 +188,18 @@ def test_queue_tells_what_comes_back_and_when(returning: Frontiers) -> None:
 
 def test_stats_and_hosts_count_what_comes_back_as_what_it_is(returning: Frontiers) -> None:
     told = returning("stats", "--json").json
-    assert (told["states"]["done"], told["states"]["queued"], told["due"], told["returning"]) == (3, 0, 2, 1)
+    assert (told["states"]["done"], told["states"]["queued"], told["due"], told["queued_revisits"]) == (
+        3,
+        0,
+        2,
+        1,
+    )
     assert "coming back   2, the first on 2023-11-13" in returning("stats").out
     assert "1 queued again" in returning("stats").out
     (host,) = returning("hosts", "--json").lines
-    assert (host["queued"], host["returning"], host["ok"]) == (0, 1, 3)
+    assert (host["queued"], host["queued_revisits"], host["ok"]) == (0, 1, 3)
     (row,) = returning("dump", "--what", "queue").lines
-    assert (row["is_return"], row["priority"]) == (True, None)
+    assert (row["is_revisit"], row["priority"]) == (True, None)
 
 
 def test_what_comes_back_does_so_in_a_copy_too(returning: Frontiers, tmp_path: Path) -> None:
@@ -213,4 +218,4 @@ def test_a_visit_that_is_tried_again_waits_in_a_copy_too(returning: Frontiers, t
     assert Frontiers(tmp_path / "copy", returning._capsys)("import", tmp_path / "x.gz").code == 0
     assert rows(tmp_path / "copy") == rows(returning.directory)
     (row,) = (row for row in returning("dump", "--what", "queue").lines if row["due"])
-    assert row["is_return"]
+    assert row["is_revisit"]

@@ -84,8 +84,8 @@ def flipped_block(leveldb: Path) -> None:
 
 
 def flipped_blocks(leveldb: Path) -> None:
-    chance = random.Random(3)
-    scribble(table_of(leveldb), *(chance.random() * 0.9 for _ in range(12)))
+    rng = random.Random(3)
+    scribble(table_of(leveldb), *(rng.random() * 0.9 for _ in range(12)))
 
 
 def first_block(leveldb: Path) -> None:

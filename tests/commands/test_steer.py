@@ -221,7 +221,7 @@ def test_a_waiting_page_can_be_forgotten(frontier: Frontiers) -> None:
 def test_a_forgotten_host_leaves_nothing_but_its_clock(frontier: Frontiers) -> None:
     others = {page.url for page in pages(frontier.directory).values() if "//h0.example" not in page.url}
     said = frontier("forget", "--host", "h0.example", "--json").json
-    assert said["forgotten"] == 12 + 1, "and the further visit"
+    assert said["forgotten"] == 12 + 1, "and the revisit"
     assert check(frontier.directory) == []
     assert {page.url for page in pages(frontier.directory).values()} == others
     host = next(each for each in frontier("hosts", "--json").lines if each["host"] == "h0.example")
@@ -374,7 +374,7 @@ def test_an_order_for_a_host_that_nobody_knows_is_refused(
 
 @pytest.mark.parametrize("wrong", ["-1", "soon", "inf", "nan"])
 def test_a_delay_is_a_number(frontier: Frontiers, wrong: str) -> None:
-    with pytest.raises(UsageError, match="a delay is a number"):
+    with pytest.raises(UsageError, match="is no delay; write a number"):
         frontier("delay", "h1.example", wrong)
 
 

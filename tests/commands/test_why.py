@@ -152,7 +152,7 @@ STORIES = {
         f"It must not be fetched, as was found on {WHEN}: IgnoreRequest.",
     ),
     "dropped redirect": Story(
-        outcome_of(flight(child=Request("http://b.example/"))),
+        outcome_of(flight(follow_up=Request("http://b.example/"))),
         "led to a request that was dropped",
         f"It led on {WHEN} to a request that was dropped before it was queued: by the spider's allowed "
         "domains, a depth limit or another middleware.",
@@ -369,8 +369,8 @@ def test_a_host_that_rests_after_trouble(tmp_path: Path, capsys: pytest.CaptureF
     )
     (host,) = slow("hosts", "--json").lines
     assert (host["delay"], host["delay_from"]) == (30, "DOWNLOAD_DELAY")
-    assert (host["strikes"], host["trouble"], host["rests_until"]) == (1, "HTTP 429", rest.cooldown.until)
-    assert host["ready_at"] == host["rests_until"]
+    assert (host["strikes"], host["trouble"], host["cooling_until"]) == (1, "HTTP 429", rest.cooldown.until)
+    assert host["ready_at"] == host["cooling_until"]
     assert "2 h            1  HTTP 429" in slow("hosts").out
     assert slow("queue", "--json").lines[0]["at"] == rest.cooldown.until
 

@@ -25,6 +25,7 @@ opened: list[Store] = []
 
 @pytest.fixture(autouse=True)
 def let_go() -> Iterator[None]:
+    """Close what a failed test leaves open, lest its warning hits the next one."""
     yield
     while opened:
         opened.pop().close()

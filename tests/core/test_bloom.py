@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.store.bloom import Seen
+from scrapy_frontier.core.store.bloom import BloomFilter
 from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @given(st.lists(st.binary(max_size=20)), st.binary(max_size=20))
 def test_what_was_added_is_never_new(added: list[bytes], other: bytes) -> None:
-    seen = Seen()
+    seen = BloomFilter()
     seen.is_complete = True
     for fingerprint in added:
         seen.add(fingerprint)
@@ -27,7 +27,7 @@ def test_what_was_added_is_never_new(added: list[bytes], other: bytes) -> None:
 
 
 def test_incomplete_filter_vouches_for_nothing() -> None:
-    assert not Seen().is_new(b"anything")
+    assert not BloomFilter().is_new(b"anything")
 
 
 def test_pages_of_earlier_runs_are_known_before_and_after_the_filter_has_learned_them(tmp_path: Path) -> None:

@@ -487,10 +487,7 @@ def test_a_deferred_page_that_cannot_be_read_holds_nobody_up(tmp_path: Path) -> 
     frontier = start(tmp_path, host_pages=1)
     frontier.discover(pages(4), NOW)
     frontier.commit()
-    batch = frontier._store.batch()
-    batch.put(keys.page_key(1), b"?")
-    batch.put(keys.DEFERRED + b"?", b"")
-    frontier._store.write(batch)
+    frontier._store.write({keys.page_key(1): b"?", keys.DEFERRED + b"?": b""})
     frontier.close()
     frontier = start(tmp_path)
     assert drain(frontier) == [0, 2, 3]

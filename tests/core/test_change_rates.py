@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.hosts.change_rates import (
     History,
-    HostRates,
-    Knowledge,
-    Shown,
+    HostChangeRates,
+    Observation,
+    RateDrift,
+    RateEstimates,
     Signals,
-    Upheaval,
     expected_rate,
     judged,
     learned,
     likeliest_rate,
+    observed,
     rate,
-    taught,
 )
 from scrapy_frontier.core.store.rate_rows import decode_history, encode_history
 
@@ -31,7 +31,7 @@ visits = st.lists(st.tuples(spans, st.booleans()), max_size=30)
 
 
 def visited(history: History, span: float, has_changed: bool, expected: float) -> History:
-    return taught(Shown(span, has_changed), Knowledge(history), expected).history
+    return observed(Observation(span, has_changed), RateEstimates(history), expected).history
 
 
 def seen(*visits: tuple[float, bool], expected: float = WEEKLY) -> History:
@@ -155,14 +155,14 @@ def test_a_page_that_becomes_another_is_soon_known_as_such() -> None:
 # -- hosts -----------------------------------------------------------------------------------------------
 
 
-def upset(days: list[bool], upheaval: Upheaval = Upheaval()) -> Upheaval:  # noqa: B008 - a frozen value
+def upset(days: list[bool], drift: RateDrift = RateDrift()) -> RateDrift:  # noqa: B008 - a frozen value
     """What 300 quiet pages teach, visited on so many days that found them changed or not."""
     history = seen(*[(DAY, False)] * 60)
     for has_changed in days:
         for _ in range(300):
-            known = Knowledge(history, upheaval=upheaval)
-            upheaval = taught(Shown(DAY, has_changed), known, WEEKLY).upheaval
-    return upheaval
+            known = RateEstimates(history, drift=drift)
+            drift = observed(Observation(DAY, has_changed), known, WEEKLY).drift
+    return drift
 
 
 def test_where_many_pages_become_others_at_once_all_are_doubted_for_a_while() -> None:
@@ -174,15 +174,15 @@ def test_where_many_pages_become_others_at_once_all_are_doubted_for_a_while() ->
 
 
 def test_a_host_that_was_never_visited_is_like_all_others() -> None:
-    everywhere = HostRates()
+    everywhere = HostChangeRates()
     for _ in range(2000):
         everywhere = learned(everywhere, 1 / DAY, DAY)
-    assert expected_rate(HostRates(), HostRates(), WEEKLY) == pytest.approx(WEEKLY)
-    assert expected_rate(HostRates(), everywhere, WEEKLY) == pytest.approx(1 / DAY, rel=0.02)
+    assert expected_rate(HostChangeRates(), HostChangeRates(), WEEKLY) == pytest.approx(WEEKLY)
+    assert expected_rate(HostChangeRates(), everywhere, WEEKLY) == pytest.approx(1 / DAY, rel=0.02)
 
 
 def test_a_host_that_was_visited_often_is_like_itself() -> None:
-    host, everywhere = HostRates(), HostRates()
+    host, everywhere = HostChangeRates(), HostChangeRates()
     for _ in range(2000):
         host = learned(host, 1 / DAY, DAY)
         everywhere = learned(everywhere, WEEKLY / 10, DAY)
@@ -191,13 +191,13 @@ def test_a_host_that_was_visited_often_is_like_itself() -> None:
 
 def test_a_page_that_is_visited_often_counts_as_much_as_one_that_is_not() -> None:
     """Half of the pages change hourly and are asked hourly, half daily and are asked daily."""
-    host = HostRates()
+    host = HostChangeRates()
     for hour in range(24 * 50):
         host = learned(host, 1 / 3600, 3600)
         if hour % 24 == 0:
             host = learned(host, 1 / DAY, DAY)
     middle = (1 / 3600 / DAY) ** 0.5
-    assert expected_rate(host, HostRates(), middle) == pytest.approx(middle, rel=0.3)
+    assert expected_rate(host, HostChangeRates(), middle) == pytest.approx(middle, rel=0.3)
 
 
 # -- signals ---------------------------------------------------------------------------------------------
@@ -225,34 +225,34 @@ def test_signals_that_come_whatever_happens_are_not(changes: float) -> None:
     assert signals.weight < 0.3
 
 
-def after(seen: Shown, signals: Signals, times: int = 1) -> Signals:
+def after(seen: Observation, signals: Signals, times: int = 1) -> Signals:
     for _ in range(times):
-        signals = taught(seen, Knowledge(signals=signals), WEEKLY).signals
+        signals = observed(seen, RateEstimates(signals=signals), WEEKLY).signals
     return signals
 
 
 def test_a_site_is_trusted_until_half_of_what_it_tells_is_wrong() -> None:
-    right, wrong = Shown(DAY, True, True, True), Shown(DAY, False, True, True)
+    right, wrong = Observation(DAY, True, True, True), Observation(DAY, False, True, True)
     assert Signals().is_trusted
     assert after(right, Signals(), 20).is_trusted
     liar = after(wrong, Signals(), 20)
     assert not liar.is_trusted
     assert after(right, liar, 80).is_trusted, "it has mended its ways"
-    assert after(Shown(DAY, False, True), liar) == liar, "silence and no change say nothing"
+    assert after(Observation(DAY, False, True), liar) == liar, "silence and no change say nothing"
 
 
 def test_a_page_that_is_not_listed_says_nothing_of_signals() -> None:
-    assert after(Shown(DAY, True), Signals()) == Signals()
+    assert after(Observation(DAY, True), Signals()) == Signals()
 
 
 def test_what_a_trusted_site_tells_has_changed_since_its_sitemap_was_read_before() -> None:
     def quiet(signals: Signals, **told: bool) -> float:
-        seen = Shown(9 * DAY, True, True, **told)
-        return taught(seen, Knowledge(signals=signals), WEEKLY).history.quiet
+        seen = Observation(9 * DAY, True, True, **told)
+        return observed(seen, RateEstimates(signals=signals), WEEKLY).history.quiet
 
     assert quiet(Signals(), is_signalled=True) == 8 * DAY
     assert quiet(Signals(), is_signalled=False) == 0.0
-    assert quiet(after(Shown(DAY, False, True, True), Signals(), 20), is_signalled=True) == 0.0
+    assert quiet(after(Observation(DAY, False, True, True), Signals(), 20), is_signalled=True) == 0.0
 
 
 def test_what_signals_do_not_tell_is_known() -> None:

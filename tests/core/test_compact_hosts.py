@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts import compact_hosts, host, load_hosts, turns
 from scrapy_frontier.core.hosts.cooldown import Trouble
-from scrapy_frontier.core.hosts.domain_rates import Rates
+from scrapy_frontier.core.hosts.domain_rates import DomainRates
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
+from scrapy_frontier.core.pages.revisit_plans import RevisitRule
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.store.leveldb import Store
 
@@ -72,7 +72,7 @@ class Run:
             *(Store(self.directory), self.now),
             domain_of=domain_of,
             scorer=scorer,
-            chance=Random(1),
+            rng=Random(1),
             **options,
         )
         while not self.frontier.load(self.now, 3):
@@ -181,7 +181,7 @@ moves = st.lists(
         [
             {},
             {"default_politeness": Politeness(2.0, 1)},
-            {"rates": Rates(1.0, 3.0)},
+            {"rates": DomainRates(1.0, 3.0)},
             {"is_scored": True},
             {"revisits": RevisitRule(shelf_life=5.0, horizon=60.0)},
         ]

@@ -26,10 +26,10 @@ changes = st.floats(0.0, 100.0)
 
 
 def pages(count: int, seed: int = 7, hosts: int = 5, told: float = 0.0) -> Sample:
-    chance = np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     return Sample(
-        (chance.permutation(count) + 1.0) ** -0.6,
-        np.exp(chance.standard_normal(count)) / DAY,
+        (rng.permutation(count) + 1.0) ** -0.6,
+        np.exp(rng.standard_normal(count)) / DAY,
         np.full(count, told),
         np.arange(count) % hosts,
     )
@@ -162,9 +162,9 @@ def test_the_budget_is_spent_as_well_as_it_can_be() -> None:
             kept = np.where(visits > 0, -np.expm1(-changes) / changes, 0.0)
         return float((sample.weights * kept).sum())
 
-    best, chance = fresh(wanted), np.random.default_rng(3)
+    best, rng = fresh(wanted), np.random.default_rng(3)
     for _ in range(200):
-        more, less = chance.choice(np.flatnonzero(wanted > 0), 2, replace=False)
+        more, less = rng.choice(np.flatnonzero(wanted > 0), 2, replace=False)
         other = wanted.copy()
         part = 0.1 * min(wanted[more], wanted[less])
         other[more] += part

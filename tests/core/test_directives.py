@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vectors import NOW, cases, clock
 
+from scrapy_frontier.core import reasons
 from scrapy_frontier.core.parse.dates import timestamp
-from scrapy_frontier.core.parse.directives import canonical, robots_directives
+from scrapy_frontier.core.parse.directives import Obeyed, canonical, consequences, robots_directives
 from scrapy_frontier.core.parse.html_head import Head, scan_head
 
 
@@ -19,12 +20,15 @@ def test_robots_meta_vectors(case: dict[str, Any]) -> None:
     page = case.get("html") or "".join(
         f'<meta name="{m["name"]}" content="{m["content"]}">' for m in case.get("meta", ())
     )
-    found = robots_directives(case.get("headers", ()), scan_head(page).metas, case["agent"], clock(case))
+    given = case.get("headers", ()), scan_head(page).metas, case["agent"]
+    found = robots_directives(*given, clock(case))
     # own_scope tells how the source files the rules by agent, max_snippet and the like what to show of a
     # page; there are no such notions here
     for name, value in case["expect"].items():
         if name == "unavailable_after":
-            assert found.unavailable_after == timestamp(value)
+            until = timestamp(value)
+            assert until is not None
+            assert [robots_directives(*given, when).expired for when in (until, until + 1)] == [False, True]
         elif name == "noai":
             assert (not found.names.isdisjoint(("noai", "noimageai"))) == value
         elif name != "own_scope" and not name.startswith("max_"):
@@ -116,15 +120,16 @@ def test_a_page_is_not_available_after_its_date(date: str, until: float) -> None
 
 
 def test_the_earliest_date_holds() -> None:
-    found = robots_directives(
-        ["unavailable_after: 2031-01-01", "unavailable_after: 2030-01-01, max-snippet: 50, max-snippet:-1"],
-        [("robots", "max-snippet:20, max-image-preview:LARGE, unavailable_after: never")],
-        "mybot",
-        NOW,
-    )
-    assert found.unavailable_after == timestamp("2030-01-01")
+    lines = [
+        "unavailable_after: 2031-01-01",
+        "unavailable_after: 2030-01-01, max-snippet: 50, max-snippet:-1",
+    ]
+    metas = [("robots", "max-snippet:20, max-image-preview:LARGE, unavailable_after: never")]
+    until = 1_893_456_000.0
+    found = robots_directives(lines, metas, "mybot", until)
     assert found.names == frozenset()
     assert not found.noindex
+    assert robots_directives(lines, metas, "mybot", until + 1).noindex
 
 
 RULE = st.sampled_from(
@@ -166,3 +171,25 @@ def test_the_canonical_url_is_what_header_and_page_agree_on() -> None:
     assert canonical(Head(), ["<page>; rel=canonical"], "https://h/x") == "https://h/page"
     assert canonical(Head(), ["<page>; rel=canonical; anchor=/other"], "https://h/x") is None
     assert canonical(Head(canonicals=("mailto:x", "/y")), [], "https://h/x") == "https://h/y"
+
+
+# --- what follows -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mode", "note"), [("skip", reasons.SKIPPED()), ("drop-items", reasons.NOINDEX()), ("ignore", "")]
+)
+def test_what_a_page_says_is_counted_and_noted_where_it_is_obeyed(mode: str, note: str) -> None:
+    page, named = "http://a.example/2?session=1", "http://www.a.example/2"
+    obeyed = consequences(True, True, named, page, Obeyed(mode, True, True))
+    alias = ("frontier/canonical", f"alias of {named}", named)
+    nofollow = ("frontier/nofollow/pages", reasons.NOFOLLOW(), None)
+    assert list(obeyed) == [("frontier/noindex/pages", note, None), nofollow, alias]
+    not_obeyed = consequences(False, True, named, page, Obeyed(mode, False, False))
+    assert list(not_obeyed) == [("frontier/nofollow/pages", "", None)]
+
+
+def test_no_other_site_is_the_better_self_of_a_page() -> None:
+    everything = Obeyed("skip", True, True)
+    assert not list(consequences(False, False, "http://b.example/", "http://a.example/", everything))
+    assert not list(consequences(False, False, None, "http://a.example/", everything))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts.domain_rates import BURST, Heat, Rates
+from scrapy_frontier.core.hosts.domain_rates import BURST, DomainRates, Heat
 from scrapy_frontier.core.hosts.host import Host, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.pages.leases import Outcome
@@ -74,7 +74,7 @@ def hand_out(hosts: Hosts, now: float) -> Iterator[str]:
         yield found.name
 
 
-def hosts_of(names: dict[str, int], rates: Rates) -> Hosts:
+def hosts_of(names: dict[str, int], rates: DomainRates) -> Hosts:
     """A page on each host, with its priority."""
     hosts = Hosts(domain_of, rates)
     for number, (name, priority) in enumerate(names.items()):
@@ -86,14 +86,14 @@ def hosts_of(names: dict[str, int], rates: Rates) -> Hosts:
 def test_above_the_soft_rate_all_others_come_first() -> None:
     """The best pages are all of one domain: after its burst at the latest the worst pages of others come."""
     names = {**{f"{number}/many": 100 - number for number in range(30)}, "1/one": -5, "1/two": -9}
-    found = list(hand_out(hosts_of(names, Rates(1.0, 0.0)), NOW))
+    found = list(hand_out(hosts_of(names, DomainRates(1.0, 0.0)), NOW))
     assert [name for name in found if name.endswith("many")] == [f"{number}/many" for number in range(30)]
     assert {found.index("1/one"), found.index("1/two")} <= set(range(BURST + 2))
 
 
 def test_a_domain_that_has_cooled_comes_first_again() -> None:
     names = {f"{number}/many": 100 - number for number in range(30)}
-    hosts = hosts_of({**names, **{f"{number}/one": -5 for number in range(9)}}, Rates(1.0, 0.0))
+    hosts = hosts_of({**names, **{f"{number}/one": -5 for number in range(9)}}, DomainRates(1.0, 0.0))
     taken = list(islice(hand_out(hosts, NOW), BURST + 2))
     assert sum(name.endswith("many") for name in taken) == BURST
     best = hosts.best(NOW)
@@ -106,7 +106,7 @@ def test_a_domain_that_has_cooled_comes_first_again() -> None:
 
 def test_above_the_hard_rate_nothing_comes_until_it_has_cooled() -> None:
     names = {f"{number}/many": 100 - number for number in range(30)}
-    hosts = hosts_of({**names, "1/one": -5}, Rates(0.0, 0.5))
+    hosts = hosts_of({**names, "1/one": -5}, DomainRates(0.0, 0.5))
     assert sorted(hand_out(hosts, NOW)) == sorted([*list(names)[:BURST], "1/one"])
     when = hosts.next_ready()
     assert when is not None
@@ -128,7 +128,7 @@ def test_above_the_hard_rate_nothing_comes_until_it_has_cooled() -> None:
 def test_every_page_is_handed_out_once_and_no_domain_is_faster_than_allowed(
     pages: list[tuple[int, str, int]], pauses: list[float], soft: float, hard: float
 ) -> None:
-    hosts = Hosts(domain_of, Rates(soft, hard))
+    hosts = Hosts(domain_of, DomainRates(soft, hard))
     now, waiting = NOW, dict(enumerate(pages))
     found: list[tuple[float, int]] = []
     for step in range(10_000):
@@ -164,12 +164,12 @@ def test_every_page_is_handed_out_once_and_no_domain_is_faster_than_allowed(
 
 
 def test_heaps_and_domains_do_not_pile_up() -> None:
-    hosts = Hosts(domain_of, Rates(0.1, 0.0))
-    chance = random.Random(1)
+    hosts = Hosts(domain_of, DomainRates(0.1, 0.0))
+    rng = random.Random(1)
     for number in range(3000):
         now = NOW + number
-        name = f"{chance.randrange(20)}/{number}"
-        hosts.by_name[name] = host(name, number, chance.randrange(9))
+        name = f"{rng.randrange(20)}/{number}"
+        hosts.by_name[name] = host(name, number, rng.randrange(9))
         hosts.put(hosts.by_name[name], now)
         for found in hand_out(hosts, now):
             hosts.by_name[found].in_flight = 0
@@ -184,7 +184,7 @@ def test_heaps_and_domains_do_not_pile_up() -> None:
 
 def test_a_crawl_over_virtual_time_keeps_the_rate_of_a_domain(tmp_path: Path) -> None:
     """A thousand hosts of one domain, and one of another: that one is served at once."""
-    frontier = Frontier(Store(tmp_path), NOW, rates=Rates(0.0, 2.0), domain_of=domain_of)
+    frontier = Frontier(Store(tmp_path), NOW, rates=DomainRates(0.0, 2.0), domain_of=domain_of)
     links = [
         Link(str(n).encode().rjust(20), f"http://{n}/", f"{n}/many", kept_host=f"{n}/many") for n in range(50)
     ]
@@ -229,7 +229,7 @@ def test_no_crawl_that_is_started_again_is_faster_than_one_that_goes_on(tmp_path
     ]
     for run in range(int(22 / every)):
         begin = NOW + run * every
-        frontier = Frontier(Store(tmp_path), begin, rates=Rates(0.0, 2.0), domain_of=domain_of)
+        frontier = Frontier(Store(tmp_path), begin, rates=DomainRates(0.0, 2.0), domain_of=domain_of)
         frontier.discover(links, begin)
         crawl(frontier, begin, begin + every, times)
         frontier.close()
@@ -242,7 +242,7 @@ def test_no_crawl_that_is_started_again_is_faster_than_one_that_goes_on(tmp_path
 def test_a_domain_visited_long_ago_may_come_at_once_again(tmp_path: Path) -> None:
     links = [Link(str(n).encode().rjust(20), f"http://{n}/", "0/one", kept_host="0/one") for n in range(40)]
     for begin in (NOW, NOW + 60):
-        frontier = Frontier(Store(tmp_path), begin, rates=Rates(0.0, 2.0), domain_of=domain_of)
+        frontier = Frontier(Store(tmp_path), begin, rates=DomainRates(0.0, 2.0), domain_of=domain_of)
         frontier.discover(links, begin)
         times: list[float] = []
         crawl(frontier, begin, begin + 0.1, times)

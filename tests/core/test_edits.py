@@ -76,21 +76,21 @@ def test_a_page_that_is_under_way_is_not_forgotten(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scorer", [None, "mixed"])
 def test_whatever_is_forgotten_the_store_stays_sound(tmp_path: Path, scorer: str | None) -> None:
-    chance = random.Random(2)
+    rng = random.Random(2)
     frontier = start(tmp_path, scorer=scorer, host_pages=30)
     for turn in range(60):
-        found = [page(chance.randrange(200), chance.choice([A, B])) for _ in range(9)]
+        found = [page(rng.randrange(200), rng.choice([A, B])) for _ in range(9)]
         frontier.discover(found, NOW + turn)
         lease = frontier.lease(NOW + turn)
         if lease is not None:
-            frontier.discover([page(chance.randrange(200))], NOW, lease)
-            event = chance.choice([Event.FETCHED, Event.RETRIED, Event.GONE])
+            frontier.discover([page(rng.randrange(200))], NOW, lease)
+            event = rng.choice([Event.FETCHED, Event.RETRIED, Event.GONE])
             frontier.release(lease, Outcome(event, 200, "x", delay=3.0, has_links=True), NOW + turn)
-        known = frontier.find(chance.choice(found).fingerprint)
+        known = frontier.find(rng.choice(found).fingerprint)
         if known is not None:
             frontier.forget(known, fingerprint_of, NOW + turn)
         if turn % 20 == 19:
-            list(frontier.forget_host(chance.choice([A, B]), fingerprint_of, NOW))
+            list(frontier.forget_host(rng.choice([A, B]), fingerprint_of, NOW))
     assert_sound(frontier)
     assert frontier._batch.counts.next_page > 100
     frontier.close()

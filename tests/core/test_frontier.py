@@ -2,7 +2,6 @@
 
 import random
 from collections import defaultdict
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from answers import ids, see
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Frontier, Link
@@ -28,17 +28,6 @@ NOW = 1_700_000_000.0
 DAY = 86_400.0
 FETCHED = Outcome(Event.FETCHED, 200)
 SLOW = Politeness(10.0, 1)
-
-
-opened: list[Store] = []
-
-
-@pytest.fixture(autouse=True)
-def _let_go() -> Iterator[None]:
-    """Close what a failed test leaves open, lest its warning hits the next one."""
-    yield
-    while opened:
-        opened.pop().close()
 
 
 def start(directory: Path, now: float = NOW, loaded: bool = True, **options: Any) -> Frontier:
@@ -169,7 +158,7 @@ def test_what_was_not_committed_is_discovered_anew_after_a_kill(tmp_path: Path) 
     frontier.close()
 
 
-# -- further visits --------------------------------------------------------------------------------------
+# -- revisits --------------------------------------------------------------------------------------
 
 
 def test_a_page_wanted_again_is_visited_again_and_that_leaves_no_trace(tmp_path: Path) -> None:
@@ -249,8 +238,8 @@ def test_best_first_over_all_hosts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stopped", [Frontier.close, kill])
 def test_the_order_survives_a_restart(tmp_path: Path, stopped: Any) -> None:
-    chance = random.Random(4)
-    links = [page(str(n), f"h{n % 5}", priority=chance.randrange(9), bucket=n % 3) for n in range(200)]
+    rng = random.Random(4)
+    links = [page(str(n), f"h{n % 5}", priority=rng.randrange(9), bucket=n % 3) for n in range(200)]
     frontier = start(tmp_path)
     frontier.discover(links, NOW)
     frontier.commit()
@@ -785,7 +774,7 @@ def test_a_host_without_delay_does_not_wait_for_requests_to_go_out(tmp_path: Pat
 
 def test_jitter_makes_pauses_longer_and_never_shorter(tmp_path: Path) -> None:
     polite = Politeness(10.0, 30, jitter=0.5)
-    frontier = start(tmp_path, default_politeness=polite, chance=random.Random(1))
+    frontier = start(tmp_path, default_politeness=polite, rng=random.Random(1))
     frontier.discover([page(str(n)) for n in range(30)], NOW)
     now, pauses = NOW, []
     take(frontier, now)
@@ -898,11 +887,9 @@ POLITE = {
 
 
 @settings(deadline=None, max_examples=25)
-@given(
-    chance=st.randoms(use_true_random=False), stops=st.lists(st.sampled_from(["clean", "kill"]), max_size=3)
-)
+@given(rng=st.randoms(use_true_random=False), stops=st.lists(st.sampled_from(["clean", "kill"]), max_size=3))
 def test_no_host_is_ever_visited_too_soon_or_too_often(
-    tmp_path_factory: pytest.TempPathFactory, chance: random.Random, stops: list[str]
+    tmp_path_factory: pytest.TempPathFactory, rng: random.Random, stops: list[str]
 ) -> None:
     """Over virtual time, with answers and retries at random moments and restarts in between.
 
@@ -910,7 +897,7 @@ def test_no_host_is_ever_visited_too_soon_or_too_often(
     """
     directory, now = tmp_path_factory.mktemp("polite"), NOW
     visits: dict[str, list[float]] = defaultdict(list)
-    frontier = start(directory, now, politeness=POLITE, chance=chance)
+    frontier = start(directory, now, politeness=POLITE, rng=rng)
     frontier.discover([page(f"{host}{n}", host) for host in POLITE for n in range(40)], now)
 
     for stop in [*stops, "clean"]:
@@ -921,20 +908,20 @@ def test_no_host_is_ever_visited_too_soon_or_too_often(
                 out.append(lease)
                 under_way = sum(other.host == lease.host for other in out)
                 assert under_way <= POLITE[lease.host].concurrency
-            chance.shuffle(out)
-            for lease in out[: chance.randrange(4)]:
-                event = chance.choice([Event.FETCHED, Event.RETRIED, Event.FAILED])
-                frontier.release(lease, Outcome(event, delay=chance.choice([0.0, 3.0])), now)
+            rng.shuffle(out)
+            for lease in out[: rng.randrange(4)]:
+                event = rng.choice([Event.FETCHED, Event.RETRIED, Event.FAILED])
+                frontier.release(lease, Outcome(event, delay=rng.choice([0.0, 3.0])), now)
             del out[: len(out) - frontier.leased]
-            now += chance.choice([0.01, 0.25, 1.0])
+            now += rng.choice([0.01, 0.25, 1.0])
         if stop == "kill":
             kill(frontier)
         else:
             for lease in out:
                 frontier.release(lease, Outcome(Event.RETURNED), now)
             frontier.close()
-        now += chance.choice([0.0, 0.5])
-        frontier = start(directory, now, politeness=POLITE, chance=chance)
+        now += rng.choice([0.0, 0.5])
+        frontier = start(directory, now, politeness=POLITE, rng=rng)
     frontier.close()
 
     for host, times in visits.items():
@@ -1085,11 +1072,7 @@ def test_only_a_finished_page_can_be_queued_again(tmp_path: Path) -> None:
 
 def damage(directory: Path, page_id: int, value: bytes | None) -> None:
     store = Store(directory)
-    batch = store.batch()
-    batch.delete(keys.page_key(page_id))
-    if value is not None:
-        batch.put(keys.page_key(page_id), value)
-    store.write(batch)
+    store.write({keys.page_key(page_id): value})
     store.close()
 
 
@@ -1133,9 +1116,7 @@ def test_an_unreadable_host_row_is_not_fatal(tmp_path: Path) -> None:
     frontier.discover([page("one"), page("two", "b.example")], NOW)
     frontier.close()
     store = Store(tmp_path)
-    batch = store.batch()
-    batch.put(keys.host_key("a.example"), b"garbage")
-    store.write(batch)
+    store.write({keys.host_key("a.example"): b"garbage"})
     store.close()
 
     frontier = start(tmp_path)

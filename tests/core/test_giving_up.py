@@ -12,7 +12,7 @@ from test_frontier import FETCHED, NOW, opened, page, start, take
 
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.cooldown import PATIENCE, Trouble
-from scrapy_frontier.core.hosts.giving_up import Haste
+from scrapy_frontier.core.hosts.giving_up import GiveUpRule
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
@@ -20,7 +20,7 @@ from scrapy_frontier.core.parse.urls import origin
 from scrapy_frontier.core.store.host_rows import read_cooldown
 
 WAIT = 300.0
-HASTE = Haste(3, lambda attempts: float(2 ** (attempts - 1)))
+GIVE_UP_RULE = GiveUpRule(3, lambda attempts: float(2 ** (attempts - 1)))
 RETURNED = Outcome(Event.RETURNED)
 FAILED = Outcome(Event.FAILED)
 A, B = "a.example", "b.example"
@@ -94,14 +94,16 @@ class Crawl:
         trouble = trouble._replace(origin=where, is_silent=is_silent, failure=f"{where} {way.reason}")
         outcome = RETURNED
         if not self.frontier.cool(lease.host, trouble, now).keeps_attempts:
-            outcome = Outcome(Event.RETRIED, delay=HASTE.pause(lease.page.attempts + 1))
-            if lease.page.attempts == HASTE.attempts - 1:
+            outcome = Outcome(Event.RETRIED, delay=GIVE_UP_RULE.pause(lease.page.attempts + 1))
+            if lease.page.attempts == GIVE_UP_RULE.attempts - 1:
                 outcome, self.ended[url] = FAILED, way.reason
         self.frontier.release(lease, outcome, now)
 
 
-def crawl(directory: Path, ways: dict[str, Ways], pages: int, haste: Haste | None = HASTE) -> Crawl:
-    frontier = start(directory, default_politeness=Politeness(0.0, 1), haste=haste)
+def crawl(
+    directory: Path, ways: dict[str, Ways], pages: int, rule: GiveUpRule | None = GIVE_UP_RULE
+) -> Crawl:
+    frontier = start(directory, default_politeness=Politeness(0.0, 1), give_up_rule=rule)
     links = []
     for where in ways:
         host = where.partition("//")[2].partition(":")[0]
@@ -120,7 +122,7 @@ def test_a_host_that_never_answers_is_asked_as_often_as_a_page(tmp_path: Path) -
 
 
 def test_while_another_host_has_pages_it_rests_as_ever(tmp_path: Path) -> None:
-    frontier = start(tmp_path, politeness={B: Politeness(10.0, 1)}, haste=HASTE)
+    frontier = start(tmp_path, politeness={B: Politeness(10.0, 1)}, give_up_rule=GIVE_UP_RULE)
     frontier.discover([page("a1", A), *(page(f"b{number}", B) for number in range(5))], NOW)
     done = Crawl(frontier, {f"http://{A}": REFUSED, f"http://{B}": FINE}).run()
     assert done.times(A) == [0, 40, 42]
@@ -159,7 +161,7 @@ def test_pages_that_were_never_asked_for_are_not_told_what_others_met(tmp_path: 
 
 
 def test_a_host_that_stops_answering_has_the_patience_of_the_crawl(tmp_path: Path) -> None:
-    frontier = start(tmp_path, default_politeness=Politeness(0.0, 1), haste=HASTE)
+    frontier = start(tmp_path, default_politeness=Politeness(0.0, 1), give_up_rule=GIVE_UP_RULE)
     frontier.discover([page(f"a{number}", A) for number in range(30)], NOW)
     done = Crawl(frontier, {f"http://{A}": FINE})
     done.fetch(take(frontier, NOW))
@@ -241,7 +243,7 @@ def test_with_a_directory_a_host_that_is_asked_once_a_day_is_given_up_after_ten_
 
 
 def test_with_a_directory_pages_stay_queued_until_then(tmp_path: Path) -> None:
-    done = crawl(tmp_path, {f"http://{A}": REFUSED}, 5, haste=None)
+    done = crawl(tmp_path, {f"http://{A}": REFUSED}, 5, rule=None)
     assert done.ended == {}
     assert done.frontier.left_over(done.now)[:3] == (5, 1, (A,))
 

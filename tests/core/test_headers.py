@@ -100,3 +100,7 @@ def test_retry_after_is_a_number_a_date_or_nothing(value: str, seconds: float | 
 def test_no_text_makes_anyone_wait_less_than_nothing_or_for_ever(value: str) -> None:
     seconds = retry_after(value, NOW)
     assert seconds is None or 0.0 <= seconds <= LONGEST_WAIT
+
+
+def test_a_page_that_is_left_within_a_second_is_shown_to_nobody() -> None:
+    assert [Refresh(seconds, "/x").is_at_once for seconds in (0, 1, 2)] == [True, True, False]

@@ -1,15 +1,16 @@
 """Hosts that are held, errands beside their pages, and delays that a site asks for; over virtual time."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_frontier import (
     FETCHED,
     NOW,
     SLOW,
-    _let_go,  # noqa: F401 - a fixture
     drain,
     kill,
+    let_go,  # noqa: F401 - a fixture
     page,
     rows,
     start,
@@ -17,7 +18,7 @@ from test_frontier import (
 )
 
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.hosts.host import FOREVER, Politeness
+from scrapy_frontier.core.hosts.host import FOREVER, Host, Politeness
 from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
@@ -95,6 +96,39 @@ def test_the_hosts_that_wait_for_a_known_time_are_told(frontier: Frontier) -> No
     frontier.hold(A, NOW + 61, NOW + 90)
     frontier.release_hold(A, NOW + 62)
     assert frontier.held(NOW + 63) == {}
+
+
+class Counted(dict[str, Host]):
+    """Hosts by name; counts those that are looked at."""
+
+    looked_at = 0
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.looked_at += 1
+        return super().get(name, default)
+
+    def values(self) -> Any:
+        self.looked_at += len(self)
+        return super().values()
+
+
+def test_to_tell_who_is_held_nobody_else_is_looked_at(frontier: Frontier) -> None:
+    frontier.discover([page(f"other{n}", f"h{n}.example") for n in range(100)], NOW)
+    frontier.hold(A, NOW, NOW + 60)
+    frontier.hold(B, NOW, NOW + 30)
+    hosts = frontier._hosts.by_name = Counted(frontier._hosts.by_name)
+    assert frontier.held(NOW) == {A: NOW + 60, B: NOW + 30}
+    assert frontier.held(NOW + 30) == {A: NOW + 60}
+    assert frontier.held(NOW + 60) == {}
+    assert hosts.looked_at <= 4
+
+
+def test_a_host_that_is_dropped_from_memory_is_held_no_more(frontier: Frontier) -> None:
+    frontier.hold(A, NOW, NOW + 60)
+    list(frontier.forget_host(A, lambda found: found.url.encode(), NOW))
+    assert frontier.held(NOW) == {}
+    frontier.discover([page("again")], NOW)
+    assert frontier.held(NOW) == {}
 
 
 def test_holding_a_host_nobody_knows_does_nothing(frontier: Frontier) -> None:
@@ -292,7 +326,5 @@ def test_a_copy_outlives_a_kill_at_once(frontier: Frontier, tmp_path: Path) -> N
 
 def test_a_torn_row_is_as_good_as_none(frontier: Frontier) -> None:
     frontier.keep_robots_copy("http://a.example", RobotsCopy())
-    batch = frontier._store.batch()
-    batch.put(robots_key("http://a.example"), b"?")
-    batch.write()
+    frontier._store.write({robots_key("http://a.example"): b"?"})
     assert frontier.robots_copy("http://a.example") is None

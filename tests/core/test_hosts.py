@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.hosts.domain import Place
+from scrapy_frontier.core.hosts.domain import HostState
 from scrapy_frontier.core.hosts.host import HEADS, Host, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.parse.urls import host_of
@@ -98,11 +98,11 @@ def test_a_host_cools_for_its_delay_after_a_visit() -> None:
     host.add(sort_key(1))
     visit(hosts, host, NOW)
 
-    assert host.place is Place.COOLING
+    assert host.state is HostState.COOLING
     assert hosts.best(NOW + 9.99) is None
     assert hosts.next_ready() == NOW + 10
     assert hosts.best(NOW + 10) is host
-    assert host.place is Place.READY
+    assert host.state is HostState.READY
     assert hosts.next_ready() is None
 
 
@@ -139,7 +139,7 @@ def test_a_host_with_all_its_requests_under_way_is_busy() -> None:
     assert hosts.best(NOW) is host
 
     visit(hosts, host, NOW)
-    assert host.place is Place.BUSY
+    assert host.state is HostState.BUSY
     assert hosts.best(NOW + 1000) is None
     assert hosts.next_ready() is None
 
@@ -152,7 +152,7 @@ def test_a_host_without_pages_is_idle() -> None:
     hosts = Hosts()
     host = add(hosts, "a", 0)
     visit(hosts, host, NOW)
-    assert host.place is Place.IDLE
+    assert host.state is HostState.IDLE
     assert hosts.best(NOW) is None
 
 
@@ -173,7 +173,7 @@ def test_a_resting_host_is_forgotten_when_its_delay_has_passed() -> None:
     visit(hosts, host, NOW)
     hosts.forget(host, NOW)
 
-    assert host.place is Place.RESTING
+    assert host.state is HostState.LINGERING
     assert hosts.best(NOW + 9) is None
     assert len(hosts) == 1
     assert hosts.best(NOW + 10) is None

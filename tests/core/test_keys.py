@@ -1,5 +1,7 @@
 """Keys: byte order is the wanted order."""
 
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -7,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.parse import urls
-from scrapy_frontier.core.store import keys, queue_keys
-from scrapy_frontier.core.store.keys import COOLDOWN, LISTING, ORDERS, ROBOTS, listing_key
+from scrapy_frontier.core.store import due_rows, keys, queue_keys
 
 PRIORITIES = st.integers(-queue_keys.MAX_PRIORITY, queue_keys.MAX_PRIORITY)
 BUCKETS = st.integers(0, 0xFFFF)
@@ -117,74 +118,91 @@ def test_a_waiting_row_holds_rank_and_host(entry: Queued, host: str) -> None:
     )
 
 
+# One of each kind of row, by what stands in the table of docs/internals/format.md.
+GOLDEN_KEYS = {
+    "format": (keys.FORMAT, b"mformat".hex()),
+    "key scheme": (keys.SCHEME, b"mscheme".hex()),
+    "counts": (keys.COUNTS, b"mcounts".hex()),
+    "spider": (keys.SPIDER, b"mspider".hex()),
+    "clean mark": (keys.CLEAN, b"mclean".hex()),
+    "last ranking": (keys.RANKING, b"mranking".hex()),
+    "rates of all": (keys.RATES_OF_ALL, b"mrates".hex()),
+    "time open": (keys.OPENED, b"mopened".hex()),
+    "revisits": (keys.REVISIT, b"mrevisit".hex()),
+    "index": (keys.INDEX + b"\1\2", "66 0102"),
+    "links": (keys.link_key(258), "67 0000000102"),
+    "segment": (keys.segment_key(8191), "73 0000001000"),
+    "column": (keys.column_key("rank", 4096), "76 72616e6b 00 0000001000"),
+    "content": (keys.content_key(258), "63 0000000102"),
+    "page": (keys.page_key(258), "70 0000000102"),
+    "queue": (queue_keys.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
+    "rates": (keys.rates_key("a.example"), "75 612e6578616d706c65"),
+    "due": (due_rows.due_key(1_700_000_000, 258), "6e 6553f100 0000000102"),
+    "waiting": (queue_keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
+    "host": (keys.host_key("a.example"), "68 612e6578616d706c65"),
+    "aside": (keys.aside_key(258), "78 0000000102"),
+    "body": (
+        keys.body_key("a.example", bytes(range(16))),
+        f"62 612e6578616d706c65 00 {bytes(range(16)).hex()}",
+    ),
+    "deferred": (keys.deferred_key("a.example", 258), "64 612e6578616d706c65 00 0000000102"),
+    "deferred by domain": (
+        keys.deferred_key(keys.domain_unit("a.example"), 0),
+        "64 2a2e612e6578616d706c65 00 0000000000",
+    ),
+    "deferred by depth": (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
+    "robots": (keys.robots_key("http://h:81"), "72 687474703a2f2f683a3831"),
+    "forbidden": (
+        keys.forbidden_prefix("http://h:81") + keys.id_bytes(7),
+        "65 687474703a2f2f683a3831 00 0000000007",
+    ),
+    "changed": (keys.changed_key("http://h:81"), "65 00 687474703a2f2f683a3831"),
+    "listing": (keys.listing_key("http://h:81"), "6c 687474703a2f2f683a3831"),
+    "orders": (keys.orders_key("a.example"), "6f 612e6578616d706c65"),
+    "cooldown": (keys.cooldown_key("a.example"), "74 612e6578616d706c65"),
+}
+GOLDEN_PARTS = {
+    "index value": (keys.index_value(258), "0000000102"),
+    "index value of a page only seen": (keys.index_value(258, is_seen=True), "0000000102 00"),
+    "sort key": (queue_keys.sort_key(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
+    "better sort key": (queue_keys.sort_key(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
+    "sort key of a visit": (
+        queue_keys.sort_key(-1, 0, 7, keys.FIRST_VISIT + 1),
+        "80000000 ffff 0000000007 8000000001",
+    ),
+    "sort key of a page that comes back": (
+        due_rows.revisit_key(0x0203, 0x0405, 3600 * 7, 258),
+        "ffffffff fdfc 000007 0405 0000000102",
+    ),
+    "waiting value": (
+        queue_keys.pack_sort_key(queue_keys.sort_key(0, 0, 0, 0), "h"),
+        "0b 7fffffff ffff 0000000000 68",
+    ),
+}
+PREFIXES = [value for name, value in vars(keys).items() if name.isupper() and isinstance(value, bytes)]
+
+
 @pytest.mark.parametrize(
-    ("key", "golden"),
-    [
-        (keys.page_key(258), "70 0000000102"),
-        (keys.aside_key(258), "78 0000000102"),
-        (keys.host_key("a.example"), "68 612e6578616d706c65"),
-        (keys.column_key("rank", 4096), "76 72616e6b 00 0000001000"),
-        (keys.content_key(258), "63 0000000102"),
-        (keys.index_value(258), "0000000102"),
-        (keys.index_value(258, is_seen=True), "0000000102 00"),
-        (queue_keys.queue_prefix("a.example"), "71 612e6578616d706c65 00"),
-        (queue_keys.sort_key(0, 0x8000, 7, 7), "7fffffff 7fff 0000000007"),
-        (queue_keys.sort_key(100, 0xFFFF, 7, 7), "7fffff9b 0000 0000000007"),
-        (queue_keys.sort_key(-1, 0, 7, keys.FIRST_VISIT + 1), "80000000 ffff 0000000007 8000000001"),
-        (keys.deferred_key("a.example", 258), "64 612e6578616d706c65 00 0000000102"),
-        (keys.deferred_key(keys.domain_unit("a.example"), 0), "64 2a2e612e6578616d706c65 00 0000000000"),
-        (keys.deferred_key(keys.DEPTH_UNIT, 1), "64 406465707468 00 0000000001"),
-        (
-            keys.body_key("a.example", bytes(range(16))),
-            "62 612e6578616d706c65 00" + bytes(range(16)).hex(),
-        ),
-        (queue_keys.waiting_key(1_700_000_000.25, 9), "77 00060a2418221090 0000000009"),
-        (queue_keys.pack_sort_key(queue_keys.sort_key(0, 0, 0, 0), "h"), "0b 7fffffff ffff 0000000000 68"),
-        (listing_key("http://h:81"), "6c 687474703a2f2f683a3831"),
-    ],
-    ids=[
-        "page",
-        "aside",
-        "host",
-        "column",
-        "content",
-        "index",
-        "index of a page only seen",
-        "queue",
-        "rank",
-        "better rank",
-        "visit",
-        "deferred",
-        "of a domain",
-        "by depth",
-        "body",
-        "waiting",
-        "waiting value",
-        "listing",
-    ],
+    ("key", "golden"), [*GOLDEN_KEYS.values(), *GOLDEN_PARTS.values()], ids=[*GOLDEN_KEYS, *GOLDEN_PARTS]
 )
 def test_golden_bytes(key: bytes, golden: str) -> None:
     assert key.hex() == golden.replace(" ", "")
 
 
+def test_every_kind_of_row_has_a_key_of_golden_bytes() -> None:
+    pinned = [key for key, _ in GOLDEN_KEYS.values()]
+    assert [prefix for prefix in PREFIXES if not any(key.startswith(prefix) for key in pinned)] == []
+    assert len(PREFIXES) > 25
+
+
+def test_the_format_names_the_rows_as_their_golden_bytes_do() -> None:
+    text = (Path(__file__).parents[2] / "docs/internals/format.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| ([a-z ]+) \| `(\w+)`", text, re.MULTILINE)
+    assert [name for name, begin in table if not GOLDEN_KEYS[name][0].startswith(begin.encode())] == []
+    assert {name for name in GOLDEN_KEYS if "deferred by" not in name} == {name for name, _ in table}
+
+
 def test_rows_of_different_kinds_never_mix() -> None:
-    prefixes = [keys.INDEX, keys.PAGE, keys.QUEUE, keys.WAITING, keys.HOST, keys.ASIDE, b"m"]
-    prefixes += [
-        keys.COLUMN,
-        keys.CONTENT,
-        keys.LINK_ROW,
-        keys.SEGMENT_ROW,
-        ORDERS,
-        ROBOTS,
-        COOLDOWN,
-        LISTING,
-    ]
-    prefixes += [keys.DEFERRED, keys.BODY]
-    assert len(set(prefixes)) == len(prefixes)
-    assert {keys.FORMAT[:1], keys.SCHEME[:1], keys.COUNTS[:1], keys.CLEAN[:1]} == {b"m"}
-
-
-def test_keys_of_forbidden_pages_are_these_bytes() -> None:
-    prefix = keys.forbidden_prefix("http://a.example:8080")
-    assert prefix + keys.id_bytes(7) == b"ehttp://a.example:8080\0\0\0\0\0\7"
-    assert keys.changed_key("http://a.example") == b"e\0http://a.example"
+    assert len(set(PREFIXES)) == len(PREFIXES)
+    assert {prefix[:1] for prefix in PREFIXES if len(prefix) > 1} == {b"m", keys.FORBIDDEN}
+    assert b"m" not in PREFIXES

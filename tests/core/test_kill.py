@@ -115,14 +115,14 @@ while True:
     ],
 )
 def test_a_killed_crawl_goes_on_where_it_was(tmp_path: Path, seed: int, scorer: str, at_risk: int) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     durable: set[int] = set()
     done: set[int] = set()
     retried: Counter[int] = Counter()
     leased: Counter[int] = Counter()
 
     for run in range(KILLS):
-        lines = crawl_and_kill(tmp_path, NOW + 100 * run, chance.randrange(1, 1500), scorer, at_risk)
+        lines = crawl_and_kill(tmp_path, NOW + 100 * run, rng.randrange(1, 1500), scorer, at_risk)
         accepted: list[int] = []
         for word, number in lines:
             if word == "accepted":

@@ -30,6 +30,10 @@ CLOCKS = {
     "date": {"today"},
 }
 MOST_LINES = 350
+MOST_LINES_OF_A_CLASS = 300
+MOST_LINES_OF_A_BODY = 45  # of a function, behind its signature and docstring
+MOST_LINES_OF_AN_ADAPTER = 160  # as long as those of Scrapy are
+ADAPTERS = {"downloadermiddlewares", "spidermiddlewares", "extensions"}
 
 BASE = {"core"}  # errors, times, reasons
 BELOW_PAGES = {*BASE, "core/parse", "core/store", "core/ranking", "core/hosts"}
@@ -55,7 +59,7 @@ ALLOWED = {
     "downloadermiddlewares": BESIDE,
     "spidermiddlewares": BESIDE,
     "extensions": {*BESIDE, "core/frontier"},
-    "addon": {"crawl"},
+    "addon": {"crawl", "settings"},
     "spiders": {"crawl", "addon"},
     "commands": {*BASE, "core/admin", "core/frontier", "core/parse", "crawl", "settings", "addon"},
 }
@@ -64,12 +68,19 @@ HANDED_ON = {"core/store/leveldb.Store", "core/ranking/graph.Links", "core/ranki
 
 # Who opens the store for a crawl and for commands, and looks after its files in a thread.
 DOOR = "crawl/store_upkeep.py"
+# State of leases and hosts, and the one file that changes it.
+OWNERS = {
+    "is_on_wire": "core/hosts/clocks.py",
+    "was_sent": "core/hosts/clocks.py",
+}
 # Where a file looks into a room it should not. A line goes when the code is mended; none may come.
 SINS: set[tuple[str, str]] = set()
 # Files that need each other, directly or round about.
 CIRCLES: set[str] = set()
 LONG: set[str] = set()
 SAME_NAMES: set[str] = set()
+# What takes anything, and says why there.
+SAY_ANY = {"core/ranking/scorer.py"}
 
 
 def name_of(file: Path) -> str:
@@ -163,9 +174,9 @@ def below(room: str) -> set[str]:
 
 
 def is_plain(found: Any) -> bool:
-    """A named tuple, an enumeration, or a constant."""
+    """A named tuple, a typed dictionary, an enumeration, or a constant."""
     if isinstance(found, type):
-        return issubclass(found, (tuple, Enum))
+        return issubclass(found, (tuple, dict, Enum))
     return isinstance(found, (int, float, str, bytes, tuple))
 
 
@@ -214,6 +225,27 @@ def test_no_file_is_longer_than_one_can_keep_in_mind() -> None:
     assert LONG - found == set(), "short enough: take it off the list"
 
 
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return body[-1].end_lineno - body[0].lineno + 1 if body else 0
+
+
+def test_no_class_and_no_function_is_longer_than_one_can_read_at_once() -> None:
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                lines = node.end_lineno - node.lineno + 1
+                assert lines <= MOST_LINES_OF_A_CLASS, (name_of(file), node.name, lines)
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = body_lines(node)
+                assert lines <= MOST_LINES_OF_A_BODY, (name_of(file), node.name, lines)
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if room_of(name_of(file)) in ADAPTERS], ids=name_of)
+def test_an_adapter_is_thin(file: Path) -> None:
+    assert len(file.read_text().splitlines()) <= MOST_LINES_OF_AN_ADAPTER
+
+
 def test_no_class_name_means_two_things() -> None:
     trees = [ast.parse(file.read_text(encoding="utf-8")) for file in FILES]
     names = Counter(node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef))
@@ -226,10 +258,31 @@ def test_the_core_knows_nothing_of_scrapy_or_an_event_loop(file: Path) -> None:
     assert {name.split(".")[0] for name in imports(file)}.isdisjoint(OUTSIDE)
 
 
+def test_types_of_the_core_say_what_they_are_of() -> None:
+    assert {name_of(file) for file in CORE if "typing.Any" in imports(file)} == SAY_ANY
+
+
 @pytest.mark.parametrize("file", CORE, ids=name_of)
 def test_the_core_knows_nothing_of_its_adapters(file: Path) -> None:
     ours = {name for name in imports(file) if name.split(".")[0] == "scrapy_frontier"}
     assert all(name.startswith("scrapy_frontier.core.") for name in ours)
+
+
+def changed(file: Path) -> Iterator[str]:
+    """Attributes that *file* sets, on whatever, sets or deletes something in, or takes something out of."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, (ast.Attribute, ast.Subscript)):
+            continue
+        is_set = isinstance(node.ctx, (ast.Store, ast.Del))
+        if isinstance(node, ast.Attribute) and is_set:
+            yield node.attr
+        elif is_set or getattr(node, "attr", "") in ("pop", "clear", "update", "setdefault"):
+            yield getattr(node.value, "attr", "")
+
+
+@pytest.mark.parametrize("state", OWNERS)
+def test_each_piece_of_state_has_one_owner(state: str) -> None:
+    assert [name_of(file) for file in FILES if state in changed(file)] == [OWNERS[state]]
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)

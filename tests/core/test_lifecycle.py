@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from scrapy_frontier.core.errors import IllegalTransition
-from scrapy_frontier.core.pages.lifecycle import TABLE, Event, after
+from scrapy_frontier.core.pages.lifecycle import TABLE, Event, after, event_at
 from scrapy_frontier.core.store.states import FINISHED, State
 
 LEGAL = {
@@ -78,3 +78,8 @@ def test_every_lease_can_end_in_every_finished_state() -> None:
 
 def test_a_finished_page_comes_back_only_when_somebody_wants_it() -> None:
     assert {event for state, event in TABLE if state in FINISHED} == {Event.REQUEUED}
+
+
+def test_a_page_is_gone_where_the_server_says_that_there_is_none() -> None:
+    assert [event_at(status) for status in (404, 410)] == [Event.GONE, Event.GONE]
+    assert {event_at(status) for status in (400, 401, 403, 429, 451, 500, 503)} == {Event.FAILED}

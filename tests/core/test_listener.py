@@ -38,13 +38,7 @@ def rows(store: Store) -> dict[bytes, bytes]:
 
 
 def follow(copy: Store, told: list[Row]) -> None:
-    batch = copy.batch()
-    for key, value in told:
-        if value is None:
-            batch.delete(key)
-        else:
-            batch.put(key, value)
-    copy.write(batch)
+    copy.write(dict(told))
 
 
 def fingerprint_of(page: Page) -> bytes:
@@ -54,10 +48,8 @@ def fingerprint_of(page: Page) -> bytes:
 class Busy:
     """A crawl that does all there is to do, by chance."""
 
-    def __init__(
-        self, directory: Path, copy: Store, chance: random.Random, now: float, limits: Limits
-    ) -> None:
-        self.store, self.chance, self.now = Store(directory), chance, now
+    def __init__(self, directory: Path, copy: Store, rng: random.Random, now: float, limits: Limits) -> None:
+        self.store, self.rng, self.now = Store(directory), rng, now
         self.frontier = Frontier(
             self.store,
             now,
@@ -71,7 +63,7 @@ class Busy:
         self.did: Counter[str] = Counter()
 
     def link(self, **kept: str) -> Link:
-        number = self.chance.randrange(2000)
+        number = self.rng.randrange(2000)
         host = f"h{number % HOSTS}.example"
         url = f"http://{host}/{number}"
         return Link(
@@ -82,15 +74,15 @@ class Busy:
         self.frontier.used_by("busy")
         self.frontier.discover([self.link() for _ in range(30)], self.now)
         for _ in range(steps):
-            self.now += self.chance.choice([0.01, 0.1, 2.0, 70.0])
+            self.now += self.rng.choice([0.01, 0.1, 2.0, 70.0])
             lease = self.frontier.lease(self.now)
             if lease is not None:
                 self.visit(lease)
-            self.chance.choice([self.say, self.trouble, self.errand, self.edit])()
+            self.rng.choice([self.say, self.trouble, self.errand, self.edit])()
 
     def visit(self, lease: Lease) -> None:
-        frontier, outcome = self.frontier, Outcome(self.chance.choice(EVENTS), 200, "why", has_links=True)
-        found = [self.link() for _ in range(self.chance.randrange(12))]
+        frontier, outcome = self.frontier, Outcome(self.rng.choice(EVENTS), 200, "why", has_links=True)
+        found = [self.link() for _ in range(self.rng.randrange(12))]
         if lease.node is None:
             frontier.identify(lease, lease.page.url.encode().rjust(40, b"."))
         unknown = [link for link in found if not frontier.recognize(link.url, lease, 2, 0.5)]
@@ -98,30 +90,30 @@ class Busy:
         frontier.discover([self.link(only_seen="out of scope")], self.now, lease)
         frontier.off_wire(lease, self.now, 0.1)
         if outcome.event is Event.FETCHED:
-            outcome = outcome._replace(content_score=self.chance.random())
-            other = frontier.same_content(lease.page_id, lease.host, b"%d" % self.chance.randrange(20))
+            outcome = outcome._replace(content_score=self.rng.random())
+            other = frontier.same_content(lease.page_id, lease.host, b"%d" % self.rng.randrange(20))
             self.did["duplicate"] += other is not None
         if outcome.event is Event.REDIRECTED:
             outcome = outcome._replace(target=0)
-        delay = self.chance.choice([0.0, 5.0]) if outcome.event is Event.RETRIED else 0.0
+        delay = self.rng.choice([0.0, 5.0]) if outcome.event is Event.RETRIED else 0.0
         frontier.release(lease, outcome._replace(delay=delay), self.now)
         self.did[outcome.event.name] += 1
 
     def say(self) -> None:
-        authority = f"http://h{self.chance.randrange(HOSTS)}.example:80"
+        authority = f"http://h{self.rng.randrange(HOSTS)}.example:80"
         self.frontier.keep_robots_copy(
             authority, learnt(None, Answer(200, b"User-agent: *\nDisallow: /x"), self.now)
         )
         self.frontier.note_listing(authority, Listing())
 
     def trouble(self) -> None:
-        host = f"h{self.chance.randrange(HOSTS)}.example"
-        if self.chance.random() < 0.05:
+        host = f"h{self.rng.randrange(HOSTS)}.example"
+        if self.rng.random() < 0.05:
             self.frontier.cool(host, Trouble("HTTP 503"), self.now)
             self.did["trouble"] += 1
 
     def errand(self) -> None:
-        host = f"h{self.chance.randrange(HOSTS)}.example"
+        host = f"h{self.rng.randrange(HOSTS)}.example"
         if not self.frontier.begin_visit(host, self.now):
             self.frontier.end_visit(host, self.now)
 
@@ -130,7 +122,7 @@ class Busy:
         if page_id is not None:
             self.did["requeued"] += self.frontier.requeue(page_id, self.now, b"again", 1)
         self.frontier.discover([self.link()._replace(again=True)], self.now)
-        host, what = f"h{self.chance.randrange(HOSTS)}.example", self.chance.random()
+        host, what = f"h{self.rng.randrange(HOSTS)}.example", self.rng.random()
         if page_id is not None and what < 0.2:
             self.did["forgotten"] += self.frontier.forget(page_id, fingerprint_of, self.now)
         elif what < 0.3:
@@ -160,9 +152,9 @@ class Busy:
 
 
 def test_a_second_store_that_hears_of_every_batch_is_the_same(tmp_path: Path) -> None:
-    chance, copy, did, now = random.Random(4), Store(tmp_path / "copy"), Counter[str](), NOW
+    rng, copy, did, now = random.Random(4), Store(tmp_path / "copy"), Counter[str](), NOW
     for run, limits in enumerate(LIMITS):
-        busy = Busy(tmp_path / "first", copy, chance, now, limits)
+        busy = Busy(tmp_path / "first", copy, rng, now, limits)
         busy.run(150)
         busy.rank()
         busy.run(50)

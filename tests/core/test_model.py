@@ -99,7 +99,7 @@ class Doubling(Scorer):
 
 @dataclass
 class Entry:
-    """A page or a further visit that is queued or leased."""
+    """A page or a revisit that is queued or leased."""
 
     id: int
     name: str
@@ -158,7 +158,7 @@ class Model:
         return NEUTRAL if self.scores is None else bucket(self.scores.get(page_id, 1.0))
 
     def standing(self, page_id: int) -> int:
-        """The score bucket for a further visit: that of the row the page has in its own turn."""
+        """The score bucket for a revisit: that of the row the page has in its own turn."""
         entry = self.entry(page_id)
         if self.scores is None or entry is None or entry.due is not None or len(entry.sort_key) > 11:
             return NEUTRAL if self.scores is None else bucket(1.0)
@@ -338,7 +338,7 @@ class Model:
             return State.QUEUED
         if not entry.is_visit:
             self.ended[entry.id] = ended
-        if not entry.is_visit and links is not None:  # nobody says which page a further visit is for
+        if not entry.is_visit and links is not None:  # nobody says which page a revisit is for
             self.read(entry.id, ended, links)
         return ended
 
@@ -426,7 +426,7 @@ class FrontierMachine(RuleBasedStateMachine):
             lease_timeout=LEASE_TIMEOUT,
             limits=limits,
             scorer=None if self.scorer is None else self.scorer(),
-            chance=NoChance(),
+            rng=NoChance(),
         )
         while not self.frontier.load(self.now, limit=2):
             pass

@@ -48,10 +48,10 @@ def plain_twin(indptr, indices, weights, read, preference, damping):
 
 
 @given(crawls(), st.randoms(use_true_random=False))
-def test_foreseen_pagerank_equals_a_plain_twin_to_within_its_bound(crawl, chance):
+def test_foreseen_pagerank_equals_a_plain_twin_to_within_its_bound(crawl, rng):
     read, (indptr, indices) = crawl
-    weights = np.array([chance.choice([0.0, 0.5, 1.0, 1.0]) for _ in indices])
-    preference = np.array([chance.choice([0.1, 1.0, 2.0]) for _ in read])
+    weights = np.array([rng.choice([0.0, 0.5, 1.0, 1.0]) for _ in indices])
+    preference = np.array([rng.choice([0.1, 1.0, 2.0]) for _ in read])
     expected = plain_twin(indptr, indices, weights, read, preference, 0.9)
     found = foreseen_pagerank(
         indptr, indices, read, weights=weights, damping=0.9, tolerance=1e-2, preference=preference
@@ -97,8 +97,8 @@ def test_an_endless_chain_gets_no_better_from_page_to_page():
 
 
 def test_a_good_start_saves_sweeps_and_a_stop_ends_them():
-    chance = np.random.default_rng(5)
-    graph = csr(2000, list(zip(chance.integers(0, 500, 9000), chance.integers(0, 2000, 9000), strict=True)))
+    rng = np.random.default_rng(5)
+    graph = csr(2000, list(zip(rng.integers(0, 500, 9000), rng.integers(0, 2000, 9000), strict=True)))
     read = np.arange(2000) < 500
     cold = foreseen_pagerank(*graph, read, damping=0.9, tolerance=1e-3)
     warm = foreseen_pagerank(*graph, read, damping=0.9, tolerance=1e-3, start=cold.scores)

@@ -199,6 +199,12 @@ def test_authorities_of_two_hubs():
 # -- promises ----------------------------------------------------------------------------------------
 
 
+def test_a_bound_is_told_as_what_it_is() -> None:
+    indptr, indices = np.array([0, 2, 3, 4]), np.array([1, 2, 2, 0])
+    assert pagerank(indptr, indices).error.startswith("at most ")
+    assert hits(indptr, indices).error.startswith("about ")
+
+
 @settings(deadline=None)
 @given(link_graphs(40), st.sampled_from([1e-2, 1e-4, 1e-6]), st.integers(1, 60))
 def test_the_true_error_never_exceeds_the_bound(graph, tolerance, limit):
@@ -212,9 +218,9 @@ def test_the_true_error_never_exceeds_the_bound(graph, tolerance, limit):
 
 
 def big_graph(pages=3000, seed=1):
-    chance = np.random.default_rng(seed)
-    sources = np.repeat(np.arange(pages), chance.integers(0, 9, pages))
-    targets = (chance.pareto(0.7, len(sources)) * 5).astype(np.int64) % pages
+    rng = np.random.default_rng(seed)
+    sources = np.repeat(np.arange(pages), rng.integers(0, 9, pages))
+    targets = (rng.pareto(0.7, len(sources)) * 5).astype(np.int64) % pages
     return from_pairs(sources, targets, pages)
 
 

@@ -1,8 +1,11 @@
 """Records: the bytes on disk, pinned; everything comes back; garbage is refused in one way only."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, example, given
@@ -10,15 +13,24 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.hosts.host import Host, Politeness
-from scrapy_frontier.core.store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, rate_rows
+from scrapy_frontier.core.pages.revisit_policy import Result
+from scrapy_frontier.core.store import (
+    due_rows,
+    host_rows,
+    keys,
+    meta_rows,
+    page_rows,
+    queue_keys,
+    rate_rows,
+)
 from scrapy_frontier.core.store.batch import Batch
-from scrapy_frontier.core.store.bloom import Seen
-from scrapy_frontier.core.store.host_rows import HostRow
+from scrapy_frontier.core.store.bloom import BloomFilter
+from scrapy_frontier.core.store.host_rows import HostRow, Orders
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import Counts
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import Bad, Validators, Visits
+from scrapy_frontier.core.store.visit_rows import BadVisits, Validators, Visits
 
 U32 = st.integers(0, (1 << 32) - 1)
 BUCKETS = st.integers(0, 0xFFFF)
@@ -46,7 +58,7 @@ def visit_records(draw: st.DrawFn, discovered: int) -> Visits:
         draw(st.just(b"") | st.binary(min_size=5, max_size=5).filter(any)),
         draw(st.sampled_from(["", "text/html", "application/pdf"])),
         draw(st.integers(0, (1 << 24) - 1)),
-        draw(st.builds(Bad, st.integers(1, 15), st.integers(0, 10), st.just(last + 120))),
+        draw(st.builds(BadVisits, st.integers(1, 15), st.integers(0, 10), st.just(last + 120))),
         draw(VALIDATORS),
         draw(st.integers(0, 255)),
         draw(st.booleans()),
@@ -172,7 +184,7 @@ PAGES = st.builds(
                     b"diges",
                     "text/css",
                     5,
-                    Bad(3, 4, 6300),
+                    BadVisits(3, 4, 6300),
                     Validators(b"e"),
                     0x21,
                 ),
@@ -195,12 +207,49 @@ def test_golden_bytes_of_pages(page: Page, golden: str) -> None:
     assert page_rows.decode_page(bytes.fromhex(golden)) == page
 
 
+def test_the_page_row_that_the_format_takes_apart_is_one() -> None:
+    text = (Path(__file__).parents[2] / "docs/internals/format.md").read_text(encoding="utf-8")
+    parts = re.findall(r"^\| (\d+) \| `([0-9a-f]+)` \| ", text, re.MULTILINE)
+    row = bytes.fromhex("".join(part for _, part in parts))
+    page = Page(
+        "http://a.example/",
+        State.DONE,
+        1,
+        10,
+        1_700_000_000,
+        6,
+        payload=b'{"meta":{"depth":1}}',
+        status=200,
+        changed=1_700_090_120,
+        visits=Visits(
+            1_700_000_120,
+            1_700_090_120,
+            1_700_086_520,
+            1_700_176_520,
+            4,
+            2,
+            rate_rows.encode_history(3.5, 1.25, 86_400.0, 3600.0),
+            b"diges",
+            "text/html",
+            70_000,
+            BadVisits(1, Result.ERROR, 1_700_090_720),
+            Validators(b'"1"'),
+            0x21,
+        ),
+    )
+    assert page_rows.encode_page(page) == row
+    assert page_rows.decode_page(row) == page
+    lengths = [len(part) // 2 for _, part in parts]
+    assert [int(offset) for offset, _ in parts] == list(accumulate([0, *lengths[:-1]]))
+    assert f"; {len(row)} bytes:" in text
+
+
 def test_golden_bytes_of_hosts() -> None:
     row = HostRow(3, 2, 1, 1_700_000_000.25, 7, 2, 0.5, 1, 2)
     golden = "00000003 00000002 00000001 41d954fc40100000 00000007 00000002 3f000000 00000001 00000002"
     assert host_rows.encode_host(row).hex() == golden.replace(" ", "")
     assert host_rows.decode_host(bytes.fromhex(golden)) == row
-    before = replace(row, returning=0)
+    before = replace(row, queued_revisits=0)
     assert host_rows.decode_host(bytes.fromhex(golden)[:-4]) == before, "as it was before"
     assert host_rows.decode_host(bytes.fromhex(golden)[:-8]) == replace(before, answered=0), "long before"
 
@@ -211,9 +260,9 @@ def test_golden_bytes_of_counts() -> None:
     assert meta_rows.encode_counts(counts).hex() == golden
     found = meta_rows.decode_counts(bytes.fromhex(golden))
     assert (found.next_page, found.next_visit, found.attempts) == (7, 8, 9)
-    assert (found.states, found.hosts, found.returning, found.due) == (counts.states, 12, 1, 5)
+    assert (found.states, found.hosts, found.queued_revisits, found.due) == (counts.states, 12, 1, 5)
     before = meta_rows.decode_counts(bytes.fromhex(golden)[:-16])
-    assert (before.states, before.hosts, before.returning) == (counts.states, 12, 0), "as it was before"
+    assert (before.states, before.hosts, before.queued_revisits) == (counts.states, 12, 0), "as it was before"
 
 
 def test_golden_bytes_of_rates() -> None:
@@ -246,6 +295,20 @@ def test_golden_bytes_of_due_rows() -> None:
     assert due_rows.decode_due(due_rows.due_key(due.when, 7), due_rows.encode_due(due)) == due
 
 
+@pytest.mark.parametrize(
+    ("orders", "golden"),
+    [
+        (Orders(), b"{}"),
+        (Orders(delay=2.5), b'{"delay":2.5}'),
+        (Orders(blocked=1_700_000_000), b'{"blocked":1700000000}'),
+        (Orders(0.0, 0), b'{"delay":0.0,"blocked":0}'),
+    ],
+)
+def test_golden_bytes_of_orders(orders: Orders, golden: bytes) -> None:
+    assert host_rows.encode_orders(orders) == golden
+    assert host_rows.decode_orders(golden) == orders
+
+
 def test_a_new_format_needs_a_new_number() -> None:
     """Whoever changes golden bytes raises the number, and the stores of before are refused by name."""
     assert keys.FORMAT_VERSION == 2
@@ -258,7 +321,7 @@ def test_what_stands_in_a_page_row_besides_url_and_payload_is_22_bytes() -> None
 @pytest.fixture(scope="module")
 def batch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Batch]:
     store = Store(tmp_path_factory.mktemp("store"))
-    yield Batch(store, Seen())
+    yield Batch(store, BloomFilter())
     store.close()
 
 
@@ -395,7 +458,8 @@ def test_a_page_row_that_ends_within_its_host_or_reason_is_unreadable(row: str) 
 
 def test_a_record_of_visits_takes_at_most_40_bytes_beside_its_validators() -> None:
     page = Page("u", State.DONE, changed=300)
-    visits = Visits(1, 2, 2, 3, 0xFFFF, 0xFFFF, b"h" * 8, b"d" * 5, "text/html", 1 << 30, Bad(99, 9, 1 << 31))
+    visits = Visits(1, 2, 2, 3, 0xFFFF, 0xFFFF, b"h" * 8, b"d" * 5, "text/html", 1 << 30)
+    visits = visits._replace(bad=BadVisits(99, 9, 1 << 31))
     row = page_rows.encode_page(page._replace(visits=visits))
     assert len(row) - len(page_rows.encode_page(page)) == 40
     kept = page_rows.decode_page(row).visits

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from scrapy_frontier.core.parse.headers import parse_link_header, rel_tokens, shared_rel
+from scrapy_frontier.core.parse.headers import parse_link_header, rel_tokens
 
 
 def test_rel_is_a_set_of_words() -> None:
     assert rel_tokens(" NoFollow\tugc\nugc ") == {"nofollow", "ugc"}
     assert rel_tokens(None) == rel_tokens("") == frozenset()
-
-
-def test_one_link_without_nofollow_is_enough() -> None:
-    assert shared_rel([rel_tokens("nofollow ugc"), rel_tokens("ugc")]) == {"ugc"}
-    assert shared_rel([rel_tokens("nofollow")]) == {"nofollow"}
-    assert shared_rel([]) == frozenset()
 
 
 def test_a_link_header_may_hold_several_links() -> None:

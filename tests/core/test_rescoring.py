@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from answers import ids, release, see
+from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.admin import facts
@@ -27,21 +28,12 @@ from scrapy_frontier.core.store.states import State
 from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from scrapy_frontier.core.pages.leases import Lease
 
 NOW = 1_700_000_000.0
 FETCHED = Outcome(Event.FETCHED, 200)
-opened: list[Store] = []
-
-
-@pytest.fixture(autouse=True)
-def _let_go() -> Iterator[None]:
-    yield
-    while opened:
-        opened.pop().close()
 
 
 def start(directory: Path, scorer: str | None = "cash", now: float = NOW) -> Frontier:
@@ -83,7 +75,7 @@ def read(frontier: Frontier, *names: str, flags: int = 0) -> str:
 
 
 def judge(frontier: Frontier, name: str, score: float) -> None:
-    """A further visit says what a page is worth."""
+    """A revisit says what a page is worth."""
     frontier.discover([link(name, again=True, priority=9)], NOW)
     lease = take(frontier)
     frontier.identify(lease, link(name).fingerprint)
@@ -290,6 +282,44 @@ def test_a_ranking_moves_what_is_queued_and_what_waits(tmp_path: Path) -> None:
     first, second, *rest = drain(frontier)
     assert {first, second} | {lease.page.url[-3:]} >= {"hub"}
     assert len(rest) == 38
+
+
+def test_a_ranking_walks_over_the_queue_on_disk_only_for_pages_queued_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks: list[bytes] = []
+    keys_of = Store.keys_of
+
+    def counted(store: Store, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
+        if prefix == keys.QUEUE:
+            walks.append(after)
+        return keys_of(store, prefix, after, limit)
+
+    monkeypatch.setattr(Store, "keys_of", counted)
+    frontier = start(tmp_path, "pagerank")
+    frontier.discover([link("seed", None)], NOW)
+    read(frontier, *(f"p{number}" for number in range(20)), "hub")
+    read(frontier, "hub")
+    rank(frontier)
+    assert not walks
+    (again,) = find(frontier, "p0")
+    assert frontier.requeue(again, NOW)
+    frontier.commit()
+    before = queue(frontier)
+    for turn in (1.0, 0.001):
+        assert frontier._scores is not None
+        frontier._scores.scorer.adopt(np.array([turn if page == again else 0.03 for page in range(22)]))
+        frontier._scores.begin_walk({})
+        while not frontier._rankings.rescore(NOW, 5):
+            pass
+        assert (next(iter(queue(frontier))) == again) == (turn == 1.0)
+    assert walks
+    assert sorted(queue(frontier)) == sorted(before)
+    walks.clear()
+    assert len(drain(frontier)) == len(before)
+    rank(frontier)
+    rank(frontier)
+    assert len(walks) == 1, "the first meets none any more"
 
 
 def test_a_ranking_moves_the_rows_of_many_hosts_in_one_step(tmp_path: Path) -> None:

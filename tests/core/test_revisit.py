@@ -6,20 +6,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrapy_frontier.core import reasons
 from scrapy_frontier.core.pages.crawl_value import Bounds
+from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.revisit_policy import (
     Adaptive,
     Ending,
     Losses,
-    Met,
+    Result,
     after_visit,
     age_value,
     due_at,
     due_value,
     ending,
+    result_at_the_end,
+    result_by,
+    was_told,
 )
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.core.store.visit_rows import NOT_BAD, Bad
+from scrapy_frontier.core.store.visit_rows import NOT_BAD, BadVisits
 
 HOUR, DAY = 3600.0, 86400.0
 SPAN, LONGEST = 4 * DAY, 45 * DAY
@@ -27,16 +32,20 @@ NOW = 1_700_000_000.0
 
 
 def end(
-    met: Met, doubt: Bad = NOT_BAD, now: float = NOW, state: State = State.DONE, can_end: bool = True
+    result: Result,
+    bad: BadVisits = NOT_BAD,
+    now: float = NOW,
+    state: State = State.DONE,
+    can_end: bool = True,
 ) -> Ending:
-    return ending(met, state, SPAN, LONGEST, doubt, now, can_end)
+    return ending(result, state, SPAN, LONGEST, bad, now, can_end)
 
 
-def run(*visits: tuple[float, Met], state: State = State.DONE) -> tuple[State, Ending]:
+def run(*visits: tuple[float, Result], state: State = State.DONE) -> tuple[State, Ending]:
     """The end of several visits of a page, each so many seconds after *NOW*."""
     found = Ending(None, 0.0)
-    for after, met in visits:
-        found = end(met, found.doubt, NOW + after, state)
+    for after, result in visits:
+        found = end(result, found.bad, NOW + after, state)
         state = state if found.state is None else found.state
     return state, found
 
@@ -82,96 +91,100 @@ def test_an_untrusted_signal_is_no_signal() -> None:
 # -- how visits end --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("met", list(Met))
-def test_every_end_is_in_the_table_and_has_a_next_time(met: Met) -> None:
-    found = end(met)
+@pytest.mark.parametrize("result", list(Result))
+def test_every_end_is_in_the_table_and_has_a_next_time(result: Result) -> None:
+    found = end(result)
     assert found.after > 0
-    assert found.after <= LONGEST or met is Met.FORBIDDEN
+    assert found.after <= LONGEST or result is Result.FORBIDDEN
 
 
-@pytest.mark.parametrize("met", [Met.READ, Met.UNCHANGED, Met.NOINDEX, Met.ALIAS])
-def test_what_answers_well_is_done_and_in_no_doubt(met: Met) -> None:
-    found = end(met, Bad(3, Met.MISSING, NOW - DAY), state=State.GONE)
+@pytest.mark.parametrize("result", [Result.READ, Result.UNCHANGED, Result.NOINDEX, Result.ALIAS])
+def test_what_answers_well_is_done_and_in_no_doubt(result: Result) -> None:
+    found = end(result, BadVisits(3, Result.MISSING, NOW - DAY), state=State.GONE)
     assert found.state is State.DONE
-    assert found.doubt == NOT_BAD
-    assert found.after == (LONGEST if met is Met.ALIAS else SPAN)
-    assert found.is_lost == (met is Met.NOINDEX)
+    assert found.bad == NOT_BAD
+    assert found.after == (LONGEST if result is Result.ALIAS else SPAN)
+    assert found.is_lost == (result is Result.NOINDEX)
 
 
 def test_only_what_is_not_modified_keeps_its_links() -> None:
-    assert end(Met.UNCHANGED).keeps_links
-    assert not end(Met.READ).keeps_links
+    assert end(Result.UNCHANGED).keeps_links
+    assert not end(Result.READ).keeps_links
 
 
 def test_one_bad_day_changes_nothing_but_when_it_comes_back() -> None:
-    doubt, spans = NOT_BAD, []
+    bad, spans = NOT_BAD, []
     for visit in range(9):
-        found = end(Met.ERROR, doubt, NOW + visit * DAY)
+        found = end(Result.ERROR, bad, NOW + visit * DAY)
         assert (found.state, found.is_lost, found.keeps_links, found.keeps_validators) == (
             None,
             False,
             True,
             True,
         )
-        doubt = found.doubt
+        bad = found.bad
         spans.append(found.after / SPAN)
     assert spans[:5] == [0.25, 0.5, 1, 2, 4]
     assert spans[-1] == LONGEST / SPAN
-    assert end(Met.UNCHANGED, doubt).doubt == NOT_BAD
+    assert end(Result.UNCHANGED, bad).bad == NOT_BAD
 
 
 @pytest.mark.parametrize(
-    ("met", "state"),
-    [(Met.MISSING, State.GONE), (Met.MOVED, State.REDIRECTED), (Met.ELSEWHERE, State.REDIRECTED)],
+    ("result", "state"),
+    [(Result.MISSING, State.GONE), (Result.MOVED, State.REDIRECTED), (Result.ELSEWHERE, State.REDIRECTED)],
 )
-def test_a_page_is_lost_when_a_second_visit_an_hour_later_agrees(met: Met, state: State) -> None:
-    assert run((0, met))[1].state is None
-    assert run((0, met), (HOUR - 1, met))[1].state is None
-    assert run((0, met), (HOUR, met))[1].state is state
-    assert run((0, met), (HOUR - 1, met), (HOUR + 1, met))[1].state is state
-    assert run((0, met), (DAY, Met.ERROR), (2 * DAY, met))[1].state is state, "an error is no other opinion"
-    assert run((0, met), (DAY, Met.READ), (2 * DAY, met))[1].state is None
-    lost = run((0, met), (HOUR, met))[1]
+def test_a_page_is_lost_when_a_second_visit_an_hour_later_agrees(result: Result, state: State) -> None:
+    assert run((0, result))[1].state is None
+    assert run((0, result), (HOUR - 1, result))[1].state is None
+    assert run((0, result), (HOUR, result))[1].state is state
+    assert run((0, result), (HOUR - 1, result), (HOUR + 1, result))[1].state is state
+    assert run((0, result), (DAY, Result.ERROR), (2 * DAY, result))[1].state is state, (
+        "an error is no other opinion"
+    )
+    assert run((0, result), (DAY, Result.READ), (2 * DAY, result))[1].state is None
+    lost = run((0, result), (HOUR, result))[1]
     assert (lost.is_lost, lost.keeps_links, lost.keeps_validators) == (True, False, False)
 
 
 def test_kinds_of_redirects_agree_and_a_missing_page_is_none() -> None:
-    assert run((0, Met.MOVED), (DAY, Met.ELSEWHERE))[0] is State.REDIRECTED
-    assert run((0, Met.MISSING), (DAY, Met.MOVED))[0] is State.DONE
-    assert run((0, Met.MISSING), (DAY, Met.MOVED), (2 * DAY, Met.MOVED))[0] is State.REDIRECTED
+    assert run((0, Result.MOVED), (DAY, Result.ELSEWHERE))[0] is State.REDIRECTED
+    assert run((0, Result.MISSING), (DAY, Result.MOVED))[0] is State.DONE
+    assert run((0, Result.MISSING), (DAY, Result.MOVED), (2 * DAY, Result.MOVED))[0] is State.REDIRECTED
 
 
 def test_a_doubtful_page_comes_back_soon_but_not_within_the_hour() -> None:
-    assert end(Met.MISSING).after == SPAN / 4
-    assert ending(Met.MISSING, State.DONE, HOUR, LONGEST, NOT_BAD, NOW).after == HOUR
+    assert end(Result.MISSING).after == SPAN / 4
+    assert ending(Result.MISSING, State.DONE, HOUR, LONGEST, NOT_BAD, NOW).after == HOUR
 
 
 def test_how_long_what_is_lost_rests() -> None:
-    assert run((0, Met.MISSING), (DAY, Met.MISSING))[1].after == SPAN
-    assert run((0, Met.MOVED), (DAY, Met.MOVED))[1].after == 4 * SPAN
-    assert run((0, Met.ELSEWHERE), (DAY, Met.ELSEWHERE))[1].after == SPAN
-    assert end(Met.GONE).after == LONGEST
-    spans = [run(*[(visit * DAY, Met.MISSING) for visit in range(count)])[1].after for count in range(2, 8)]
+    assert run((0, Result.MISSING), (DAY, Result.MISSING))[1].after == SPAN
+    assert run((0, Result.MOVED), (DAY, Result.MOVED))[1].after == 4 * SPAN
+    assert run((0, Result.ELSEWHERE), (DAY, Result.ELSEWHERE))[1].after == SPAN
+    assert end(Result.GONE).after == LONGEST
+    spans = [
+        run(*[(visit * DAY, Result.MISSING) for visit in range(count)])[1].after for count in range(2, 8)
+    ]
     assert spans == [SPAN, 2 * SPAN, 4 * SPAN, 8 * SPAN, LONGEST, LONGEST]
 
 
 def test_410_ends_a_page_at_once() -> None:
-    found = end(Met.GONE)
+    found = end(Result.GONE)
     assert found.state is State.GONE
     assert found.is_lost
 
 
-@pytest.mark.parametrize("met", [Met.MISSING, Met.GONE])
-def test_what_is_gone_is_told_once(met: Met) -> None:
-    assert not end(met, state=State.GONE).is_lost
+@pytest.mark.parametrize("result", [Result.MISSING, Result.GONE])
+def test_what_is_gone_is_told_once(result: Result) -> None:
+    assert not end(result, state=State.GONE).is_lost
 
 
 def test_a_gone_page_that_is_back_is_done() -> None:
-    assert run((0, Met.GONE), (DAY, Met.READ))[0] is State.DONE
+    assert run((0, Result.GONE), (DAY, Result.READ))[0] is State.DONE
 
 
 def test_where_the_callback_raised_the_body_is_asked_for_again() -> None:
-    found = end(Met.CALLBACK_FAILED)
+    found = end(Result.CALLBACK_FAILED)
     assert found.state is State.FAILED
     assert found.keeps_links
     assert not found.keeps_validators
@@ -179,30 +192,30 @@ def test_where_the_callback_raised_the_body_is_asked_for_again() -> None:
 
 
 def test_what_robots_txt_forbids_waits_for_another_robots_txt() -> None:
-    found = end(Met.FORBIDDEN)
+    found = end(Result.FORBIDDEN)
     assert found.state is State.EXCLUDED
     assert found.after == inf
     assert found.is_lost
 
 
-@pytest.mark.parametrize("met", [Met.MISSING, Met.GONE, Met.MOVED, Met.ELSEWHERE])
-def test_hubs_and_hosts_that_lose_most_lose_nothing(met: Met) -> None:
-    doubt = NOT_BAD
+@pytest.mark.parametrize("result", [Result.MISSING, Result.GONE, Result.MOVED, Result.ELSEWHERE])
+def test_hubs_and_hosts_that_lose_most_lose_nothing(result: Result) -> None:
+    bad = NOT_BAD
     for visit in range(20):
-        found = end(met, doubt, NOW + visit * DAY, can_end=False)
+        found = end(result, bad, NOW + visit * DAY, can_end=False)
         assert (found.state, found.is_lost) == (None, False)
         assert found.after <= LONGEST
-        doubt = found.doubt
+        bad = found.bad
 
 
-@given(st.lists(st.tuples(st.floats(1, 1e7), st.sampled_from(Met)), max_size=300), st.floats(1, 1e8))
-def test_no_story_leaves_the_bounds(visits: list[tuple[float, Met]], span: float) -> None:
-    state, doubt, now, longest = State.DONE, NOT_BAD, NOW, max(span, LONGEST)
-    for wait, met in visits:
+@given(st.lists(st.tuples(st.floats(1, 1e7), st.sampled_from(Result)), max_size=300), st.floats(1, 1e8))
+def test_no_story_leaves_the_bounds(visits: list[tuple[float, Result]], span: float) -> None:
+    state, bad, now, longest = State.DONE, NOT_BAD, NOW, max(span, LONGEST)
+    for wait, result in visits:
         now += wait
-        found = ending(met, state, span, longest, doubt, now)
-        assert 0 < found.after <= longest or met is Met.FORBIDDEN
-        state, doubt = state if found.state is None else found.state, found.doubt
+        found = ending(result, state, span, longest, bad, now)
+        assert 0 < found.after <= longest or result is Result.FORBIDDEN
+        state, bad = state if found.state is None else found.state, found.bad
 
 
 # -- most of a host at once ------------------------------------------------------------------------------
@@ -212,36 +225,108 @@ NONE = Losses()
 
 
 def losses(
-    *met: Met, since: Losses = NONE, now: float = NOW, state: State = State.DONE, doubt: Bad = NOT_BAD
+    *result: Result,
+    since: Losses = NONE,
+    now: float = NOW,
+    state: State = State.DONE,
+    bad: BadVisits = NOT_BAD,
 ) -> Losses:
-    for each in met:
-        since = after_visit(since, each, now, state, doubt)
+    for each in result:
+        since = after_visit(since, each, now, state, bad)
     return since
 
 
 def test_a_host_that_loses_most_of_its_pages_is_to_blame() -> None:
-    assert losses(*[Met.MISSING] * 20).are_many
-    assert losses(*[Met.UNCHANGED, Met.MOVED, Met.MOVED] * 10).are_many
-    assert not losses(*[Met.UNCHANGED, Met.MISSING] * 10).are_many
-    assert not losses(*[Met.MISSING] * 3).are_many, "too few to tell"
-    assert not losses(*[Met.ERROR] * 50).are_many, "errors end nothing"
-    assert not losses(*[Met.MOVED] * 20, state=State.REDIRECTED).are_many, "they were lost before"
-    doubted = Bad(1, Met.MOVED, NOW)
-    assert not losses(*[Met.ELSEWHERE] * 20, doubt=doubted).are_many, "their host was well then"
-    assert losses(*[Met.MISSING] * 20, doubt=doubted).are_many
+    assert losses(*[Result.MISSING] * 20).are_many
+    assert losses(*[Result.UNCHANGED, Result.MOVED, Result.MOVED] * 10).are_many
+    assert not losses(*[Result.UNCHANGED, Result.MISSING] * 10).are_many
+    assert not losses(*[Result.MISSING] * 3).are_many, "too few to tell"
+    assert not losses(*[Result.ERROR] * 50).are_many, "errors end nothing"
+    assert not losses(*[Result.MOVED] * 20, state=State.REDIRECTED).are_many, "they were lost before"
+    doubted = BadVisits(1, Result.MOVED, NOW)
+    assert not losses(*[Result.ELSEWHERE] * 20, bad=doubted).are_many, "their host was well then"
+    assert losses(*[Result.MISSING] * 20, bad=doubted).are_many
 
 
 def test_a_host_stays_to_blame_until_it_is_well_again() -> None:
-    bad = losses(*[Met.MISSING] * 20)
-    tomorrow = losses(Met.MISSING, since=bad, now=NOW + DAY)
+    bad = losses(*[Result.MISSING] * 20)
+    tomorrow = losses(Result.MISSING, since=bad, now=NOW + DAY)
     assert tomorrow.are_many
-    assert not losses(*[Met.UNCHANGED] * 10, since=tomorrow, now=NOW + DAY).are_many
-    assert losses(Met.MISSING, since=losses(Met.READ, Met.MISSING), now=NOW + DAY).visits == 1
+    assert not losses(*[Result.UNCHANGED] * 10, since=tomorrow, now=NOW + DAY).are_many
+    assert losses(Result.MISSING, since=losses(Result.READ, Result.MISSING), now=NOW + DAY).visits == 1
 
 
 def test_a_host_of_which_little_comes_back_is_well_again_in_the_end() -> None:
-    found, hours = losses(*[Met.MISSING] * 20), 0
+    found, hours = losses(*[Result.MISSING] * 20), 0
     while found.are_many:
         hours += 1
-        found = losses(Met.UNCHANGED, since=found, now=NOW + hours * HOUR)
+        found = losses(Result.UNCHANGED, since=found, now=NOW + hours * HOUR)
     assert hours == 5
+
+
+# -- what a visit met ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "status", "result"),
+    [
+        (Event.FETCHED, 200, Result.READ),
+        (Event.FETCHED, 304, Result.READ),
+        (Event.GONE, 404, Result.MISSING),
+        (Event.GONE, 410, Result.GONE),
+        (Event.REDIRECTED, 301, Result.MOVED),
+        (Event.REDIRECTED, 308, Result.MOVED),
+        (Event.REDIRECTED, 302, Result.ELSEWHERE),
+        (Event.REDIRECTED, 0, Result.ELSEWHERE),
+        (Event.EXCLUDED, 0, Result.FORBIDDEN),
+        (Event.FAILED, 500, Result.ERROR),
+        (Event.RETRIED, 503, Result.ERROR),
+        (Event.EXPIRED, 0, Result.ERROR),
+    ],
+)
+def test_how_a_visit_ended_says_what_it_met(event: Event, status: int, result: Result) -> None:
+    assert result_by(event, status) is result
+
+
+def test_a_redirect_that_names_no_place_is_an_error_where_a_page_was() -> None:
+    assert result_by(Event.FETCHED, 302, was=200) is Result.ERROR
+    assert result_by(Event.FETCHED, 302, was=302) is Result.READ
+    assert result_by(Event.FETCHED, 304, was=200) is Result.READ
+
+
+def test_what_a_page_says_of_itself_counts_where_it_was_read() -> None:
+    noindex, alias = reasons.NOINDEX(), reasons.ALIAS(url="http://a.example/")
+    assert result_by(Event.FETCHED, 200, f"{alias}{reasons.BETWEEN}{noindex}") is Result.NOINDEX
+    assert result_by(Event.FETCHED, 200, alias) is Result.ALIAS
+    assert result_by(Event.GONE, 404, noindex) is Result.MISSING
+    assert result_by(Event.EXCLUDED, 200, reasons.SKIPPED()) is Result.NOINDEX
+
+
+def test_what_others_than_robots_txt_exclude_is_an_error() -> None:
+    assert result_by(Event.EXCLUDED, 200, by_robots=False) is Result.ERROR
+    assert result_by(Event.EXCLUDED, 200, reasons.SKIPPED(), by_robots=False) is Result.NOINDEX
+
+
+def test_a_callback_is_to_blame_for_what_it_fails_alone() -> None:
+    assert result_by(Event.FAILED, 200, by_spider=True) is Result.CALLBACK_FAILED
+    assert result_by(Event.RETRIED, 200, by_spider=True) is Result.ERROR
+
+
+def test_the_record_of_a_page_says_what_its_visit_met() -> None:
+    alias = reasons.ALIAS(url="http://a.example/")
+    assert result_at_the_end(State.DONE, 200, alias, is_hub=False) is Result.ALIAS
+    assert result_at_the_end(State.DONE, 200, alias, is_hub=True) is Result.READ
+    assert result_at_the_end(State.GONE, 410, "", is_hub=False) is Result.GONE
+    assert result_at_the_end(State.REDIRECTED, 308, "", is_hub=False) is Result.MOVED
+    assert result_at_the_end(State.FAILED, 500, "", is_hub=False) is Result.ERROR
+
+
+@pytest.mark.parametrize("result", Result)
+@pytest.mark.parametrize("state", [State.DONE, State.FAILED, State.GONE, State.REDIRECTED, State.EXCLUDED])
+def test_that_a_page_is_gone_is_told_once(result: Result, state: State) -> None:
+    ends = {Result.MISSING, Result.GONE, Result.MOVED, Result.ELSEWHERE, Result.FORBIDDEN}
+    was_lost = state not in (State.DONE, State.FAILED)
+    assert was_told(result, state, "") == (result in ends and was_lost)
+    assert was_told(result, state, reasons.SKIPPED()) == (
+        result is Result.NOINDEX or (result in ends and was_lost)
+    )

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.parse.robots_rules import Hours, Rate, Rules
+from scrapy_frontier.core.parse.robots_rules import Hours, RequestRate, Rules
 from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, parse, product_token
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "robots_txt.json"
@@ -81,7 +81,11 @@ def expected_directive(case: dict[str, Any]) -> object:
         return value
     start, end = midnight_seconds(value.get("start_time")), midnight_seconds(value.get("end_time"))
     hours = None if start is None or end is None else Hours(start, end)
-    return hours if case["directive"] == "visit-time" else Rate(value["requests"], value["seconds"], hours)
+    return (
+        hours
+        if case["directive"] == "visit-time"
+        else RequestRate(value["requests"], value["seconds"], hours)
+    )
 
 
 DIRECTIVES = [case for case in vectors().get("directives", []) if case["directive"] != "host"]
@@ -276,7 +280,7 @@ def test_request_rates_say_how_far_apart_requests_are() -> None:
     rules = parse(
         b"User-agent: *\nRequest-rate: 1/5\nRequest-rate: 10/15m 2200-0600\nRequest-rate: 0/1\n", "mybot"
     )
-    assert rules.request_rate == (Rate(1, 5), Rate(10, 900, Hours(22 * 3_600, 6 * 3_600)))
+    assert rules.request_rate == (RequestRate(1, 5), RequestRate(10, 900, Hours(22 * 3_600, 6 * 3_600)))
     noon, night = 12 * 3_600.0, 23 * 3_600.0
     assert rules.delay(noon) == 5.0
     assert rules.delay(night) == rules.delay(night + 86_400 * 365) == 90.0
@@ -301,7 +305,7 @@ def test_visit_time_tells_how_long_to_wait() -> None:
 def test_hours_are_written_in_many_ways(hours: str) -> None:
     rules = parse(f"User-agent: *\nRequest-rate: 1/9 {hours}\nVisit-time: {hours}".encode(), "mybot")
     assert rules.visit_time == (Hours(9 * 3_600, 15 * 3_600 + 1_800),)
-    assert rules.request_rate == (Rate(1, 9, rules.visit_time[0]),)
+    assert rules.request_rate == (RequestRate(1, 9, rules.visit_time[0]),)
 
 
 @pytest.mark.parametrize("written", ["<https://h/s.xml>", '"https://h/s.xml"', "'/s.xml'"])

@@ -16,7 +16,7 @@ from scrapy_frontier.core.hosts.robots_expiry import (
     Answer,
     is_current,
     learnt,
-    standing,
+    robots_status,
     whole_lines,
 )
 from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, decode
@@ -57,7 +57,7 @@ def test_a_file_is_obeyed_for_a_day_and_then_asked_for_again() -> None:
     copy = learnt(None, Answer(200, FILE), NOW)
     assert is_current(copy, NOW + FRESH_LIMIT - 1)
     assert not is_current(copy, NOW + FRESH_LIMIT)
-    found = standing(copy, NOW, "mybot")
+    found = robots_status(copy, NOW, "mybot")
     assert not found.rules.allowed("http://a.example/private/x")
     assert found.held_until(NOW) == 0.0
     assert found.delay(NOW, DAY) == 2.0
@@ -90,7 +90,7 @@ def test_cache_control_shortens_the_day_to_an_hour_at_least() -> None:
 def test_no_file_allows_everything(status: int) -> None:
     copy = learnt(None, Answer(status, b"User-agent: *\nDisallow: /"), NOW)
     assert copy.body == b""
-    found = standing(copy, NOW, "mybot")
+    found = robots_status(copy, NOW, "mybot")
     assert found.held_until(NOW) == 0.0
     assert found.rules.allowed("http://a.example/private")
 
@@ -98,7 +98,7 @@ def test_no_file_allows_everything(status: int) -> None:
 @pytest.mark.parametrize("status", [None, 429, 500, 503, 599])
 def test_a_file_that_cannot_be_reached_keeps_the_host_waiting(status: int | None) -> None:
     copy = learnt(None, Answer(status), NOW)
-    assert standing(copy, NOW, "mybot").held_until(NOW) == copy.ask_at == NOW + FIRST_PAUSE
+    assert robots_status(copy, NOW, "mybot").held_until(NOW) == copy.ask_at == NOW + FIRST_PAUSE
 
 
 def test_the_pause_doubles_up_to_a_day_and_ends_with_the_first_answer() -> None:
@@ -117,7 +117,7 @@ def test_retry_after_wins_over_a_shorter_pause_up_to_a_day() -> None:
 def test_an_old_copy_holds_while_the_file_cannot_be_reached() -> None:
     """RFC 9309 2.3.1.4; it is asked for again and again all the same."""
     copy = failing(3, learnt(None, Answer(200, FILE), NOW - DAY))
-    found = standing(copy, NOW + 90 * DAY, "mybot")
+    found = robots_status(copy, NOW + 90 * DAY, "mybot")
     assert found.held_until(NOW) == 0.0
     assert not found.rules.allowed("http://a.example/private")
     assert not is_current(copy, copy.ask_at)
@@ -125,13 +125,13 @@ def test_an_old_copy_holds_while_the_file_cannot_be_reached() -> None:
 
 def test_that_there_was_no_file_is_no_copy() -> None:
     copy = failing(1, learnt(None, Answer(404), NOW - DAY))
-    assert standing(copy, NOW, "mybot").held_until(NOW) == copy.ask_at
+    assert robots_status(copy, NOW, "mybot").held_until(NOW) == copy.ask_at
 
 
 def test_after_thirty_days_of_failures_the_host_counts_as_one_without() -> None:
     copy = failing(5, every=DAY)
-    assert standing(copy, NOW + 29 * DAY, "mybot").verdict is Verdict.POSTPONE
-    assert standing(copy, NOW + 30 * DAY, "mybot").verdict is Verdict.ALLOW_ALL
+    assert robots_status(copy, NOW + 29 * DAY, "mybot").verdict is Verdict.POSTPONE
+    assert robots_status(copy, NOW + 30 * DAY, "mybot").verdict is Verdict.ALLOW_ALL
 
 
 def test_a_clock_that_was_set_back_does_not_make_a_copy_last() -> None:
@@ -141,7 +141,7 @@ def test_a_clock_that_was_set_back_does_not_make_a_copy_last() -> None:
 def test_visit_time_holds_until_it_begins() -> None:
     midnight = NOW - NOW % DAY
     copy = learnt(None, Answer(200, b"User-agent: *\nVisit-time: 0200-0400\n"), midnight)
-    found = standing(copy, midnight, "mybot")
+    found = robots_status(copy, midnight, "mybot")
     assert found.held_until(midnight) == midnight + 7200.0
     assert found.held_until(midnight + 3 * 3600.0) == 0.0
     assert found.held_until(midnight + 5 * 3600.0) == midnight + DAY + 7200.0
@@ -152,7 +152,7 @@ def test_a_rate_with_hours_holds_during_them() -> None:
     copy = learnt(
         None, Answer(200, b"User-agent: *\nCrawl-delay: 1\nRequest-rate: 1/10s 0800-1200\n"), midnight
     )
-    found = standing(copy, midnight, "mybot")
+    found = robots_status(copy, midnight, "mybot")
     assert [found.delay(midnight + hour * 3600.0, DAY) for hour in (7, 9, 13)] == [1.0, 10.0, 1.0]
     assert found.delay(midnight + 9 * 3600.0, 5.0) == 5.0
 

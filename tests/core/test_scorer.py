@@ -117,6 +117,15 @@ def test_cash_follows_weights_and_content():
     assert scorer.parsed(1, [2, 3], [0.0, 0.0]) == []
 
 
+@pytest.mark.parametrize("kind", [Cash, PageRank, Mixed])
+def test_links_that_weigh_nothing_are_paid_nothing(kind):
+    """The default raised `TypeError`."""
+    scorer = kind()
+    for node, parent in ((0, None), (1, 0), (2, 0)):
+        scorer.discovered(node, parent)
+    assert scorer.parsed(0, [1, 2], [0.0, 0.0]) == []
+
+
 def test_only_changes_worth_a_write_are_told():
     scorer = Cash()
     scorer.discovered(0)
@@ -255,10 +264,8 @@ def test_a_bucket_survives_being_a_score(code):
 
 
 def big_crawl(scorer, pages=4000, parsed=1000, seed=3):
-    chance = np.random.default_rng(seed)
-    links = {
-        page: np.unique(chance.integers(0, min(pages, 8 * page + 9), 7)).tolist() for page in range(parsed)
-    }
+    rng = np.random.default_rng(seed)
+    links = {page: np.unique(rng.integers(0, min(pages, 8 * page + 9), 7)).tolist() for page in range(parsed)}
     scorer.discovered(0)
     crawl(scorer, links, range(parsed))
     return rank(scorer, links, range(parsed), scorer.known)[1]
@@ -307,8 +314,8 @@ def test_a_page_shares_its_worth_with_the_pages_that_led_there():
 
 def test_who_chose_a_page_and_those_above_it_outlives_the_crawl():
     """A crawl with rankings in between, one that stops and goes on: the three are worth what they were."""
-    chance = np.random.default_rng(5)
-    links = {page: np.unique(chance.integers(0, min(6000, 8 * page + 9), 7)).tolist() for page in range(3000)}
+    rng = np.random.default_rng(5)
+    links = {page: np.unique(rng.integers(0, min(6000, 8 * page + 9), 7)).tolist() for page in range(3000)}
     one = Mixed()
     one.discovered(0)
     for first, stop in pairwise((0, 300, 900, 1600, 2000)):

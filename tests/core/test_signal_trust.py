@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.pages.signal_trust import (
-    Lies,
-    Told,
+    False304s,
+    Served,
     after_content,
     after_unmodified,
-    is_lied_to,
+    had_false_304,
     may_send,
 )
 
@@ -24,29 +24,29 @@ DATE = b"Sat, 29 Oct 1994 19:43:31 GMT"
 
 
 class Server:
-    """Answers visits 1, 2, ...: *content* and *tag* by the visit; *lies* with 304 whatever it has."""
+    """Answers visits 1, 2, ...: *content* and *tag* by the visit; *false_304s* with 304 whatever it has."""
 
     def __init__(
         self,
         content: Callable[[int], int],
         tag: Callable[[int], bytes],
         date: bytes = b"",
-        lies: bool = False,
+        false_304s: bool = False,
     ) -> None:
-        self.content, self.tag, self.date, self.lies = content, tag, date, lies
+        self.content, self.tag, self.date, self.false_304s = content, tag, date, false_304s
 
-    def told(self, visit: int) -> Told:
-        return Told(self.tag(visit), self.date, b"%d" % self.content(visit))
+    def told(self, visit: int) -> Served:
+        return Served(self.tag(visit), self.date, b"%d" % self.content(visit))
 
     def is_unmodified(self, visit: int, sent: tuple[bytes, bytes]) -> bool:
-        if self.lies and any(sent):
+        if self.false_304s and any(sent):
             return True
         tag, date = sent
         return tag == self.tag(visit) if tag else bool(date) and date == self.date
 
 
 def visits(server: Server, count: int, page_id: int = 1) -> Iterator[tuple[int, bool, tuple[bytes, bytes]]]:
-    """Trust after each further visit, whether it was answered 304, and what was sent."""
+    """Trust after each revisit, whether it was answered 304, and what was sent."""
     kept, trust = server.told(0), 0
     for visit in range(1, count + 1):
         sent = may_send(trust, page_id, kept.etag, kept.last_modified)
@@ -86,7 +86,7 @@ def test_an_honest_server_is_asked_for_everything_about_every_tenth_time() -> No
 def test_an_honest_tag_is_always_sent_and_nearly_never_doubted(contents: list[int]) -> None:
     server = Server(lambda visit: contents[visit], lambda visit: b'"%d"' % contents[visit])
     for trust, _, sent in visits(server, 39):
-        assert not is_lied_to(trust)
+        assert not had_false_304(trust)
         assert sent[0] or not trust & 0xF0
 
 
@@ -107,41 +107,41 @@ def test_a_tag_that_is_itself_again_is_sent_again() -> None:
 def test_the_same_tag_on_other_content_proves_a_false_304(date: bytes) -> None:
     server = Server(always, lambda visit: b'"a"', date)
     seen = list(visits(server, 30))
-    first = next(number for number, (trust, _, _) in enumerate(seen) if is_lied_to(trust))
+    first = next(number for number, (trust, _, _) in enumerate(seen) if had_false_304(trust))
     assert not seen[first][1]  # the full visit
     assert not any(any(sent) or is_unmodified for _, is_unmodified, sent in seen[first + 1 :])
 
 
 def test_the_same_date_on_other_content_proves_it_where_there_is_no_tag() -> None:
     server = Server(always, lambda visit: b"", DATE)
-    assert is_lied_to(list(visits(server, 30))[-1][0])
+    assert had_false_304(list(visits(server, 30))[-1][0])
 
 
 def test_who_answers_304_to_everything_is_found_out_although_his_tags_are_honest() -> None:
-    server = Server(always, noise, lies=True)
+    server = Server(always, noise, false_304s=True)
     seen = list(visits(server, 30))
-    first = next(number for number, (trust, _, _) in enumerate(seen) if is_lied_to(trust))
+    first = next(number for number, (trust, _, _) in enumerate(seen) if had_false_304(trust))
     assert first <= 20
     assert not any(is_unmodified for _, is_unmodified, _ in seen[first + 1 :])
 
 
 def test_one_change_found_by_a_full_visit_is_no_lie() -> None:
     server = Server(lambda visit: visit >= 12, lambda visit: b'"%d"' % (visit >= 12), DATE)
-    assert not any(is_lied_to(trust) for trust, _, _ in visits(server, 200))
+    assert not any(had_false_304(trust) for trust, _, _ in visits(server, 200))
 
 
 def test_content_that_nobody_compared_says_nothing() -> None:
     trust = after_unmodified(after_unmodified(0))
-    assert after_content(trust, Told(b'"a"'), Told(b'"a"', b"", b"1"), True) == 0
+    assert after_content(trust, Served(b'"a"'), Served(b'"a"', b"", b"1"), True) == 0
 
 
 def test_a_host_that_lied_about_three_pages_is_not_believed() -> None:
-    lied = after_content(after_unmodified(0), Told(b'"a"', b"", b"1"), Told(b'"a"', b"", b"2"), False)
-    lies = Lies()
+    lied = after_content(after_unmodified(0), Served(b'"a"', b"", b"1"), Served(b'"a"', b"", b"2"), False)
+    false_304s = False304s()
     for page_id, trust in enumerate((lied, 0, lied, 0x30)):
-        lies.note("a.example", page_id, trust)
-        lies.note("a.example", 0, lied)  # again and again
-    assert not lies.are_many("a.example")
-    lies.note("a.example", 9, lied)
-    assert lies.are_many("a.example")
-    assert not lies.are_many("b.example")
+        false_304s.note("a.example", page_id, trust)
+        false_304s.note("a.example", 0, lied)  # again and again
+    assert not false_304s.are_many("a.example")
+    false_304s.note("a.example", 9, lied)
+    assert false_304s.are_many("a.example")
+    assert not false_304s.are_many("b.example")

@@ -13,17 +13,18 @@ from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts.sitemap_sites import (
     FILE_BUCKET,
     GUESSES,
-    MAX_CHILDREN,
     MAX_LEVELS,
     MAX_REFUSED,
+    MAX_SITEMAPS,
     Contact,
     SitemapScope,
     SitemapTask,
     bucket_of,
     contact,
-    heard,
+    named_by_robots,
     refuse,
     span_of,
+    tells_change,
 )
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
@@ -58,6 +59,8 @@ def test_golden_bytes() -> None:
     golden = b'{"listed":["http://a.example/s.xml"],"contacted":true,"refused":["http://b.example/t.xml"]}'
     assert encode_listing(listing) == golden
     assert encode_listing(Listing()) == b"{}"
+    honest = Listing(signals=(1.5, 0.25, 3.0, 1.0))
+    assert encode_listing(honest) == b'{"signals":[1.5,0.25,3.0,1.0]}'
     assert decode_listing(golden) == listing
 
 
@@ -70,11 +73,11 @@ def test_other_bytes_are_no_row(data: bytes) -> None:
 def test_a_row_keeps_how_honest_a_site_was() -> None:
     listing = Listing((f"{A}/s.xml",), True, (), (1.5, 0.25, 3.0, 1.0))
     assert decode_listing(encode_listing(listing)) == listing
-    assert heard(listing, ()).listing.signals == listing.signals
+    assert named_by_robots(listing, ()).listing.signals == listing.signals
     assert decode_listing(b'{"signals":[1,2]}') == Listing()
 
 
-# -- coming back ---------------------------------------------------------------------------------------
+# -- revisits ------------------------------------------------------------------------------------------
 
 
 def test_a_sitemap_comes_back_as_often_as_it_changes() -> None:
@@ -101,14 +104,14 @@ def test_contact_takes_what_is_listed_else_the_first_guess() -> None:
 
 @given(LISTINGS, URLS)
 def test_hearing_the_same_twice_changes_nothing(listing: Listing, urls: tuple[str, ...]) -> None:
-    once = heard(listing, urls).listing
-    assert heard(once, urls) == Contact((), (), once)
+    once = named_by_robots(listing, urls).listing
+    assert named_by_robots(once, urls) == Contact((), (), once)
 
 
 @given(LISTINGS, URLS)
 def test_every_listed_sitemap_is_queued_once(listing: Listing, urls: tuple[str, ...]) -> None:
     """By contact or by what was heard later, whichever comes last."""
-    told = heard(listing, urls)
+    told = named_by_robots(listing, urls)
     queued = set(told.queue)
     if not told.listing.is_contacted:
         queued |= set(contact(told.listing, A).queue)
@@ -118,14 +121,14 @@ def test_every_listed_sitemap_is_queued_once(listing: Listing, urls: tuple[str, 
 
 
 def test_what_was_refused_is_read_again_when_the_site_gives_its_word() -> None:
-    told = heard(Listing(refused=(f"{B}/1.xml", f"{B}/2.xml")), (f"{B}/2.xml",))
+    told = named_by_robots(Listing(refused=(f"{B}/1.xml", f"{B}/2.xml")), (f"{B}/2.xml",))
     assert told.read_again == (f"{B}/2.xml",)
     assert told.listing == Listing((f"{B}/2.xml",), False, (f"{B}/1.xml",))
 
 
 def test_a_robots_txt_with_very_many_sitemaps_is_cut() -> None:
-    told = heard(Listing((), True), tuple(f"{A}/{number}" for number in range(MAX_CHILDREN + 5)))
-    assert len(told.queue) == len(told.listing.listed) == MAX_CHILDREN
+    told = named_by_robots(Listing((), True), tuple(f"{A}/{number}" for number in range(MAX_SITEMAPS + 5)))
+    assert len(told.queue) == len(told.listing.listed) == MAX_SITEMAPS
 
 
 def test_refusals_are_noted_once_and_not_without_end() -> None:
@@ -158,12 +161,12 @@ def test_guesses_are_made_in_turn() -> None:
     assert SitemapTask(A).next_guess() is None
 
 
-def test_children_lie_three_levels_deep_at_most_and_are_no_guesses() -> None:
+def test_listed_sitemaps_lie_three_levels_deep_at_most_and_are_no_guesses() -> None:
     errand: SitemapTask | None = SitemapTask(A, guess=0)
     depths = []
     while errand is not None:
         depths.append(errand.depth)
-        errand = errand.child()
+        errand = errand.for_listed()
         assert errand is None or errand.guess is None
     assert depths == list(range(MAX_LEVELS))
 
@@ -248,15 +251,43 @@ def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
 ) -> None:
     """Nobody links it: a scorer that follows links would have it wait behind every page, in any order."""
     frontier = Frontier(Store(tmp_path), 0, scorer=scorer)
-    index, low, high, child = (
+    index, low, high, sitemap = (
         Link(bytes([n]) * 20, f"{A}/{n}", "a.example", is_placed=True) for n in range(4)
     )
     frontier.discover([index._replace(bucket=FILE_BUCKET)], 0)
-    listed = [(low, bucket_of(0.2, 1.0)), (high, bucket_of(1.0, 1.0)), (child, FILE_BUCKET)]
+    listed = [(low, bucket_of(0.2, 1.0)), (high, bucket_of(1.0, 1.0)), (sitemap, FILE_BUCKET)]
     frontier.discover([link._replace(parent=0, bucket=bucket) for link, bucket in listed], 0)
     leased = [frontier.lease(0) for _ in range(4)]
-    assert [lease and lease.page.url for lease in leased] == [index.url, child.url, high.url, low.url]
+    assert [lease and lease.page.url for lease in leased] == [index.url, sitemap.url, high.url, low.url]
     for lease in filter(None, leased):
         frontier.release(lease, Outcome(Event.FETCHED, 200), 0)
     assert frontier._batch.counts.states[State.DONE] == 4
     frontier.close()
+
+
+@pytest.mark.parametrize(
+    ("kept", "last_visit", "is_signal"),
+    [
+        (100, 50, True),
+        (100, 300, True),  # that it was told otherwise before counts
+        (None, 150, True),
+        (None, 200, False),
+        (None, 300, False),
+        (100, None, False),
+        (None, None, False),
+    ],
+)
+def test_another_lastmod_is_a_signal_and_the_first_only_where_it_is_younger_than_the_visit(
+    kept: int | None, last_visit: int | None, is_signal: bool
+) -> None:
+    assert tells_change(kept, 200, last_visit) == is_signal
+
+
+def test_an_index_is_read_until_it_names_too_many_sitemaps_or_lies_too_deep() -> None:
+    task = SitemapTask("http://a.example")
+    assert task.limit_reached(MAX_SITEMAPS - 1) == ""
+    assert task.limit_reached(MAX_SITEMAPS) == f"more than {MAX_SITEMAPS} sitemaps"
+    while (listed := task.for_listed()) is not None:
+        assert task.limit_reached(0) == ""
+        task = listed
+    assert task.limit_reached(0) == f"nested more than {MAX_LEVELS} levels deep"

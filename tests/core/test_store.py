@@ -319,10 +319,7 @@ def test_damage_that_merging_meets_is_no_full_disk(tmp_path: Path) -> None:
     write_pages(tmp_path)
     flip(only(tmp_path, "*.ldb"), 100)
     store = Store(tmp_path)
-    batch = store.batch()
-    batch.put(keys.INDEX, b"")
-    batch.put(keys.PAGE, b"")
-    store.write(batch)
+    store.write({keys.INDEX: b"", keys.PAGE: b""})
     store.flush()  # a second table: one alone is merged with nothing
     with pytest.raises(FrontierUnwritable, match=r"is damaged \(.*check --repair --dir"):
         store.compact()
@@ -596,10 +593,7 @@ def test_a_disk_too_full_to_go_on_is_told_clearly(tmp_path: Path) -> None:
 
 def test_scan_goes_on_behind_a_row_and_stops_at_a_limit(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    batch = store.batch()
-    for name in (b"ha", b"hb", b"hc", b"i"):
-        batch.put(name, b"")
-    store.write(batch, sync=True)
+    store.write(dict.fromkeys((b"ha", b"hb", b"hc", b"i"), b""), sync=True)
 
     assert [key for key, _ in store.scan(b"h")] == [b"ha", b"hb", b"hc"]
     assert [key for key, _ in store.scan(b"h", after=b"a")] == [b"hb", b"hc"]
@@ -610,12 +604,9 @@ def test_scan_goes_on_behind_a_row_and_stops_at_a_limit(tmp_path: Path) -> None:
 
 def test_ranks_are_those_of_one_host_behind_a_cursor(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    batch = store.batch()
     sort_keys = [queue_keys.sort_key(0, 0, number, number) for number in range(5)]
-    for sort_key in sort_keys:
-        batch.put(queue_keys.queue_prefix("a") + sort_key, b"")
-        batch.put(queue_keys.queue_prefix("ab") + sort_key, b"")
-    store.write(batch)
+    for host in ("a", "ab"):
+        store.write({queue_keys.queue_prefix(host) + sort_key: b"" for sort_key in sort_keys})
 
     assert store.keys_of(queue_keys.queue_prefix("a"), b"", 9) == sort_keys
     assert store.keys_of(queue_keys.queue_prefix("a"), sort_keys[1], 2) == sort_keys[2:4]
@@ -626,9 +617,7 @@ def test_ranks_are_those_of_one_host_behind_a_cursor(tmp_path: Path) -> None:
 def test_a_snapshot_does_not_see_what_comes_later(tmp_path: Path) -> None:
     store = Store(tmp_path)
     snapshot = store.snapshot()
-    batch = store.batch()
-    batch.put(b"ha", b"")
-    store.write(batch)
+    store.write({b"ha": b""})
     assert list(store.scan(b"h", snapshot=snapshot)) == []
     assert [key for key, _ in store.scan(b"h")] == [b"ha"]
     snapshot.close()
@@ -645,11 +634,7 @@ def test_size_and_sync_work_on_a_living_store(tmp_path: Path) -> None:
 def test_compacting_gives_back_the_space_of_deleted_rows(tmp_path: Path) -> None:
     store = Store(tmp_path)
     for keep in (True, False):
-        batch = store.batch()
-        for number in range(20_000):
-            key = keys.page_key(number)
-            batch.put(key, os.urandom(100)) if keep else batch.delete(key)
-        store.write(batch)
+        store.write({keys.page_key(each): os.urandom(100) if keep else None for each in range(20_000)})
         store.flush()
     before = store.size()
     store.compact()

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts.domain import WITHIN, Place
-from scrapy_frontier.core.hosts.domain_rates import Rates
+from scrapy_frontier.core.hosts.domain import WITHIN, HostState
+from scrapy_frontier.core.hosts.domain_rates import DomainRates
 from scrapy_frontier.core.hosts.host import FOREVER, WAITED_TURN, Host, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.hosts.turns import FIRST, MOST
@@ -129,7 +129,7 @@ def test_what_is_taken_back_leaves_everybody_his_turn(is_tempered: bool, data: s
     pages = data.draw(st.lists(st.tuples(chosen, st.integers(0, 1)), max_size=30))
     seen = []
     for is_disturbed in (False, True):
-        hosts = Hosts(domain_of, Rates(1.0, 3.0) if is_tempered else None)
+        hosts = Hosts(domain_of, DomainRates(1.0, 3.0) if is_tempered else None)
         for number, (name, priority) in enumerate(pages):
             add(hosts, name, number, priority=priority)
         order = []
@@ -152,6 +152,26 @@ def test_what_is_taken_back_leaves_everybody_his_turn(is_tempered: bool, data: s
     assert seen[0] == seen[1]
 
 
+@pytest.mark.parametrize("rates", [None, DomainRates(1.0, 3.0)])
+def test_a_domain_whose_only_page_is_taken_back_is_due_when_it_was(rates: DomainRates | None) -> None:
+    hosts = Hosts(domain_of, rates)
+    for number, name in enumerate(("x", "x", "x", "x", "y", "z", "x")):
+        add(hosts, f"a.{name}.x", number, priority=int(number > 1 and name != "y"))
+    for name in ("a.x.x", "a.x.x", "a.z.x", "a.x.x", "a.x.x", "a.y.x"):
+        found = hosts.best(NOW)
+        assert found is not None
+        assert found.name == name
+        sort_key = found.take()
+        start_visit(hosts, found)
+        found.in_flight -= 1
+        if name != "a.y.x":
+            hosts.put(found, NOW)
+    hosts.taken_back(found, NOW)
+    found.put_back(sort_key)
+    hosts.put(found, NOW)
+    assert hosts.best(NOW) is found
+
+
 def start_visit(hosts: Hosts, host: Host) -> None:
     hosts.hand_out(host, NOW)
 
@@ -165,7 +185,7 @@ moves = st.lists(
 )
 
 
-def searched(hosts: Hosts, resting: Counter[str], handed_out: int) -> str | None:
+def searched(hosts: Hosts, yields_until: Counter[str], handed_out: int) -> str | None:
     """The rule by itself: all ready hosts, the best of each domain, the first of these."""
     best: dict[str, tuple[bytes, int, bytes, str]] = {}
     for host in hosts.by_name.values():
@@ -176,8 +196,8 @@ def searched(hosts: Hosts, resting: Counter[str], handed_out: int) -> str | None
     turns = []
     for domain, (score, _, head, name) in best.items():
         of_domain = [host for host in hosts.by_name.values() if domain_of(host.name) == domain]
-        rests = resting[domain] > handed_out
-        turns.append((score, rests, sum(host.in_flight for host in of_domain), head, name))
+        is_yielding = yields_until[domain] > handed_out
+        turns.append((score, is_yielding, sum(host.in_flight for host in of_domain), head, name))
     return min(turns)[-1] if turns else None
 
 
@@ -185,7 +205,7 @@ def searched(hosts: Hosts, resting: Counter[str], handed_out: int) -> str | None
 @settings(max_examples=200, deadline=None)
 def test_turns_are_those_of_a_search_through_all_hosts(moves: list[tuple[str, str, int]]) -> None:
     hosts = Hosts(domain_of)
-    resting: Counter[str] = Counter()
+    yields_until: Counter[str] = Counter()
     shared: set[str] = set()  # domains that have had several hosts since they came
     handed_out = number = 0
 
@@ -202,18 +222,18 @@ def test_turns_are_those_of_a_search_through_all_hosts(moves: list[tuple[str, st
         elif move == "forget" and host is not None and not host.heads and not host.in_flight:
             hosts.forget(host, NOW)
             if not any(domain_of(other) == domain_of(name) for other in hosts.by_name):
-                del resting[domain_of(name)]
+                del yields_until[domain_of(name)]
                 shared.discard(domain_of(name))
-        elif move == "visit" and searched(hosts, resting, handed_out) is not None:
+        elif move == "visit" and searched(hosts, yields_until, handed_out) is not None:
             others = {domain_of(each.name) for each in hosts.by_name.values() if each.heads}
             chosen = visit(hosts, is_over=False)
             assert chosen
             domain = domain_of(chosen)
             handed_out += 1
             if domain in shared:
-                resting[domain] = max(resting[domain], handed_out) + len(others) - 1
+                yields_until[domain] = max(yields_until[domain], handed_out) + len(others) - 1
         found = hosts.best(NOW)
-        assert (found.name if found is not None else None) == searched(hosts, resting, handed_out)
+        assert (found.name if found is not None else None) == searched(hosts, yields_until, handed_out)
 
 
 def crawl(directory: Path, pages: int, is_fair: bool) -> tuple[Counter[str], float]:
@@ -301,22 +321,22 @@ class Supply:
 @given(st.lists(st.integers(-3, 3), min_size=2, max_size=12), st.randoms(use_true_random=False))
 @settings(max_examples=30, deadline=None)
 def test_no_domain_that_may_be_asked_waits_longer_than_the_bound(
-    priorities: list[int], chance: random.Random
+    priorities: list[int], rng: random.Random
 ) -> None:
     """In virtual time: a round is a hand-out for each domain that may be asked. Hosts come and go."""
     supply = Supply({f"www.site{each}.org": priority for each, priority in enumerate(priorities)})
     waited = dict.fromkeys(supply.priorities, 0.0)
     for _ in range(MOST * len(priorities) * 3):
-        ready = [name for name, host in supply.hosts.by_name.items() if host.place is Place.READY]
+        ready = [name for name, host in supply.hosts.by_name.items() if host.state is HostState.READY]
         chosen = supply.hand_out()
         for name in ready:
             waited[name] += 1 / len(ready)
             assert waited[name] <= MOST + 1, name
         waited[chosen] = 0.0
-        if not chance.randrange(20):  # somebody is left alone for a while, or comes back
-            host = supply.hosts.by_name[chance.choice(list(supply.priorities))]
-            others = sum(each.place is Place.READY for each in supply.hosts.by_name.values())
-            supply.hosts.hold(host, FOREVER if host.place is Place.READY and others > 1 else 0.0, NOW)
+        if not rng.randrange(20):  # somebody is left alone for a while, or comes back
+            host = supply.hosts.by_name[rng.choice(list(supply.priorities))]
+            others = sum(each.state is HostState.READY for each in supply.hosts.by_name.values())
+            supply.hosts.hold(host, FOREVER if host.state is HostState.READY and others > 1 else 0.0, NOW)
             waited[host.name] = 0.0
 
 

@@ -7,11 +7,11 @@ import pytest
 
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.signal_trust import is_lied_to
-from scrapy_frontier.core.pages.visits import Fetched, not_modified, read
+from scrapy_frontier.core.pages.signal_trust import had_false_304
+from scrapy_frontier.core.pages.visits import Fetched, as_given, differ, not_modified, read
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.visit_rows import NOT_BAD, Bad, Validators, Visits
+from scrapy_frontier.core.store.visit_rows import NOT_BAD, BadVisits, Validators, Visits
 
 NOW = 1_700_000_000
 PAGE = Fetched(b'"1"', b"Mon", b"diges", "text/html", 7)
@@ -47,7 +47,7 @@ def test_times_and_validators_of_a_page_are_kept(tmp_path: Path) -> None:
     frontier = opened(tmp_path)
     page_id = found(frontier)
     lease = leased(frontier)
-    assert not lease.is_return
+    assert not lease.is_revisit
     frontier.release(lease, Outcome(Event.FETCHED, 200, fetched=PAGE._replace(digest=b"")), NOW + 5)
     frontier.close()
 
@@ -96,7 +96,7 @@ def test_a_body_that_broke_off_says_nothing_of_the_page() -> None:
 
 
 def test_not_modified_keeps_what_the_answer_does_not_name() -> None:
-    before = read(None, PAGE, NOW)._replace(bad=Bad(1, 2, NOW + 60))
+    before = read(None, PAGE, NOW)._replace(bad=BadVisits(1, 2, NOW + 60))
     after = not_modified(before, Fetched(etag=b'W/"1"'), NOW + 60)
     assert after == before._replace(
         last=NOW + 60, visits=2, bad=NOT_BAD, validators=Validators(b'W/"1"', b"Mon"), trust=0x10
@@ -135,7 +135,7 @@ def test_trust_is_kept_and_a_false_304_found_out() -> None:
     for _ in range(12):
         visits = not_modified(visits, None, NOW)
     visits = read(visits, PAGE._replace(digest=b"other"), NOW)
-    assert is_lied_to(visits.trust)
+    assert had_false_304(visits.trust)
 
 
 # -- the format before --------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def test_a_store_of_the_format_before_goes_on_and_is_ours_from_the_first_row_on(
     store.close()
 
 
-def test_a_page_that_has_changed_is_no_longer_the_first_with_its_old_content(tmp_path: Path) -> None:
+def test_a_page_that_differ_is_no_longer_the_first_with_its_old_content(tmp_path: Path) -> None:
     frontier = opened(tmp_path)
     first = found(frontier)
 
@@ -192,3 +192,13 @@ def test_a_page_that_has_changed_is_no_longer_the_first_with_its_old_content(tmp
     found(frontier, "http://a.example/3")
     assert same(b"newer") == "http://a.example/"
     frontier.close()
+
+
+def test_digests_are_compared_where_they_are_of_the_same_kind_of_content() -> None:
+    body, other = b"dige\x02", b"dige\x04"
+    assert differ(body, other) is True
+    assert differ(body, body) is False
+    assert differ(as_given(body), as_given(other)) is True
+    assert differ(body, as_given(body)) is None
+    assert differ(b"", body) is None
+    assert differ(body, b"") is None

@@ -391,9 +391,7 @@ def test_with_a_directory_each_kind_of_page_that_is_left_is_told(
     first = start(TellSpider, settings, start_urls=urls).wait()
     assert "8 pages are left, of 4 hosts" in first.log
     with contextlib.closing(Store(tmp_path / "frontier")) as store:
-        batch = store.batch()
-        batch.put(orders_key(web.name(1)), encode_orders(Orders(blocked=1)))
-        store.write(batch)
+        store.write({orders_key(web.name(1)): encode_orders(Orders(blocked=1))})
     second = start(TellSpider, settings, start_urls=urls).wait()
     assert "2 pages stay queued, of hosts that are blocked" in second.log
     assert "6 pages are left, of 3 hosts" in second.log

@@ -106,11 +106,11 @@ def break_manifest(leveldb: Path) -> None:
 
 def scribble(leveldb: Path) -> None:
     """Random bytes into the middle of every table and log."""
-    chance = random.Random(1)
+    rng = random.Random(1)
     for path in [*leveldb.glob("*.ldb"), *leveldb.glob("*.log")]:
         data = bytearray(path.read_bytes())
         for position in range(len(data) // 3, len(data) * 2 // 3):
-            data[position] = chance.randrange(256)
+            data[position] = rng.randrange(256)
         path.write_bytes(data)
 
 
@@ -123,10 +123,7 @@ def test_damage_is_never_silent(tmp_path: Path) -> None:
     """One changed byte anywhere in a table: its rows are read as they were, or not at all."""
     rows = {keys.page_key(number): hashlib.sha512(b"%d" % number).digest() for number in range(400)}
     store = Store(tmp_path / "whole")
-    batch = store.batch()
-    for key, value in rows.items():
-        batch.put(key, value)
-    store.write(batch)
+    store.write(rows)
     store.flush()
     store.close()
     (table,) = (tmp_path / "whole/leveldb").glob("*.ldb")
@@ -374,7 +371,7 @@ def test_a_setting_that_there_is_not_is_named_with_the_likely_one(web: Web, run:
     assert re.findall("WARNING: (There is no setting.*)", crawl.log) == [
         "There is no setting FRONTIER_HOSTPAGES: is FRONTIER_HOST_PAGES meant?",
         "There is no setting FRONTIER_SCORRER: is FRONTIER_SCORER meant?",
-        "There is no setting FRONTIER_XYLOPHONE",
+        "There is no setting FRONTIER_XYLOPHONE: remove it",
     ]
 
 
@@ -413,9 +410,10 @@ def test_faults_of_a_dupe_filter_are_called_its_own(web: Web, run: Run) -> None:
     assert "please report" not in crawl.log
     errors = re.findall("ERROR: (.*)", crawl.log)
     name, odd = f"DUPEFILTER_CLASS = '{__name__}.BrokenFilter'", f"<GET {web.url('/odd1')}>"
+    taken = "which is taken in: mend its request_seen (said once)"
     assert errors == [
-        f"{name} raised KeyError: 'what is that?' for {odd}, which is taken in (said once)",
-        f"{name} raised ValueError: cannot close when it was closed",
+        f"{name} raised KeyError: 'what is that?' for {odd}, {taken}",
+        f"{name} raised ValueError: cannot close when it was closed: mend its close",
     ]
 
 
@@ -434,6 +432,7 @@ def test_a_dupe_filter_that_cannot_be_had_is_named(web: Web, run: Run, path: str
     errors = re.findall("ERROR: (.*)", crawl.log)
     assert len(errors) == 1
     assert errors[0].startswith(f"DUPEFILTER_CLASS = {path!r} {words}")
+    assert errors[0].endswith(": mend it, or leave DUPEFILTER_CLASS unset: the frontier needs none")
     assert web.paths() == []
 
 

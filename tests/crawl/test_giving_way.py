@@ -15,7 +15,7 @@ from scrapy.settings import Settings
 
 from scrapy_frontier import FrontierSpiderMiddleware
 from scrapy_frontier.crawl import callback_requests, compat
-from scrapy_frontier.crawl.consequences_of_directives import Consequences
+from scrapy_frontier.crawl.directive_rules import DirectiveRules
 from scrapy_frontier.crawl.outlinks import AT_A_TIME
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def refused_by(response: HtmlResponse) -> tuple[int, frozenset[bytes]]:
     found: list[frozenset[bytes]] = []
 
     def to_the_end() -> Iterator[None]:
-        found.append((yield from Consequences(a_crawler()).nofollow_only(response)))
+        found.append((yield from DirectiveRules(a_crawler()).nofollow_only(response)))
 
     return sum(1 for _ in to_the_end()), found[0]
 

@@ -185,7 +185,7 @@ def test_scores_of_links_and_content_are_kept(
     ]
     assert crawl.stats["frontier/scores/ignored"] == 1
     assert b"frontier_link_score" not in pages()[web.url("/strong")].payload
-    assert "frontier_link_score = 'much' is no number" in crawl.log
+    assert "frontier_link_score = 'much' counts as 1: set a number" in crawl.log
     assert crawl.stats["frontier/pages/done"] == 5
 
 

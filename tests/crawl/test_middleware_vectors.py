@@ -14,10 +14,12 @@ from scrapy.http import HtmlResponse, Response
 from scrapy.spidermiddlewares.referer import RefererMiddleware
 from scrapy.statscollectors import MemoryStatsCollector
 
+import scrapy_frontier
 from scrapy_frontier.core.parse import redirect_chains
 from scrapy_frontier.core.parse.dates import timestamp
 from scrapy_frontier.crawl.fingerprints import is_same_page
-from scrapy_frontier.downloadermiddlewares import directives, redirect
+from scrapy_frontier.crawl.response_head import refresh_of
+from scrapy_frontier.downloadermiddlewares import directives
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors"
 
@@ -88,7 +90,9 @@ def assert_is(request: Request, expected: dict[str, Any]) -> None:
 
 
 def middleware_of(case: dict[str, Any]) -> Any:
-    middleware = build(getattr(redirect, case["middleware"]), REDIRECT_MAX_TIMES=case["max_redirect_times"])
+    middleware = build(
+        getattr(scrapy_frontier, case["middleware"]), REDIRECT_MAX_TIMES=case["max_redirect_times"]
+    )
     if "test_redirect_referer[" in case["test"]:
         middleware._referer_spider_middleware = build(RefererMiddleware)
     return middleware
@@ -115,13 +119,13 @@ def test_scrapys_own_cases(case: dict[str, Any]) -> None:
 )
 def test_a_refresh_that_becomes_a_link_leads_where_scrapys_own_does(case: dict[str, Any]) -> None:
     middleware, request, response = middleware_of(case), request_of(case), response_of(case)
-    found = middleware._refresh(response)
+    found = refresh_of(response, middleware._ignore_tags)
     if case["result"] == "response":
         is_left = found is None or found.seconds >= 100 or request.meta.get("dont_redirect")
         elsewhere = not request.url.startswith("http") or isinstance(
-            middleware._target(found, request, response), redirect_chains.ChainRefusal
+            middleware.refreshed(found, request, response), redirect_chains.ChainRefusal
         )
         assert is_left or elsewhere or request.method == "HEAD"
     else:
         assert found is not None
-        assert_is(middleware._target(found, request, response), case["new_request"])
+        assert_is(middleware.refreshed(found, request, response), case["new_request"])

@@ -17,7 +17,7 @@ from test_requests import LabelRequest, Size
 
 from scrapy_frontier.crawl.fingerprints import Identities
 from scrapy_frontier.crawl.queued_requests import LIVE, Records, mutable_in
-from scrapy_frontier.crawl.stats import Notes
+from scrapy_frontier.crawl.stats import Reporter
 
 URL = "http://example.com/a"
 
@@ -72,7 +72,7 @@ def test_what_scrapy_keeps_for_itself_is_handed_on_by_nobody() -> None:
 
 def test_of_very_many_stored_requests_the_last_are_kept_and_all_that_cannot_be_stored() -> None:
     spider, identities = Spider("a"), Identities(RequestFingerprinter())
-    records = Records(spider, identities, Notes(logging.getLogger(__name__)), is_temporary=False)
+    records = Records(spider, identities, Reporter(logging.getLogger(__name__)), is_temporary=False)
     queued = [Request(URL) for _ in range(6 * LIVE)]
     for page_id, request in enumerate(queued):
         records.queued(page_id, request, is_stored=page_id % 2 == 0)

@@ -242,5 +242,5 @@ def test_a_clock_that_is_set_back_stops_nobody(web: Web, run: Callable[..., Craw
     assert len(web.visits) == 12
     assert min(*web.gaps(0), *web.gaps(1)) > 0.3 - TOLERANCE
     assert re.findall("WARNING: (FRONTIER_CLOCK.*)", crawl.log) == [
-        "FRONTIER_CLOCK went back by 60 min: the crawl goes on as if it had not (said once)"
+        "FRONTIER_CLOCK went back by 60 min: the crawl goes on as if it had not; mend it (said once)"
     ]

@@ -1,4 +1,4 @@
-"""Hosts that share a unit of politeness, as the servers saw them."""
+"""Hosts that share a politeness key, as the servers saw them."""
 
 from __future__ import annotations
 

@@ -108,10 +108,10 @@ def test_the_order_outlives_kill_9(web: Web, start: Callable[..., Crawl], scorer
 
 def wide_web(web: Web, pages: int = 400) -> str:
     """Pages in a tree of ten links each, all of which link ten pages drawn from the first tenth."""
-    chance = random.Random(2)
+    rng = random.Random(2)
     for number in range(pages):
         linked = [f"/{10 * number + step}" for step in range(1, 11) if 10 * number + step < pages]
-        popular = [f"/{chance.randrange(pages // 10)}" for _ in range(10)]
+        popular = [f"/{rng.randrange(pages // 10)}" for _ in range(10)]
         web.link(f"/{number}", *linked, *popular)
     return web.url("/0")
 
@@ -285,10 +285,10 @@ class RestlessSpider(FollowSpider):
 
 def tangled_web(web: Web) -> tuple[str, list[str]]:
     """A seed that links many pages, which link some of each other; and their paths."""
-    chance = random.Random(3)
+    rng = random.Random(3)
     every = [f"/{number}" for number in range(MANY * 4)]
     for path in every:
-        web.link(path, *chance.choices(every, k=5))
+        web.link(path, *rng.choices(every, k=5))
     return web.link("/", *every), every
 
 

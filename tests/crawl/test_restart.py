@@ -86,11 +86,11 @@ def test_sigkill_at_random_moments(
 ) -> None:
     """After four kills every page was fetched; twice only what was under way at a kill. Processes that import
     all anew have a seed of `hash` each."""
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     urls = tree(web)
     for kills in range(4):
         crawl = start(TreeSpider, SETTINGS, start_urls=urls[:1], wrap=list)
-        count = len(web.visits) + chance.randrange(1, 50)
+        count = len(web.visits) + rng.randrange(1, 50)
         web.limit = count + 2 * AT_ONCE  # however late the kill comes, pages are left
         web.wait(count)
         crawl.kill()

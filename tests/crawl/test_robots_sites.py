@@ -5,23 +5,23 @@ from __future__ import annotations
 import pytest
 
 from scrapy_frontier.crawl import robots_sites
-from scrapy_frontier.crawl.robots_sites import Shelf
+from scrapy_frontier.crawl.robots_sites import LruCache
 
 
 @pytest.fixture
-def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf[str, str]:
+def shelf(monkeypatch: pytest.MonkeyPatch) -> LruCache[str, str]:
     monkeypatch.setattr(robots_sites, "KNOWN", 3)
     monkeypatch.setattr(robots_sites, "KNOWN_BYTES", 10)
-    return Shelf(len)
+    return LruCache(len)
 
 
-def test_the_oldest_goes_when_there_are_too_many(shelf: Shelf[str, str]) -> None:
+def test_the_oldest_goes_when_there_are_too_many(shelf: LruCache[str, str]) -> None:
     for name in "abcd":
         shelf.keep(name, "x")
     assert list(shelf) == ["b", "c", "d"]
 
 
-def test_the_oldest_go_when_they_are_too_large(shelf: Shelf[str, str]) -> None:
+def test_the_oldest_go_when_they_are_too_large(shelf: LruCache[str, str]) -> None:
     shelf.keep("a", "x" * 4)
     shelf.keep("b", "x" * 4)
     shelf.keep("a", "x" * 2)
@@ -33,7 +33,7 @@ def test_the_oldest_go_when_they_are_too_large(shelf: Shelf[str, str]) -> None:
     assert list(shelf) == ["c", "d"]
 
 
-def test_one_that_is_too_large_for_all_is_kept_alone(shelf: Shelf[str, str]) -> None:
+def test_one_that_is_too_large_for_all_is_kept_alone(shelf: LruCache[str, str]) -> None:
     shelf.keep("a", "x")
     shelf.keep("b", "x" * 50)
     assert list(shelf) == ["b"]

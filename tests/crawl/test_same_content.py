@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from changing import DAY, Document, once
 from server import Answer
-from test_returning_crawl import INTERVAL, Follower
+from test_revisits_crawl import INTERVAL, Follower
 from test_thirty_days import SETTINGS, Keeper, told
 
 if TYPE_CHECKING:

@@ -98,6 +98,43 @@ print(crawler.stats.get_value("frontier/errors"))
 """
 
 
+DAMAGED = """
+from scrapy_frontier.core.store import keys
+
+for path in "ab":
+    request = Request(f"http://host.example/{path}", callback=lambda response: None)
+    assert scheduler.enqueue_request(request)
+frontier = scheduler._crawl.frontier
+frontier.block("host.example", 0.0)
+frontier.commit()
+page = keys.page_key(0)
+frontier._store.write({page: b"damaged"})
+print(scheduler.has_pending_requests())
+print(scheduler.next_request().url)
+print(scheduler.has_pending_requests(), crawler.stats.get_value("frontier/errors"))
+print(frontier._store.get(page))
+scheduler.close("finished")
+"""
+
+UNWRITABLE = """
+from scrapy_frontier.core.errors import FrontierUnwritable
+
+assert scheduler.enqueue_request(Request("http://host.example/", callback=lambda response: None))
+frontier = scheduler._crawl.frontier
+frontier.block("host.example", 0.0)
+
+
+def write(batch, sync=False):
+    raise FrontierUnwritable("the disk is full")
+
+
+frontier._store.write = write
+assert scheduler.enqueue_request(Request("http://host.example/a"))
+print(scheduler.has_pending_requests(), scheduler._error)
+scheduler.close("finished")
+"""
+
+
 def printed(script: str, tmp_path: Path) -> str:
     command = [sys.executable, "-c", script, str(tmp_path)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -112,6 +149,16 @@ def test_an_engine_that_answers_everything_does_not_keep_the_frontier_from_openi
 def test_the_end_of_one_crawl_does_not_make_collections_long_for_another(tmp_path: Path) -> None:
     """What is there for good is spared from garbage collections until the last crawl of a process ends."""
     assert printed(SCRIPT + TWO, tmp_path) == "True\nTrue\nFalse\n"
+
+
+def test_a_damaged_row_raises_nothing_into_the_engine_when_the_crawl_ends(tmp_path: Path) -> None:
+    """The pages of a blocked host, whose requests no other run can make; the row stays as it is."""
+    found = printed(WITHOUT_A_LOOP + DAMAGED, tmp_path)
+    assert found == "True\nhttp://host.example/b\nFalse None\nb'damaged'\n"
+
+
+def test_a_disk_that_fails_when_the_crawl_ends_is_told_and_raises_nothing(tmp_path: Path) -> None:
+    assert printed(WITHOUT_A_LOOP + UNWRITABLE, tmp_path) == "True the disk is full\n"
 
 
 def test_a_scheduler_without_an_event_loop_brings_back_what_an_earlier_run_left(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from scrapy import Request, Spider
 from server import Answer
 
 from scrapy_frontier import signals
-from scrapy_frontier.core.pages.signal_trust import is_lied_to
+from scrapy_frontier.core.pages.signal_trust import had_false_304
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -166,7 +166,7 @@ def test_bodies_come_only_where_pages_have_changed(
         last = len(statuses) - statuses[::-1].index(304)
         assert last <= 24, path
         assert not any(seen.asked or seen.since for seen in web.of(path)[last:]), path
-        assert is_lied_to(kept[web.url(path)].visits.trust)
+        assert had_false_304(kept[web.url(path)].visits.trust)
 
 
 def test_a_host_that_lies_about_many_pages_is_asked_unconditionally(

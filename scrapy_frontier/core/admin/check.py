@@ -1,9 +1,9 @@
 """Is everything true that must always be true of a frontier? And mending what is not.
 
-`Check.run` reads every row once, page rows first, and yields a `Finding` for each thing that is wrong; with
-*repair* it mends what it finds. Mending loses no page: rows are removed only where they lead nowhere or
-where the same page has another; a record nobody can read is set aside, bytes and all. It may be
-interrupted and run again. Memory: five bytes a page, about 300 a host.
+`Check.run` reads every row, page rows first, and yields a `Finding` for each thing that is wrong; with
+*repair* it mends what it finds. Mending loses no page: rows are removed only where they lead nowhere or where
+the same page has another; a record nobody can read is set aside, bytes and all. It may be interrupted and run
+again. Memory: five bytes a page, about 300 a host.
 """
 
 from __future__ import annotations
@@ -37,9 +37,16 @@ _PARTS = (
 
 
 class Check(Work):
-    """One check of a store; `run` it once."""
+    """One check of a stopped store; `run` it once, then ``rows`` are those it has read. See `Work`."""
 
     def run(self) -> Iterator[Finding]:
+        """A `Finding` for each thing that is wrong, as it is found: pages first, then what leads to them,
+        then counts.
+
+        Every row is read. Where it is to ``repair``, a finding is mended with the next batch, all of a part
+        before the next one begins. It may be stopped at any finding. Raises `FrontierUnreadable` where files
+        are damaged, and `FrontierUnwritable`.
+        """
         if self.store.is_restored:
             yield Finding("lost format", "the frontier", "format or key scheme", is_mended=True)
         for part in _PARTS:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 
 def index(work: Work) -> Iterator[Finding]:
+    """Index rows against the pages that were noted; each page has one from here on. Removes those that lead
+    nowhere, and of several of a page all but the one its request has."""
     doubled: set[int] = set()
     for key, value in work.scan(keys.INDEX):
         page_id = keys.index_id(value)
@@ -53,6 +55,8 @@ def _doubled(work: Work, doubled: set[int]) -> Iterator[Finding]:
 
 
 def not_indexed(work: Work) -> Iterator[Finding]:
+    """Pages that no index row leads to, after `index`: each gets one, by the request in its row, or goes
+    where that leads to another page. Revisits need none."""
     kind = "page without an index row"
     for page_id, page in work.pages_having(KNOWN, INDEXED | UNREADABLE):
         if page_id >= keys.FIRST_VISIT:

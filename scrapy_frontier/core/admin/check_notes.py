@@ -1,7 +1,7 @@
 """What a check finds, what can be read of a damaged page, and what it notes of all others.
 
 Of each page it notes flags and a checksum of its host, five bytes; of each host its pages. Kept in pieces of
-4096 ids, so that ids that are far apart (further visits of pages, damaged keys) cost no more than a piece
+4096 ids, so that ids that are far apart (revisits of pages, damaged keys) cost no more than a piece
 each.
 """
 
@@ -64,9 +64,10 @@ class Finding(NamedTuple):
 
 
 def salvage(stored: bytes, host: str, now: float) -> page_rows.Page:
-    """What is legible of a damaged page row, as a page that failed (or is finished, if that is legible).
+    """What is legible of a damaged page row, as a page that failed (or is finished, if that is legible), at
+    *now* (POSIX seconds). Its request and its visits are lost.
 
-    *host* is where its queue row was found, if it had one.
+    *host* is where its queue row was found, if it had one. Raises nothing.
     """
     # Without the flags that announce more than the URL.
     plain = bytes(flags & 0x07 for flags in stored[:1]) + stored[1:]
@@ -91,6 +92,11 @@ _PIECE = 4096
 
 
 class Ledger:
+    """What a check notes of each page: a sum of the flags of this file, and a checksum of its host.
+
+    Five bytes a page, in pieces of 4096 ids that are made when the first of them is entered.
+    """
+
     def __init__(self) -> None:
         self._flags: dict[int, bytearray] = {}
         self._hosts: dict[int, array[int]] = {}
@@ -101,6 +107,7 @@ class Ledger:
         return piece[page_id % _PIECE] if piece is not None else 0
 
     def enter(self, page_id: int, flags: int, host: str) -> None:
+        """Note a page of *host*, with *flags*; what was noted of it before goes. O(1)."""
         number, offset = divmod(page_id, _PIECE)
         if number not in self._flags:
             self._flags[number] = bytearray(_PIECE)
@@ -109,15 +116,16 @@ class Ledger:
         self._hosts[number][offset] = crc32(host.encode())
 
     def add(self, page_id: int, flag: int) -> None:
-        """Add a flag to a page that was entered."""
+        """Add a flag to a page that was entered. Raises `KeyError` where none of its piece was."""
         self._flags[page_id // _PIECE][page_id % _PIECE] |= flag
 
     def strike(self, page_id: int) -> None:
-        """Take a page out that was entered."""
+        """Take a page out that was entered: it counts as one nothing is known about."""
         self._flags[page_id // _PIECE][page_id % _PIECE] = 0
 
     def is_of(self, page_id: int, host: str) -> bool:
-        """Whether a page that was entered belongs to *host*, as far as a checksum can tell."""
+        """Whether a page that was entered belongs to *host*, as far as a checksum can tell. Raises `KeyError`
+        where none of its piece was."""
         return self._hosts[page_id // _PIECE][page_id % _PIECE] == crc32(host.encode())
 
     def having(self, flags: int, but_not: int = 0) -> Iterator[int]:
@@ -129,27 +137,28 @@ class Ledger:
 
 
 class HostTally:
-    """Pages counted anew: per state, per host, and those that come back."""
+    """Pages counted anew, in ``counts`` per state, in ``hosts`` per host, and those that come back in
+    both."""
 
     def __init__(self) -> None:
         self.counts = meta_rows.Counts.none()
         self.hosts: dict[str, host_rows.HostRow] = {}
 
     def enter(self, host: str, page: page_rows.Page) -> int:
-        """Count a page; when it comes back (`Visits.due`), 0 where it does not."""
+        """Count a page of *host*; when it comes back (`Visits.due`), 0 where it does not."""
         self.count(host, page.state, status=page.status)
         if page.is_deferred:
             self.of(host).deferred += 1
         due = page.visits.due if page.visits is not None and page.state in FINISHED else 0
         if due == due_rows.QUEUED_AGAIN:
             self.count(host, State.QUEUED)  # besides, for a finished page that was due and is queued
-            self.of(host).returning += 1
-            self.counts.returning += 1
+            self.of(host).queued_revisits += 1
+            self.counts.queued_revisits += 1
         self.counts.due += due > due_rows.QUEUED_AGAIN
         return due
 
     def count(self, host: str, state: State, change: int = 1, status: int = 0) -> None:
-        """As `Batch.count_ended` and `count_queued` do."""
+        """Count so many pages of *host* more in *state*, as `Batch.count_ended` and `count_queued` do."""
         self.counts.states[state] += change
         if state is State.QUEUED:
             self.of(host).queued += change
@@ -157,4 +166,5 @@ class HostTally:
             self.of(host).count_ended(state, change, status)
 
     def of(self, host: str) -> host_rows.HostRow:
+        """The row of *host* that is counted; zeros at first."""
         return self.hosts.setdefault(host, host_rows.HostRow())

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 
 def pages(work: Work) -> Iterator[Finding]:
+    """Every page row: notes what it says, and which cannot be read. One kept as leased, which is never
+    stored, is queued again. The other parts build on these notes."""
     for key, value in work.scan(keys.PAGE):
         page_id = int.from_bytes(key[1:], "big")
         is_visit = page_id >= keys.FIRST_VISIT
@@ -38,7 +40,8 @@ def pages(work: Work) -> Iterator[Finding]:
 
 
 def queue(work: Work) -> Iterator[Finding]:
-    """The rows of pages that wait for their turn, and of those that wait for the end of a backoff."""
+    """The rows of pages that wait for their turn, and of those that wait for the end of a backoff: one for
+    each page that is queued, in the queue of its own host. All others go."""
     for prefix, split in (
         (keys.QUEUE, queue_keys.split_queue_row),
         (keys.WAITING, queue_keys.split_waiting_row),
@@ -77,6 +80,7 @@ def _place(work: Work, place: queue_keys.QueuePlace) -> Iterator[Finding]:
 
 
 def deferred(work: Work) -> Iterator[Finding]:
+    """Deferred rows: one for each page that waits for a budget, under a unit of its host. All others go."""
     for key, _ in work.scan(keys.DEFERRED):
         found = keys.split_deferred_key(key)
         unit, page_id = found or ("", 0)
@@ -95,6 +99,7 @@ def _is_unit_of(work: Work, unit: str, page_id: int) -> bool:
 
 
 def due(work: Work) -> Iterator[Finding]:
+    """Due rows: one for each page that comes back, at the second its record names. All others go."""
     for key, value in work.scan(keys.DUE):
         due = due_rows.decode_due(key, value)
         flags = work.ledger[due.page_id] if due_rows.is_due_key(key) else 0
@@ -110,6 +115,7 @@ def _time_of(work: Work, page_id: int) -> int:
 
 
 def forbidden(work: Work) -> Iterator[Finding]:
+    """Forbidden rows: those of pages that no robots.txt excludes go; that one is missing is not found."""
     for key, _ in work.scan(keys.FORBIDDEN):
         if key.startswith(keys.ROBOTS_CHANGED):
             continue
@@ -120,6 +126,7 @@ def forbidden(work: Work) -> Iterator[Finding]:
 
 
 def damaged(work: Work) -> Iterator[Finding]:
+    """The page rows that cannot be read: their bytes are set aside, and what is legible takes their place."""
     for page_id, host in work.damaged.items():
         key = keys.page_key(page_id)
         stored = work.store.get(key) or b""
@@ -144,11 +151,12 @@ def damaged(work: Work) -> Iterator[Finding]:
 
 
 def not_placed(work: Work) -> Iterator[Finding]:
+    """Pages that nothing leads to, after `queue`, `deferred` and `due`: each gets the row it is missing."""
     for page_id, page in work.pages_having(QUEUED, PLACED):
         host = facts.host_of_page(page)
         sort_key = queue_keys.sort_key(page.priority, NEUTRAL, min(page_id, keys.MAX_ID), page_id)
         if page.state is not State.QUEUED and page.visits is not None:
-            sort_key = due_rows.return_key(NEUTRAL, NEUTRAL, page.visits.last, page_id)
+            sort_key = due_rows.revisit_key(NEUTRAL, NEUTRAL, page.visits.last, page_id)
         work.put(queue_keys.queue_prefix(host) + sort_key, b"")
         if not work.ledger[page_id] & MISPLACED:
             yield work.found("queued page without a row", subject(page_id, page))

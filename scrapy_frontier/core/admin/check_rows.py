@@ -23,12 +23,12 @@ def small_rows(work: Work) -> Iterator[Finding]:
     """Rows of hosts and sites that stand for themselves: one that cannot be read goes, or the careful
     value takes its place."""
     left_alone = host_rows.encode_orders(host_rows.UNREADABLE)
-    rests = host_rows.encode_cooldown(at_start(b"", work.now, CooldownRule()))
+    cooldown = host_rows.encode_cooldown(at_start(b"", work.now, CooldownRule()))
     for prefix, decode, kind, instead in (
         (keys.ORDERS, host_rows.decode_orders, "unreadable orders", left_alone),
         (keys.ROBOTS, site_rows.decode_copy, "unreadable robots row", None),
         (keys.LISTING, site_rows.decode_listing, "unreadable listing", None),
-        (keys.COOLDOWN, host_rows.decode_cooldown, "unreadable cooldown", rests),
+        (keys.COOLDOWN, host_rows.decode_cooldown, "unreadable cooldown", cooldown),
         (keys.BODY, _of_size(keys.ID_BYTES), "unreadable body row", None),
         (keys.RATES, _of_size(*rate_rows.HOST_SIZES), "unreadable rates", None),
     ):
@@ -39,7 +39,10 @@ def small_rows(work: Work) -> Iterator[Finding]:
 
 
 def links(work: Work) -> Iterator[Finding]:
-    """Links of forgotten pages, and to them, are nothing unusual; to ids never given out, damage."""
+    """Rows and segments of links, which are set aside where they cannot be read.
+
+    Links of forgotten pages, and to them, are nothing unusual; to ids never given out, damage.
+    """
     counts = lenient(meta_rows.read_counts, work.store) or meta_rows.Counts.none()
     known = max(work.highest[0], counts.next_page - 1)
     for key, value in chain(work.scan(keys.LINK_ROW), work.scan(keys.SEGMENT_ROW)):
@@ -54,6 +57,8 @@ def links(work: Work) -> Iterator[Finding]:
 
 
 def scores(work: Work) -> Iterator[Finding]:
+    """What the scorer keeps, against its format: rows of columns and opinions that cannot be read go, and
+    what they said is lost. One pass over these rows."""
     for key, value in work.scan(keys.COLUMN):
         name, _, first = key[1:].partition(b"\0")
         if not name or len(first) != keys.ID_BYTES or not value or len(value) % 2:
@@ -64,6 +69,9 @@ def scores(work: Work) -> Iterator[Finding]:
 
 
 def hosts(work: Work) -> Iterator[Finding]:
+    """Host rows against the pages that were counted, after these; each is counted anew where it is wrong.
+    What only the row knows, its last visit and response time, stays; one that cannot be read was visited
+    now."""
     for key, value in work.scan(keys.HOST):
         work.tally.counts.hosts += 1
         name = key[1:].decode(errors="replace")
@@ -89,7 +97,7 @@ def hosts(work: Work) -> Iterator[Finding]:
 
 def _differences(row: host_rows.HostRow, expected: host_rows.HostRow) -> str:
     """What a host row says of its pages where that is not so."""
-    names = ("queued", "done", "failed", "deferred", "excluded", "answered", "returning")
+    names = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_revisits")
     return "; ".join(_wrong((name, getattr(row, name), getattr(expected, name)) for name in names))
 
 
@@ -108,6 +116,7 @@ def _is_explained(work: Work, row: host_rows.HostRow, expected: host_rows.HostRo
 
 
 def counts(work: Work) -> Iterator[Finding]:
+    """The kept counters against what was counted, after `hosts`. The next ids never become less."""
     counts, expected = lenient(meta_rows.read_counts, work.store), work.tally.counts
     counts = counts or meta_rows.Counts.none()
     last_page, last_visit = work.highest[0], work.highest[1] - keys.FIRST_VISIT
@@ -119,7 +128,7 @@ def counts(work: Work) -> Iterator[Finding]:
         wrong.append(f"next page {counts.next_page}, but page {last_page} is there")
     if counts.next_visit <= last_visit:
         wrong.append(f"next visit {counts.next_visit}, but visit {last_visit} is there")
-    names = ("due", "returning", "hosts")
+    names = ("due", "queued_revisits", "hosts")
     wrong += _wrong((name, getattr(counts, name), getattr(expected, name)) for name in names)
     if wrong:
         work.put(keys.COUNTS, meta_rows.encode_counts(expected))

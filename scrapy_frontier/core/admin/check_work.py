@@ -20,21 +20,13 @@ if TYPE_CHECKING:
 AT_A_TIME = 1000  # rows in one batch
 
 
-def write_rows(store: Store, rows: dict[bytes, bytes | None]) -> None:
-    """Write *rows* in one batch, in which None deletes, and empty them."""
-    batch = store.batch()
-    for key, value in rows.items():
-        if value is None:
-            batch.delete(key)
-        else:
-            batch.put(key, value)
-    store.write(batch)
-    rows.clear()
-
-
 @dataclass(eq=False)
 class Work:
-    """Writes only where it is to *repair*. *fingerprint_of* finds index rows that are missing."""
+    """What the parts of a check do with the store at *now* (POSIX seconds). Writes only where it is to
+    *repair*.
+
+    *fingerprint_of* finds index rows that are missing; with None no such row can be made.
+    """
 
     store: Store
     fingerprint_of: FingerprintOf | None
@@ -45,44 +37,53 @@ class Work:
     tally: HostTally = field(default_factory=HostTally)
     damaged: dict[int, str] = field(default_factory=dict)  # unreadable, and the host whose queue they are in
     set_aside: int = 0  # of the unreadable pages, how many the crawl has counted as failed already
-    highest: list[int] = field(default_factory=lambda: [-1, keys.FIRST_VISIT - 1])  # page, further visit
+    highest: list[int] = field(default_factory=lambda: [-1, keys.FIRST_VISIT - 1])  # page, revisit
     _rows: dict[bytes, bytes | None] = field(default_factory=dict)  # to be written
 
     def found(self, kind: str, subject: str, detail: str = "", can_mend: bool = True) -> Finding:
+        """What is wrong, of which page or host; mended when the rows are written, if it is to *repair* and
+        *can_mend*."""
         return Finding(kind, subject, detail, self.repair and can_mend)
 
     def removed(self, key: bytes, kind: str, subject: str, detail: str = "") -> Finding:
-        """Say of a row what is wrong with it; it goes."""
+        """Say of the row of *key* what is wrong with it, and have it go."""
         self.delete(key)
         return self.found(kind, subject, detail)
 
     def put(self, key: bytes, value: bytes | None) -> None:
+        """Have a row be written, None: deleted, to *repair*; else nothing. Every `AT_A_TIME` rows one
+        batch."""
         if self.repair:
             self._rows[key] = value
             if len(self._rows) >= AT_A_TIME:
                 self.flush()
 
     def delete(self, key: bytes) -> None:
+        """Have a row go; as `put`."""
         self.put(key, None)
 
     def flush(self) -> None:
+        """Write what waits, in one batch. Raises `FrontierUnwritable`."""
         if self._rows:
-            write_rows(self.store, self._rows)
+            self.store.write(self._rows)
+            self._rows.clear()
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The rows under *prefix* as they are on the disk, without what waits to be written; counts them."""
         for row in self.store.scan(prefix):
             self.rows += 1
             yield row
 
     def pages_having(self, flags: int, but_not: int) -> Iterator[tuple[int, Page]]:
-        """The pages that have all of *flags* and none of *but_not*, with their ids."""
+        """The pages that have all of *flags* and none of *but_not*, with their ids, in order; a lookup
+        each."""
         for page_id in self.ledger.having(KNOWN | flags, but_not):
             page = facts.read_page(self.store, page_id)
             if page is not None:
                 yield page_id, page
 
     def enter(self, page_id: int, page: Page) -> None:
-        """Note a page that can be read."""
+        """Note a page that can be read, and count it for its host."""
         host = facts.host_of_page(page)
         self.tally.counts.attempts += page.attempts
         flags = KNOWN | (QUEUED if page.state is State.QUEUED else DEFERRED if page.is_deferred else 0)
@@ -92,4 +93,5 @@ class Work:
 
 
 def subject(page_id: int, page: Page) -> str:
+    """A page as a finding names it: its id, and its URL if that is legible."""
     return f"page {page_id} {page.url}".rstrip()

@@ -1,7 +1,8 @@
-"""Everything in a frontier, as named values for other programs: each kind of row is a stream."""
+"""Pages, queues and links as named values for other programs: each is a stream, and memory stays flat."""
 
 from __future__ import annotations
 
+from itertools import starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import due_rows, keys, page_rows, queue_keys
@@ -22,8 +23,7 @@ class Dump(NamedTuple):
 
 
 def _pages(store: Store) -> Iterator[dict[str, object]]:
-    for page_id, page in facts.pages(store):
-        yield facts.describe(page_id, page)
+    return starmap(facts.describe, facts.pages(store))
 
 
 def _links(store: Store) -> Iterator[dict[str, object]]:
@@ -44,15 +44,16 @@ def _queue(store: Store) -> Iterator[dict[str, object]]:
             page_id = queue_keys.sort_key_id(place.sort_key)
             page = facts.legible_page(store, page_id)
             url = page.url if page is not None else None
-            is_return = due_rows.is_return_key(place.sort_key)
-            where = dict.fromkeys(_PLACE) if is_return else queue_keys.read_sort_key(place.sort_key)._asdict()
-            about = {"host": place.host, **where, "due": place.due, "is_return": is_return}
+            is_revisit = due_rows.is_revisit_key(place.sort_key)
+            found = _NOWHERE if is_revisit else queue_keys.read_sort_key(place.sort_key)._asdict()
+            about = {"host": place.host, **found, "due": place.due, "is_revisit": is_revisit}
             yield {"id": page_id, "url": url, **about}
 
 
 _PLACE = ("priority", "bucket", "turn")
+_NOWHERE = dict.fromkeys(_PLACE)
 DUMPS = {
     "pages": Dump("pages", tuple(facts.describe(0, page_rows.Page(""))), _pages),
-    "queue": Dump("queued pages", ("id", "url", "host", *_PLACE, "due", "is_return"), _queue),
+    "queue": Dump("queued pages", ("id", "url", "host", *_PLACE, "due", "is_revisit"), _queue),
     "links": Dump("links", ("source", "target", "flags", "weight"), _links),
 }

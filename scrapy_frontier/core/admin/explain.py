@@ -1,6 +1,6 @@
 """Why a page is where it is, in one sentence that a person understands.
 
-Pure: `Facts` in, text out. Each state has one function.
+`gather` and `why_unreadable` read the store; the rest is pure: `Facts` in, text out, a function a state.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .. import reasons
 from ..hosts.delay_sources import OPERATOR
-from ..hosts.robots_expiry import standing
+from ..hosts.robots_expiry import robots_status
 from ..pages.traps import trap
 from ..parse.urls import origin
 from ..store import due_rows, keys, meta_rows, queue_keys, site_rows
@@ -78,7 +78,7 @@ def why_unknown(url: str, limits: TrapLimits, similar: Callable[[], str]) -> str
 
 
 def why_unreadable(store: Store, page_id: int) -> str:
-    """One sentence on a page whose record does not decode."""
+    """One sentence on a page whose record does not decode: whether that was set aside. One lookup."""
     is_aside = store.get(keys.aside_key(page_id)) is not None
     done = "was set aside and is not fetched" if is_aside else "will be set aside when its turn comes"
     return (
@@ -121,7 +121,7 @@ def _queued(facts: Facts) -> str:
 def _asked(facts: Facts, copy: site_rows.RobotsCopy) -> str:
     """What robots.txt says against a queued page; empty where it says nothing."""
     now = facts.now
-    found = standing(copy, now, facts.agent)
+    found = robots_status(copy, now, facts.agent)
     if found.verdict is site_rows.Verdict.POSTPONE:
         answer = f"HTTP {copy.status}" if copy.status else "no answer"
         times = f"{copy.failures} time{'s' if copy.failures > 1 else ''}"
@@ -152,8 +152,8 @@ def _turn(facts: Facts, place: queue_keys.QueuePlace) -> str:
 
 def _clock(facts: Facts) -> str:
     host = facts.host
-    if host.rests_until > facts.now:
-        until = f"{moment(host.rests_until)} (in {span(host.rests_until - facts.now)})"
+    if host.cooling_until > facts.now:
+        until = f"{moment(host.cooling_until)} (in {span(host.cooling_until - facts.now)})"
         return f"but {host.host} rests until {until} after strike {host.strikes}: {host.trouble}"
     if host.ready_at > facts.now:
         return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from base64 import b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
@@ -23,14 +23,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..store.leveldb import Store
+    from .record import Record
 
 EXPORT_VERSION = 1
 
-Record = dict[str, Any]
-
 
 def export_records(store: Store, now: float) -> Iterator[Record]:
-    """Every record of the frontier, the header first and the number of records last."""
+    """Every record of the frontier, at *now* (POSIX seconds): the header first and the number of records
+    last.
+
+    One pass over all rows, in order of kinds, which `Importer` needs; what cannot be read is given as bytes,
+    or left out. Raises `UnreadableRecord` where the counts cannot be read.
+    """
     count = 0
     parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
     for part in (*parts, _sites(store), _bodies(store), graph_records(store)):
@@ -114,8 +118,8 @@ def _queues(store: Store) -> Iterator[Record]:
 
 def _place(sort_key: bytes) -> Record:
     """Where a page stands in its queue; as bytes for one that comes back."""
-    is_return = due_rows.is_return_key(sort_key)
-    return {"sort_key": sort_key.hex()} if is_return else queue_keys.read_sort_key(sort_key)._asdict()
+    is_revisit = due_rows.is_revisit_key(sort_key)
+    return {"sort_key": sort_key.hex()} if is_revisit else queue_keys.read_sort_key(sort_key)._asdict()
 
 
 def _hosts(store: Store) -> Iterator[Record]:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 from base64 import b64decode, b64encode
 from itertools import groupby, repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..ranking import graph
 from ..store import keys, link_rows, link_segments, meta_rows, rate_rows
 from .links_in_chunks import stretches
+from .record import fields, number, real, several, text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..store.leveldb import Store
-
-    Record = dict[str, Any]
+    from .record import Record
 
 GRAPH_KINDS = ("links", "scores", "content", "ranking", "aside_links")
 
@@ -29,7 +29,8 @@ GRAPH_KINDS = ("links", "scores", "content", "ranking", "aside_links")
 
 
 def graph_records(store: Store) -> Iterator[Record]:
-    """Links page by page, what the scorer keeps, the last ranking, links set aside."""
+    """Links page by page, what the scorer keeps, the last ranking, links set aside; 4096 pages in memory at a
+    time. Raises `UnreadableRecord` where the counts cannot be read."""
     pages = meta_rows.read_counts(store).next_page
     for stretch in stretches(store):
         try:
@@ -112,26 +113,31 @@ class GraphImporter:
         self._rows: list[tuple[int, bytes]] = []
 
     def take(self, record: Record) -> None:
-        """Raises what nonsense in a record raises: `KeyError`, `TypeError`, `ValueError` and the like."""
+        """Put the rows of a *record* of one of `GRAPH_KINDS`; those with links in order of the pages.
+
+        Raises what nonsense in a record raises: `KeyError`, `TypeError`, `ValueError` and the like.
+        """
         if "links" in record:
             self._links(record)
         elif "scores" in record:
-            value = b64decode(record["bytes"], validate=True)
-            self._put(keys.column_key(record["scores"], record["first"]), value)
+            value = b64decode(text(record, "bytes"), validate=True)
+            self._put(keys.column_key(text(record, "scores"), number(record, "first")), value)
         elif "content" in record:
-            self._put(keys.content_key(record["content"]), rate_rows.encode_content(record["score"]))
+            score = rate_rows.encode_content(real(record, "score"))
+            self._put(keys.content_key(number(record, "content")), score)
         elif "ranking" in record:
-            self._put(keys.RANKING, json.dumps(dict(record["ranking"])).encode())
+            self._put(keys.RANKING, json.dumps(fields(record, "ranking")).encode())
         else:
-            key, value = (b64decode(record[name], validate=True) for name in ("aside_links", "bytes"))
+            key, value = (b64decode(text(record, name), validate=True) for name in ("aside_links", "bytes"))
             self._put(keys.ASIDE + key, value)
 
     def _links(self, record: Record) -> None:
-        source, targets = record["links"], record["to"]
+        source = number(record, "links")
         if source in self._merged:
             return
-        targets = [self._merged.get(target, target) for target in targets]
-        flags, weights = record.get("flags") or repeat(0), record.get("weights") or repeat(1.0)
+        targets = [self._merged.get(target, target) for target in several(record, "to", int)]
+        flags: Iterable[int] = several(record, "flags", int) if record.get("flags") else repeat(0)
+        weights: Iterable[float] = several(record, "weights", float) if record.get("weights") else repeat(1.0)
         edges = zip(targets, flags, weights, strict=False)
         first = source // keys.SEGMENT * keys.SEGMENT
         if first != self._first:
@@ -140,7 +146,7 @@ class GraphImporter:
         self._rows.append((source, link_rows.encode_row(source, edges)))
 
     def finish(self) -> None:
-        """Pack what is open."""
+        """Pack the links that are not yet, of 4096 pages at most. Nothing the second time."""
         if self._rows:
             self._put(keys.segment_key(self._first), link_segments.pack(self._first, b"", self._rows))
             self._rows = []

@@ -9,11 +9,11 @@ from difflib import get_close_matches
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import lenient
 from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
-from ..hosts.robots_expiry import standing
+from ..hosts.robots_expiry import robots_status
 from ..pages.lifecycle import TABLE, Event
 from ..parse.urls import host_of, origin
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
@@ -44,7 +44,7 @@ REQUEUED = {state.name.lower(): state for state in State if (state, Event.REQUEU
 class Summary(NamedTuple):
     """The kept counters, and the last ranking: pages by state, and those that ended ``ok`` (done, redirected)
     and in ``errors`` (gone, failed). ``known`` counts every page that was ever given an id. Of those that
-    ended ``due`` ones come back, the first at ``first_due`` (POSIX seconds), and ``returning`` ones are
+    ended ``due`` ones come back, the first at ``first_due`` (POSIX seconds), and ``queued_revisits`` ones are
     queued again."""
 
     states: dict[str, int]
@@ -56,9 +56,9 @@ class Summary(NamedTuple):
     links: int | None
     bytes: int
     is_clean: bool
-    ranking: dict[str, Any] | None
+    ranking: meta_rows.LastRanking | None
     due: int = 0
-    returning: int = 0
+    queued_revisits: int = 0
     first_due: int | None = None
 
 
@@ -68,9 +68,9 @@ class HostView(NamedTuple):
 
     ``delay`` in seconds and who set it; ``visited`` and ``ready_at`` (POSIX seconds) are the last lease and
     when the next may be, 0 for a host that was never visited. ``blocked`` is since when, or None. After
-    trouble the host rests until ``rests_until`` (0: no trouble), for its last ``trouble`` in words and as
+    trouble the host rests until ``cooling_until`` (0: no trouble), for its last ``trouble`` in words and as
     many ``strikes``. ``deferred`` pages wait for room in a budget; those ``fetched`` count against one.
-    ``returning`` pages were due and are queued again, besides: they are counted as what they are.
+    ``queued_revisits`` pages were due and are queued again, besides: they are counted as what they are.
     """
 
     host: str
@@ -83,25 +83,27 @@ class HostView(NamedTuple):
     delay_from: str
     ready_at: float
     blocked: int | None
-    rests_until: float = 0.0
+    cooling_until: float = 0.0
     strikes: int = 0
     trouble: str = ""
     deferred: int = 0
     fetched: int = 0
-    returning: int = 0
+    queued_revisits: int = 0
 
     def is_in_trouble(self, now: float) -> bool:
-        """Whether its last trouble is not forgiven yet."""
-        return now < self.rests_until + host_rows.FORGIVEN
+        """Whether its last trouble is not forgiven yet at *now*: it rests, or has since less than `FORGIVEN`
+        seconds."""
+        return now < self.cooling_until + host_rows.FORGIVEN
 
 
 def known(store: Store) -> int:
-    """How many pages were ever given an id."""
+    """How many pages were ever given an id, forgotten ones too. One lookup. Raises `UnreadableRecord`."""
     return meta_rows.read_counts(store).next_page
 
 
 def summary(store: Store) -> Summary:
-    """All from kept counters; ``links`` are those of the last ranking, None where there was none."""
+    """All from kept counters: some lookups and a stat for each file; ``links`` are those of the last ranking,
+    None where there was none. Raises `UnreadableRecord`."""
     counts = meta_rows.read_counts(store)
     totals = counts.totals()
     is_clean = store.get(keys.CLEAN) is not None
@@ -110,10 +112,12 @@ def summary(store: Store) -> Summary:
     ok, errors = (sum(counts.states[state] for state in group) for group in (OK, ERRORS))
     first_due = next((due_rows.due_time(key) for key, _ in store.scan(keys.DUE, limit=1)), None)
     known, about = totals.known, (totals.attempts, totals.hosts, links, store.size(), is_clean, ranking)
-    return Summary(totals.states, ok, errors, known, *about, totals.due, totals.returning, first_due)
+    return Summary(totals.states, ok, errors, known, *about, totals.due, totals.queued_revisits, first_due)
 
 
 def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
+    """What is kept of a host, and its delay by *delay_of* or by the operator; zeros where nothing is. Three
+    lookups; a row that cannot be read counts as none, of orders as a block."""
     row = host_row(store.get(keys.host_key(name)))
     orders = host_rows.read_orders(store, name)
     rest = host_rows.read_cooldown(store, name) or host_rows.Cooldown(0.0, 0, 0.0, "")
@@ -124,23 +128,24 @@ def find_host(store: Store, name: str, delay_of: DelayOf) -> HostView:
     delay, by = deciding(asked)
     ready_at = max(row.visited + delay if row.visited else 0.0, rest.until)
     pages = row.pending, row.done - row.excluded, row.failed, row.excluded
-    trouble, besides = (rest.until, rest.strikes, rest.reason), (row.deferred, row.fetched, row.returning)
     clock = row.visited, delay, by, ready_at
-    return HostView(name, *pages, *clock, orders.blocked, *trouble, *besides)
+    besides = row.deferred, row.fetched, row.queued_revisits
+    return HostView(name, *pages, *clock, orders.blocked, rest.until, rest.strikes, rest.reason, *besides)
 
 
 def host_row(stored: bytes | None) -> host_rows.HostRow:
-    """A host row; zeros where there is none, or none that can be read."""
+    """A host row of its bytes; zeros where there are none, or none that can be read."""
     return lenient(host_rows.decode_host, stored) or host_rows.HostRow()
 
 
 def is_host_known(store: Store, name: str) -> bool:
-    """Whether there is a page of a host, or an order for it."""
+    """Whether a host has a row of its own, or there is an order for it. Two lookups."""
     return any(store.get(key) is not None for key in (keys.host_key(name), keys.orders_key(name)))
 
 
 def similar_hosts(store: Store, name: str) -> list[str]:
-    """Known hosts that are written like *name*; where there are very many, not all are compared."""
+    """Known hosts that are written like *name*, three at most; where there are very many, not all are
+    compared. Half a second at the most."""
     other = name.removeprefix("www.") if name.startswith("www.") else f"www.{name}"
     if store.get(keys.host_key(other)) is not None:
         return [other]
@@ -164,7 +169,7 @@ def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: f
     def larger(host: str) -> tuple[float, str]:
         delay, source = delay_of(host)
         for copy, authority in _copies_of(store, host):
-            asked = standing(copy, now, agent, authority).delay(now, most)
+            asked = robots_status(copy, now, agent, authority).delay(now, most)
             if asked > delay:
                 delay, source = asked, ROBOTS_TXT
         return delay, source
@@ -183,7 +188,8 @@ def _copies_of(store: Store, host: str) -> Iterator[tuple[site_rows.RobotsCopy, 
 
 
 def robots_copy(store: Store, url: str) -> site_rows.RobotsCopy | None:
-    """What is kept of the robots.txt for *url*; None where nothing is, or nothing that can be read."""
+    """What is kept of the robots.txt for *url*; None where nothing is, or nothing that can be read. One
+    lookup."""
     return lenient(site_rows.decode_copy, store.get(keys.robots_key(origin(url) or "")))
 
 
@@ -191,18 +197,18 @@ def robots_copy(store: Store, url: str) -> site_rows.RobotsCopy | None:
 
 
 def host_of_page(page: page_rows.Page) -> str:
-    """The host whose queue a page belongs to."""
+    """The host whose queue a page belongs to: the one it was given, else that of its URL."""
     return page.host or host_of(page.url)
 
 
 def read_page(store: Store, page_id: int) -> page_rows.Page | None:
-    """None where there is no row. Raises `UnreadableRecord`."""
+    """What is kept of a page; None where there is no row. One lookup. Raises `UnreadableRecord`."""
     stored = store.get(keys.page_key(page_id))
     return None if stored is None else page_rows.decode_page(stored)
 
 
 def legible_page(store: Store, page_id: int) -> page_rows.Page | None:
-    """None where there is no row, or none that can be read."""
+    """What is kept of a page; None where there is no row, or none that can be read. One lookup."""
     return lenient(page_rows.decode_page, store.get(keys.page_key(page_id)))
 
 
@@ -213,7 +219,7 @@ def find_page(store: Store, fingerprint: bytes) -> int | None:
 
 
 def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[int, page_rows.Page]]:
-    """Every page that can be read, oldest first; further visits of known pages come last, or not at all."""
+    """Every page that can be read, oldest first; revisits of known pages come last, or not at all."""
     for key, value in store.scan(keys.PAGE):
         page_id = int.from_bytes(key[1:], "big")
         if page_id >= keys.FIRST_VISIT and not with_visits:
@@ -230,8 +236,8 @@ def matching(
     states: frozenset[State] | None = None,
     changed_since: float | None = None,
 ) -> Iterator[tuple[int, page_rows.Page]]:
-    """Those *pages* whose URL *pattern* is found in, of *host*, in one of *states*, new or changed
-    *changed_since* then; None stands for all."""
+    """Those *pages* whose URL *pattern* is found in, of *host*, in one of *states*, new or changed since
+    *changed_since* (POSIX seconds); None stands for all. Reads no more than *pages* does."""
     for page_id, page in pages:
         if states is not None and page.state not in states:
             continue
@@ -244,8 +250,8 @@ def matching(
 
 
 def coming_back(store: Store, host: str | None = None) -> Iterator[tuple[due_rows.Due, page_rows.Page]]:
-    """Pages of *host*, or all, that come back and when, soonest first; those that were due and are queued are
-    in the queue."""
+    """Pages of *host*, or all, that come back and when, soonest first, a lookup each; not those that were due
+    and are queued already."""
     for key, value in store.scan(keys.DUE):
         due = due_rows.decode_due(key, value)
         page = legible_page(store, due.page_id)
@@ -254,12 +260,14 @@ def coming_back(store: Store, host: str | None = None) -> Iterator[tuple[due_row
 
 
 def path_to(store: Store, page: page_rows.Page) -> Trail:
-    """The pages that lead from a seed to *page*, seed first: each was linked first by the one before."""
+    """The pages that lead from a seed to *page*, seed first: each was linked first by the one before. None
+    for one that is not there. A lookup each, `LONGEST_TRAIL` at most."""
     return _trail(store, page, attrgetter("parent"))[::-1]
 
 
 def redirects_of(store: Store, page: page_rows.Page) -> Trail:
-    """Where *page* led, in order; ends at a page that led nowhere, is not there, or was met before."""
+    """Where *page* led, in order; ends at a page that led nowhere, is not there (None), or was met before. A
+    lookup each, `LONGEST_TRAIL` at most."""
     return _trail(store, page, attrgetter("target"))
 
 

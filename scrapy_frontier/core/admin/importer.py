@@ -11,7 +11,7 @@ import shutil
 import struct
 from base64 import b64decode
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierError
 from ..pages.forbidden_pages import is_forbidden
@@ -22,9 +22,10 @@ from ..store.page_rows import Page
 from ..store.states import State
 from . import facts
 from .check_notes import HostTally
-from .check_work import AT_A_TIME, write_rows
+from .check_work import AT_A_TIME
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
+from .record import fields, number, real, several, text
 from .visit_record import imported
 
 if TYPE_CHECKING:
@@ -33,14 +34,18 @@ if TYPE_CHECKING:
 
     from ..pages.edits import FingerprintOf
     from ..store.leveldb import Store
-    from .export import Record
+    from .record import Record
 
 _PLACES = ("queued", "waiting", "deferred", "returns")  # of pages that came before, if not merged into others
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
+NO_EXPORT = "this is no export of a frontier: name a file that `scrapy frontier export` wrote"
+_ANEW = "export it anew, or copy it again"
+
+
 class BadExport(FrontierError):
-    """What should be an export is none, or is damaged."""
+    """What should be an export is none, or is damaged; the message names the record."""
 
     reason = "frontier_export"
 
@@ -60,7 +65,8 @@ class Imported(NamedTuple):
 
 
 class Importer:
-    """Fills an empty *store* with records; `run` it once.
+    """Fills an empty *store* with records; `run` it once. *fingerprint_of* tells how this project identifies
+    the request of a page, None where it cannot.
 
     The caller throws the store away if that raises `BadExport`: half a frontier is none.
     """
@@ -77,11 +83,19 @@ class Importer:
         self._to_place = 0  # queued and deferred pages less the rows that lead to them
 
     def run(self, lines: Iterable[Record]) -> Imported:
-        read = 0
+        """Take in the records *lines*, in the order in which `export_records` gave them, and tell what came
+        of it.
+
+        All rows are on their way to the disk when this returns, a thousand in a batch; a page that is there
+        already under this project's fingerprints is merged with it, links to it too. Records of kinds nobody
+        knows are counted and passed over. Raises `BadExport` where a record makes no sense or the end is
+        missing, and `FrontierUnwritable`.
+        """
+        place = 0
         header: Record = {}
-        for number, record in enumerate(lines):
+        for place, record in enumerate(lines, 1):
             try:
-                if not number:
+                if place == 1:
                     header = self._header(record)
                 elif "end" in record:
                     break
@@ -89,27 +103,32 @@ class Importer:
                     self._take(record)
             except (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
                 raise BadExport(
-                    f"record {number + 1} makes no sense ({error!r}): {str(record)[:80]}"
+                    f"record {place} makes no sense ({error!r}): {str(record)[:80]}; {_ANEW}"
                 ) from error
-            read += 1
         else:
-            raise BadExport(f"it ends after {read} records without an end: the file is cut off")
-        if record["end"] != read:
-            raise BadExport(f"it holds {read} records and says it has {record['end']}: some are missing")
+            raise BadExport(f"it ends after {place} records without an end: the file is cut off; {_ANEW}")
+        if record["end"] != place - 1:
+            raise BadExport(
+                f"it holds {place - 1} records and says it has {record['end']}: some are missing; {_ANEW}"
+            )
         if self._to_place:
-            raise BadExport(f"the queues do not fit the pages ({self._to_place}): `check` the frontier first")
+            raise BadExport(
+                f"the queues do not fit the pages ({self._to_place}): run `scrapy frontier check --repair` "
+                f"where it came from, and {_ANEW}"
+            )
         return self._finish(header)
 
     def _header(self, record: Record) -> Record:
         version = record.get("frontier")
         if version is None:
-            raise BadExport("this is no export of a frontier")
+            raise BadExport(NO_EXPORT)
         if version != EXPORT_VERSION:
             raise BadExport(
-                f"this is an export of version {version}, and only {EXPORT_VERSION} can be read here"
+                f"this is an export of version {version}, and only {EXPORT_VERSION} can be read here: import "
+                "it with the version of scrapy-frontier that wrote it"
             )
         counts, names = self._tally.counts, ("next_page", "next_visit", "attempts")
-        counts.next_page, counts.next_visit, counts.attempts = (_number(record, name) for name in names)
+        counts.next_page, counts.next_visit, counts.attempts = (number(record, name) for name in names)
         if revisit := str(record.get("revisit", "")):
             self._put(keys.REVISIT, bytes.fromhex(revisit))
         return record
@@ -128,10 +147,14 @@ class Importer:
     def _put(self, key: bytes, value: bytes) -> None:
         self._rows[key] = value
         if len(self._rows) >= AT_A_TIME:
-            write_rows(self._store, self._rows)
+            self._flush()
+
+    def _flush(self) -> None:
+        self._store.write(self._rows)
+        self._rows.clear()
 
     def _page(self, record: Record) -> None:
-        page_id, page = _number(record, "page"), _page_of(record)
+        page_id, page = number(record, "page"), _page_of(record)
         if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
             return
         self._put(keys.page_key(page_id), page_rows.encode_page(page))
@@ -145,8 +168,8 @@ class Importer:
         fingerprint = self._fingerprint_of(page)
         if fingerprint is None:
             self._not_rebuilt += 1
-            text = page.url.encode("utf-8", "surrogatepass") + page.payload + keys.id_bytes(page_id)
-            fingerprint = hashlib.sha256(text).digest()[:20]  # nobody asks for it again, but it is kept
+            known = page.url.encode("utf-8", "surrogatepass") + page.payload + keys.id_bytes(page_id)
+            fingerprint = hashlib.sha256(known).digest()[:20]  # nobody asks for it again, but it is kept
         key = keys.INDEX + fingerprint
         if (twin := self._rows.get(key) or self._store.get(key)) is not None:
             self._merged[page_id] = keys.index_id(twin)
@@ -155,63 +178,69 @@ class Importer:
         return True
 
     def _queued(self, record: Record) -> None:
-        sort_key = _sort_key(record, _number(record, "queued"))
-        self._put(queue_keys.queue_prefix(_text(record, "host")) + sort_key, b"")
+        sort_key = _sort_key(record, number(record, "queued"))
+        self._put(queue_keys.queue_prefix(text(record, "host")) + sort_key, b"")
 
     def _waiting(self, record: Record) -> None:
-        page_id = _number(record, "waiting")
+        page_id = number(record, "waiting")
         # A quarter of a microsecond more, or the float just below a whole one would lose it.
-        key = queue_keys.waiting_key(float(record["due"]) + 2.5e-7, page_id)
-        self._put(key, queue_keys.pack_sort_key(_sort_key(record, page_id), _text(record, "host")))
+        key = queue_keys.waiting_key(real(record, "due") + 2.5e-7, page_id)
+        self._put(key, queue_keys.pack_sort_key(_sort_key(record, page_id), text(record, "host")))
 
     def _due(self, record: Record) -> None:
-        weight, rate = (_number(record, name) if name in record else 0 for name in ("weight", "rate"))
-        when, page_id = _number(record, "when"), _number(record, "returns")
+        weight, rate = (number(record, name) if name in record else 0 for name in ("weight", "rate"))
+        when, page_id = number(record, "when"), number(record, "returns")
         due = due_rows.Due(when, page_id, record.get("is_hub") is True, weight, rate)
         self._put(due_rows.due_key(when, page_id), due_rows.encode_due(due))
 
     def _deferred(self, record: Record) -> None:
-        depth, bucket = (_number(record, name) if name in record else 0 for name in ("depth", "bucket"))
-        key = keys.deferred_key(_text(record, "unit"), _number(record, "deferred"))
+        depth, bucket = (number(record, name) if name in record else 0 for name in ("depth", "bucket"))
+        key = keys.deferred_key(text(record, "unit"), number(record, "deferred"))
         self._put(key, page_rows.encode_deferred(depth, bucket))
 
     def _body(self, record: Record) -> None:
-        key = keys.body_key(clean_host(_text(record, "host")), bytes.fromhex(_text(record, "digest")))
-        self._put(key, keys.id_bytes(_number(record, "body")))
+        key = keys.body_key(clean_host(text(record, "host")), bytes.fromhex(text(record, "digest")))
+        self._put(key, keys.id_bytes(number(record, "body")))
 
     def _host(self, record: Record) -> None:
-        row = self._tally.of(_text(record, "host"))
-        row.visited, row.response_time = (float(record.get(name, 0)) for name in ("visited", "response_time"))
+        row = self._tally.of(text(record, "host"))
+        times = (real(record, name) if name in record else 0.0 for name in ("visited", "response_time"))
+        row.visited, row.response_time = times
 
     def _orders(self, record: Record) -> None:
-        delay, blocked = record["delay"], record["blocked"]
-        given = None if delay is None else float(delay), None if blocked is None else int(blocked)
-        self._put(keys.orders_key(_text(record, "orders")), host_rows.encode_orders(host_rows.Orders(*given)))
+        delay = None if record["delay"] is None else real(record, "delay")
+        blocked = None if record["blocked"] is None else number(record, "blocked")
+        orders = host_rows.encode_orders(host_rows.Orders(delay, blocked))
+        self._put(keys.orders_key(text(record, "orders")), orders)
 
     def _cooldown(self, record: Record) -> None:
-        rest = float(record["until"]), _number(record, "strikes"), float(record["since"])
+        rest = real(record, "until"), number(record, "strikes"), real(record, "since")
         is_answering = record.get("is_answering") is True
-        cooldown = host_rows.Cooldown(*rest, _text(record, "reason"), is_answering)
-        self._put(keys.cooldown_key(_text(record, "cooldown")), host_rows.encode_cooldown(cooldown))
+        cooldown = host_rows.Cooldown(*rest, text(record, "reason"), is_answering)
+        self._put(keys.cooldown_key(text(record, "cooldown")), host_rows.encode_cooldown(cooldown))
 
     def _robots(self, record: Record) -> None:
-        given: dict[str, Any] = {name: float(record[name]) for name in ("fetched", "ask_at", "failing_since")}
-        given |= {name: int(record[name]) for name in ("status", "failures")}
-        given |= {name: str(record.get(name, "")) for name in ("etag", "modified")}
-        verdict, body = site_rows.Verdict[record["verdict"].upper()], b64decode(record["file"], validate=True)
-        copy = site_rows.RobotsCopy(verdict, body=body, **given)
-        self._put(keys.robots_key(str(record["robots"])), site_rows.encode_copy(copy))
+        fetched, ask_at, failing_since = (
+            real(record, name) for name in ("fetched", "ask_at", "failing_since")
+        )
+        status, failures = (number(record, name) for name in ("status", "failures"))
+        etag, modified = (str(record.get(name, "")) for name in ("etag", "modified"))
+        verdict = site_rows.Verdict[text(record, "verdict").upper()]
+        body = b64decode(text(record, "file"), validate=True)
+        asked = fetched, ask_at, failing_since, failures
+        copy = site_rows.RobotsCopy(verdict, status, *asked, body, etag, modified)
+        self._put(keys.robots_key(text(record, "robots")), site_rows.encode_copy(copy))
 
     def _listing(self, record: Record) -> None:
-        listed, refused = (tuple(map(str, record[name])) for name in ("listed", "refused"))
-        signals = tuple(map(float, record.get("signals", ())))
+        listed, refused = (tuple(several(record, name, str)) for name in ("listed", "refused"))
+        signals = tuple(several(record, "signals", float)) if "signals" in record else ()
         if len(signals) not in (0, 4):
             raise ValueError("signals are four numbers")
         listing = site_rows.Listing(listed, bool(record["is_contacted"]), refused, signals)
-        self._put(keys.listing_key(str(record["listing"])), site_rows.encode_listing(listing))
+        self._put(keys.listing_key(text(record, "listing")), site_rows.encode_listing(listing))
 
     def _aside(self, record: Record) -> None:
-        self._put(keys.aside_key(_number(record, "aside")), b64decode(_text(record, "bytes"), validate=True))
+        self._put(keys.aside_key(number(record, "aside")), b64decode(text(record, "bytes"), validate=True))
 
     _KINDS: dict[str, Callable[[Importer, Record], None]] = {
         "page": _page,
@@ -238,14 +267,18 @@ class Importer:
         self._put(keys.COUNTS, meta_rows.encode_counts(counts))
         if header.get("is_clean"):
             self._put(keys.CLEAN, b"")
-        write_rows(self._store, self._rows)
+        self._flush()
         pages = sum(counts.states)
         return Imported(pages, counts.hosts, len(self._merged), self._not_rebuilt, self._unknown)
 
 
 @contextmanager
 def filling(directory: Path) -> Iterator[Path]:
-    """A directory beside *directory* whose database moves there once the block has ended well."""
+    """A directory beside *directory* whose database moves there once the block has ended well.
+
+    Where the block raises it is removed, and *directory* is as before. What an import that was killed left
+    there goes first. Raises `OSError` where a database stands already.
+    """
     beside = directory.with_name(f"{directory.name}.importing")
     if beside.exists():
         shutil.rmtree(beside)
@@ -257,25 +290,11 @@ def filling(directory: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _number(record: Record, name: str) -> int:
-    value = record[name]
-    if not isinstance(value, int):
-        raise TypeError(f"{name} is no whole number")
-    return value
-
-
-def _text(record: Record, name: str) -> str:
-    value = record[name]
-    if not isinstance(value, str):
-        raise TypeError(f"{name} is no text")
-    return value
-
-
 def _sort_key(record: Record, page_id: int) -> bytes:
     """The sort key in a record of a queue."""
     if "sort_key" in record:
-        return bytes.fromhex(_text(record, "sort_key"))
-    priority, bucket, turn = (_number(record, name) for name in ("priority", "bucket", "turn"))
+        return bytes.fromhex(text(record, "sort_key"))
+    priority, bucket, turn = (number(record, name) for name in ("priority", "bucket", "turn"))
     return queue_keys.sort_key(priority, bucket, turn, page_id)
 
 
@@ -284,15 +303,15 @@ def _page_of(record: Record) -> Page:
     if "request" in record:
         payload = _dumps(record["request"]).encode("utf-8", "surrogatepass")
     elif "payload" in record:
-        payload = b64decode(_text(record, "payload"), validate=True)
-    given = {
-        name: _number(record, name)
+        payload = b64decode(text(record, "payload"), validate=True)
+    given: Record = {
+        name: number(record, name)
         for name in ("attempts", "priority", "discovered", "parent", "status", "changed", "target")
         if name in record
     }
     is_deferred = record.get("is_deferred") is True
-    texts = {name: _text(record, name) for name in ("host", "reason") if name in record}
-    state = State[_text(record, "state").upper()]
-    visits = imported(record["visits"]) if "visits" in record else None
-    page = Page(_text(record, "url"), state, payload=payload, is_deferred=is_deferred, visits=visits)
-    return page._replace(**given, **texts)  # type: ignore[arg-type]
+    given |= {name: text(record, name) for name in ("host", "reason") if name in record}
+    state = State[text(record, "state").upper()]
+    visits = imported(fields(record, "visits")) if "visits" in record else None
+    page = Page(text(record, "url"), state, payload=payload, is_deferred=is_deferred, visits=visits)
+    return Page._make((page._asdict() | given).values())

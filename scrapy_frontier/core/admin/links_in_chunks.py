@@ -25,7 +25,8 @@ _NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANO
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Say `UnreadableRecord` of links that cannot be read."""
+    """A block in which links are decoded: what that raises for bytes that are none becomes
+    `UnreadableRecord`."""
     try:
         yield
     except (ValueError, IndexError) as error:
@@ -33,17 +34,20 @@ def readable() -> Iterator[None]:
 
 
 def flag_names(flags: int) -> list[str]:
-    """What a link's flags say, in words."""
+    """What a link's flags say, in words: ``nofollow``, ``internal``, ``redirect``, ``canonical``."""
     return [name for flag, name in _NAMES.items() if flags & flag]
 
 
 def stretches(store: Store) -> Iterator[graph.Stretch]:
-    """All that is stored of links, in order of the pages they are on."""
+    """All that is stored of links, in order of the pages they are on, undecoded; one pass over the rows."""
     return graph.stretches(store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW))
 
 
 def every_link(store: Store) -> Iterator[graph.Links]:
-    """All links, those of up to 4096 pages at a time. Raises `UnreadableRecord`."""
+    """All links, those of up to 4096 pages at a time, ascending; 5 to 10 million a second.
+
+    Raises `UnreadableRecord` for rows that cannot be read, and for a link to a page that never was.
+    """
     pages = meta_rows.read_counts(store).next_page
     for stretch in stretches(store):
         with readable():
@@ -52,13 +56,15 @@ def every_link(store: Store) -> Iterator[graph.Links]:
 
 
 def links_out(store: Store, page_id: int) -> list[Edge]:
-    """The links of a page; one or two lookups, 1 ms. Raises `UnreadableRecord`."""
+    """The links of a page, ascending, none for one nobody has read; one or two lookups, 1 ms. Raises
+    `UnreadableRecord`."""
     with readable():
         return graph.find_row(page_id, store.get)
 
 
 def links_to(store: Store, page_id: int) -> Iterator[Edge]:
-    """The links to a page, their ``target`` being the page they are on; one pass over all links."""
+    """The links to a page, their ``target`` being the page they are on; one pass over all links. Raises
+    `UnreadableRecord`."""
     for links in every_link(store):
         for place in np.flatnonzero(links.targets == page_id).tolist():
             source, flags, weight = (part[place].item() for part in (links.sources, *links[2:]))
@@ -66,7 +72,8 @@ def links_to(store: Store, page_id: int) -> Iterator[Edge]:
 
 
 def count_links_to(store: Store, page_id: int, most: int) -> int | None:
-    """How many pages link to a page; None in a graph of more than *most* links. Raises `UnreadableRecord`."""
+    """How many pages link to a page; None in a graph of more than *most* links. One pass over the links.
+    Raises `UnreadableRecord`."""
     count = walked = 0
     for links in every_link(store):
         walked += len(links.targets)
@@ -77,7 +84,7 @@ def count_links_to(store: Store, page_id: int, most: int) -> int | None:
 
 
 def whole_graph(store: Store) -> graph.Graph:
-    """All links as arrays, 13 bytes a link and 8 a page. Raises `UnreadableRecord`."""
+    """All links as arrays, at most 13 bytes a link and 8 a page. Raises `UnreadableRecord`."""
     loose, packed = store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW)
     with readable():
         return graph.read_graph(loose, packed, meta_rows.read_counts(store).next_page)

@@ -72,6 +72,7 @@ class Examined(NamedTuple):
 
     @property
     def left(self) -> int:
+        """How many things are wrong and not mended."""
         return self.found.total() - self.mended
 
 
@@ -91,7 +92,11 @@ class Salvaged(NamedTuple):
 def examine(
     store: Store, scheme: str, fingerprint_of: FingerprintOf, now: float, repair: bool, reading: Reading
 ) -> Examined:
-    """Check *store*, and with *repair* mend it. *fingerprint_of* is asked where the *scheme* fits."""
+    """Check *store* at *now* (POSIX seconds), and with *repair* mend it; reads every row.
+
+    *fingerprint_of* is asked where the *scheme* fits what is stored: else index rows that are missing cannot
+    be made. *reading* iterates over the findings, and may tell how far the check is. Raises as `Check.run`.
+    """
     stored = (store.get(keys.SCHEME) or b"").decode(errors="replace")
     checking = Check(store, fingerprint_of if stored in ("", scheme) else None, now, repair)
     found: Counter[str] = Counter()
@@ -109,7 +114,8 @@ def examine(
 
 
 def finish_interrupted(directory: Path, user: str) -> None:
-    """Put the copy in place that an interrupted repair has left, if it was whole."""
+    """Put the copy in place that an interrupted repair has left, if it was whole. Raises `FrontierLocked`
+    where there is one, and somebody has the directory."""
     if (directory / REPAIRED).exists():
         with closing(Lock(directory, user)):
             finish(directory)
@@ -118,7 +124,7 @@ def finish_interrupted(directory: Path, user: str) -> None:
 @contextmanager
 def salvaging(directory: Path, user: str) -> Iterator[Path]:
     """*directory* is ours until the block ends; its copy, which goes where the block raises: then nothing is
-    changed."""
+    changed. Raises `FrontierLocked`."""
     with closing(Lock(directory, user)):
         try:
             yield directory / REPAIRING
@@ -128,7 +134,10 @@ def salvaging(directory: Path, user: str) -> Iterator[Path]:
 
 
 def mended_copy(store: Store, directory: Path, damage: Damage, examine: Callable[[], Examined]) -> Salvaged:
-    """What came of the copy in *store* once *examine* has mended it. Raises `FrontierUnreadable`."""
+    """What came of the copy in *store* once *examine* has mended it, which is not in its place yet.
+
+    Counts all rows, which reads every file. Raises `FrontierUnreadable` where not one page is legible.
+    """
     if not store.keys_of(keys.PAGE, b"", 1):
         raise FrontierUnreadable(
             f"{directory}: not one page is legible: nothing was changed; restore it from a copy, or "
@@ -137,9 +146,7 @@ def mended_copy(store: Store, directory: Path, damage: Damage, examine: Callable
     before = lenient(meta_rows.read_counts, store)
     examined = examine()
     # The last visits of hosts may be lost: the next crawl must take every host for visited just now.
-    batch = store.batch()
-    batch.delete(keys.CLEAN)
-    store.write(batch, sync=True)
+    store.write({keys.CLEAN: None}, sync=True)
     # Exact where the counts are the newest there were: else they may be those of a time with fewer pages.
     is_known = damage.is_all_known or not examined.found
     is_exact = is_known and not any(loss.has(keys.COUNTS) for loss in damage.losses)

@@ -29,7 +29,8 @@ _SPARE = 32 << 20  # bytes: LevelDB's buffer, once more on the disk
 
 
 class Damage(NamedTuple):
-    """What the files lost; with ``is_all_known`` false, there may have been more files."""
+    """What the files lost, a range of keys each; with ``is_all_known`` false there may have been more
+    files."""
 
     losses: list[Loss]
     is_all_known: bool
@@ -42,7 +43,7 @@ class Damage(NamedTuple):
         )
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Of each file how many bytes it lost, and how many it had."""
+        """Of each file that lost something, how many bytes it lost, and how many it had."""
         found: dict[str, tuple[int, int]] = {}
         for loss in self.losses:
             before, _ = found.get(loss.file, (0, 0))
@@ -71,7 +72,8 @@ def copied(directory: Path) -> Iterator[Path]:
 
 
 def mend(directory: Path, repair: Callable[[Path], None]) -> Damage:
-    """Have *repair* (LevelDB's own) make a readable database of the copy, of all that is sound in it."""
+    """Have *repair* (LevelDB's own) make a readable database of the copy, of all that is sound in it; what
+    the files lost. 10 MB/s: all checksums are looked at. Raises what *repair* raises."""
     work = directory / REPAIRING / DATABASE
     manifests = sorted(work.glob("MANIFEST-*"))
     catalogue = leveldb_files.read_catalogue(manifests[-1].read_bytes()) if manifests else None
@@ -120,7 +122,7 @@ def _losses(table: Path) -> list[Loss]:
 
 
 def discard(directory: Path) -> None:
-    """Remove a copy that is not whole."""
+    """Remove a copy that is not whole, if there is one; nothing is raised."""
     shutil.rmtree(directory / REPAIRING, ignore_errors=True)
 
 
@@ -159,6 +161,7 @@ def remove(directory: Path, user: str) -> None:
 
 
 def finish(directory: Path) -> None:
-    """Put a copy in place that is whole, where nothing stands."""
+    """Put a copy in place that is whole, where nothing stands; else nothing is done. The caller holds the
+    lock."""
     if (directory / REPAIRED).exists() and not (directory / DATABASE).exists():
         (directory / REPAIRED).rename(directory / DATABASE)

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from ..store.leveldb import Store
     from ..store.page_rows import Page
 
-TOLERANCE = 1e-6  # L1, of PageRank
 _HITS_TOLERANCE = 1e-4  # float32 sees no smaller change
 _AT_A_TIME = 1000
 
 
 class Scores(NamedTuple):
-    """``values`` by page id. ``links`` are those they were computed from, 0 where they were kept."""
+    """``values`` by page id, about 1 for an average page. ``links`` are those they were computed from, 0
+    where they were kept; ``ranking`` is what computed them."""
 
     values: Floats
     links: int = 0
@@ -45,22 +45,29 @@ class Scores(NamedTuple):
 
 
 class Leader(NamedTuple):
+    """A page with its id and its score, about 1 for an average one."""
+
     score: float
     page_id: int
     page: Page
 
 
-def scores(store: Store, by: str) -> Scores:
-    """Scores by ``cash`` or ``score``. Raises `UnreadableRecord`."""
+def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
+    """Scores of all pages by ``cash`` or ``score``, as they are kept; cash that is not kept is counted again
+    from all pages and links, 10 us a page read. By ``pagerank``, ``authority`` or ``hub`` they are computed,
+    seconds for millions of links, timed by *clock*. Raises `UnreadableRecord`."""
+    if by not in ("cash", "score"):
+        return _ranked(store, by, clock)
     pages = meta_rows.read_counts(store).next_page
     if by == "score":
         return Scores(kept_scores(store, pages))
     codes = column(store, "cash", pages)
-    return _recounted(store, pages) if codes is None else Scores(scores_of(codes))
+    return _recounted(store) if codes is None else Scores(scores_of(codes))
 
 
 def leaders(store: Store, values: Floats, host: str | None = None) -> Iterator[Leader]:
-    """The pages of *host*, or of all, best first; without those that have no score or no record."""
+    """The pages of *host*, or of all, best first; without those that have no score or no record. A lookup
+    each."""
     order = np.argsort(-values, kind="stable")
     for first in range(0, len(order), _AT_A_TIME):
         some = order[first : first + _AT_A_TIME]
@@ -90,7 +97,7 @@ def column(store: Store, name: str, pages: int, otherwise: int = 0) -> Codes | N
 
 
 def kept_score(store: Store, page_id: int) -> float | None:
-    """The score of one page as the scorer kept it last; one lookup."""
+    """The score of one page as the scorer kept it last, None where it did not; one lookup."""
     first = page_id // BLOCK * BLOCK
     row = store.get(keys.column_key("score", first)) or b""
     code = row[2 * (page_id - first) : 2 * (page_id - first) + 2]
@@ -98,7 +105,8 @@ def kept_score(store: Store, page_id: int) -> float | None:
 
 
 def kept_scores(store: Store, pages: int) -> Floats:
-    """What the scorer keeps; after a kill, and where no scorer keeps any, what the queue says."""
+    """The scores of the first *pages* that the scorer keeps; after a kill, and where no scorer keeps any,
+    what the queue says. One pass over the columns, or the queue too."""
     codes = column(store, "score", pages)
     if codes is None or store.get(keys.CLEAN) is None:
         codes = np.zeros(pages, np.uint16) if codes is None else codes
@@ -111,7 +119,8 @@ def kept_scores(store: Store, pages: int) -> Floats:
 
 
 def content_scores(store: Store, pages: int) -> Floats | None:
-    """What callbacks think of pages; None where nobody thinks anything."""
+    """What callbacks think of the first *pages*, 1 where they said nothing; None where nobody thinks
+    anything."""
     codes = column(store, "content", pages, AVERAGE)
     opinions = np.ones(pages, np.float32) if codes is None else scores_of(codes)
     for key, value in store.scan(keys.CONTENT):
@@ -124,43 +133,37 @@ def content_scores(store: Store, pages: int) -> Floats | None:
 # -- what is computed --------------------------------------------------------------------------------------
 
 
-def ranker(store: Store, by: str) -> tuple[Callable[[], Ranking], int]:
-    """What ranks by ``pagerank``, ``authority`` or ``hub`` when it is called, and the number of links, which
-    are read before. Raises `UnreadableRecord`."""
+def _ranked(store: Store, by: str, clock: Callable[[], float]) -> Scores:
     found = whole_graph(store)
     content, weights = content_scores(store, found.pages), graph.ranking_weights(found)
-    how = partial(pagerank, preference=content, tolerance=TOLERANCE)
+    how = partial(pagerank, preference=content)
     if by != "pagerank":
         how = partial(hits, content=content, tolerance=_HITS_TOLERANCE, exact=False)
-    return partial(how, found.indptr, found.indices, weights=weights), len(found.indices)
-
-
-def ranked(ranking: Ranking, by: str, links: int, seconds: float) -> Scores:
-    """The scores of a *ranking* of so many *links*, which took that long."""
+    began = clock()
+    ranking = how(found.indptr, found.indices, weights=weights)
+    seconds = clock() - began
     vector = ranking.scores if by != "hub" or ranking.hubs is None else ranking.hubs
-    return Scores((vector * len(vector)).astype(np.float32), links, ranking, seconds)
+    return Scores((vector * len(vector)).astype(np.float32), len(found.indices), ranking, seconds)
 
 
-def _recounted(store: Store, pages: int) -> Scores:
+def _recounted(store: Store) -> Scores:
     """Cash handed on again by the pages read, in their order: by the second they ended in, then by id.
 
     10 us a page read, and 3 us a page.
     """
     found = whole_graph(store)
-    weights = graph.link_weights(found)
-    paid = np.flatnonzero(weights)
-    before = np.searchsorted(paid, found.indptr)  # of each page's first link, those that pay
-    targets, shares = found.indices[paid].astype(np.int64), weights[paid]
-    is_plain = bool((shares == 1).all())
+    weights = graph.ranking_weights(found)
     cash = Cash()
     cash.restore("score", 0, np.zeros(found.pages, np.uint16))
     content = content_scores(store, found.pages)
     if content is not None:
         cash.restore("content", 0, buckets(content))
     for page_id in _read_pages(store, cash):
-        links = slice(before[page_id], before[page_id + 1])
-        cash.parsed(page_id, targets[links].tolist(), None if is_plain else shares[links].tolist())
-    return Scores(scores_of(cash.column("score", 0, found.pages)), len(paid))
+        links = slice(found.indptr[page_id], found.indptr[page_id + 1])
+        shares = None if weights is None else weights[links].tolist()
+        cash.parsed(page_id, found.indices[links].tolist(), shares)
+    paid = len(found.indices) if weights is None else np.count_nonzero(weights)
+    return Scores(scores_of(cash.column("score", 0, found.pages)), int(paid))
 
 
 def _read_pages(store: Store, cash: Cash) -> list[int]:

@@ -27,12 +27,12 @@ class Turn(NamedTuple):
     when: float
     page_id: int
     page: Page
-    host: str
 
 
 class Preview:
     """The crawl that starts *now*; only pages of the host *only* if given. *domain_of* gives the registered
-    domain of a host. Pages of blocked hosts do not come, nor such whose record cannot be read."""
+    domain of a host. Pages of blocked hosts do not come, nor such whose record cannot be read. Reads the
+    store alone."""
 
     def __init__(
         self, store: Store, now: float, delay_of: DelayOf, only: str | None, domain_of: Callable[[str], str]
@@ -44,7 +44,7 @@ class Preview:
         self._waiting = (place for place in waiting if self._is_wanted(place.host))
         self._next_waiting = next(self._waiting, None)
         views = facts.hosts(store, delay_of)
-        queued = (view.host for view in views if view.queued or view.returning)
+        queued = (view.host for view in views if view.queued or view.queued_revisits)
         for name in filter(self._is_wanted, queued if only is None else (only,)):
             self._hosts.put(self._host(name), now)
 
@@ -59,7 +59,7 @@ class Preview:
             host = self._hosts.by_name[name] = Host(name, row, Politeness(view.delay, 1))
             # A clock that was set back must not silence a host for longer than its delay.
             visited = view.visited + view.delay if view.visited else 0.0
-            host.ready_at = max(min(visited, self._now + view.delay), view.rests_until)
+            host.ready_at = max(min(visited, self._now + view.delay), view.cooling_until)
             host.more = True
             self._fill(host)
         return host
@@ -69,14 +69,12 @@ class Preview:
             host.filled(self._store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
     def turns(self) -> Iterator[Turn]:
-        """The pages in the order in which they are handed out."""
+        """The pages in the order in which they are handed out, until none is left; O(log hosts) and a lookup
+        each. To be iterated once."""
         while (taken := self._take()) is not None or self._advance():
-            if taken is None:
-                continue
-            page_id, host = taken
-            page = facts.legible_page(self._store, page_id)
-            if page is not None:
-                yield Turn(self._now, page_id, page, host)
+            page = None if taken is None else facts.legible_page(self._store, taken)
+            if taken is not None and page is not None:
+                yield Turn(self._now, taken, page)
 
     def _advance(self) -> bool:
         """Move to the next moment at which something can be handed out; false if there is none."""
@@ -85,8 +83,8 @@ class Preview:
         self._now = max(self._now, first or 0.0)
         return first is not None
 
-    def _take(self) -> tuple[int, str] | None:
-        """The page that is handed out now, and its host."""
+    def _take(self) -> int | None:
+        """The page that is handed out now."""
         while (place := self._next_waiting) is not None and (place.due or 0.0) <= self._now:
             host = self._host(place.host)
             host.add(place.sort_key)
@@ -105,4 +103,4 @@ class Preview:
         if not found.more or sort_key <= found.cursor:  # it is not met again on the disk
             found.drop_sort_key(sort_key)
         self._hosts.put(found, self._now)
-        return queue_keys.sort_key_id(sort_key), found.name
+        return queue_keys.sort_key_id(sort_key)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..hosts.change_rates import History, by_counts, likeliest_rate
-from ..pages.signal_trust import is_lied_to, may_send
+from ..pages.signal_trust import had_false_304, may_send
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.rate_rows import decode_history
 from ..store.states import State
-from ..store.visit_rows import NO_HISTORY, Bad, Validators, Visits
+from ..store.visit_rows import NO_HISTORY, BadVisits, Validators, Visits
 from ..time_format import moment, span
+from .record import number, several, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.page_rows import Page
+    from .record import Record
 
 _TRUST = 0x0F  # the bits of it that do not depend on how many visits ended with a 304
 
@@ -47,8 +49,8 @@ def changed_at(page: Page) -> int:
 
 
 def interval(visits: Visits) -> float | None:
-    """The mean seconds from change to change, as the visits of this page alone say; None where they saw
-    none."""
+    """The mean seconds from change to change, as the visits of this page alone say; None where they saw none,
+    or there was one alone."""
     if not visits.changes or visits.visits < 2:
         return None
     history = History(*decode_history(visits.history))
@@ -61,7 +63,7 @@ def interval(visits: Visits) -> float | None:
 
 
 def how_often(visits: Visits) -> str:
-    """``changes about every 9 days, seen 4 of 31 visits``."""
+    """How often a page changes, in words: ``changes about every 9 days, seen 4 of 31 visits``."""
     found = interval(visits)
     if found is None:
         return "no change seen yet" if visits.visits < 2 else f"no change seen in {visits.visits:,} visits"
@@ -69,11 +71,11 @@ def how_often(visits: Visits) -> str:
 
 
 def what_works(visits: Visits) -> str:
-    """Which validators are sent, and why others are not."""
+    """Which validators are sent with the next visit, and why others are not; in words."""
     kept = visits.validators
     if not any(kept):
         return "none was given"
-    if is_lied_to(visits.trust):
+    if had_false_304(visits.trust):
         return 'none is sent, because the server said "not modified" of a page that had changed'
     sent = may_send(visits.trust & _TRUST, 0, *kept)
     names = [name for name, value in zip(("ETag", "Last-Modified"), sent, strict=True) if value]
@@ -82,7 +84,7 @@ def what_works(visits: Visits) -> str:
 
 
 def when_due(visits: Visits | None, now: float) -> str:
-    """A sentence on when a page comes back; empty where it does not."""
+    """A sentence on when a page comes back, as seen from *now* (POSIX seconds); empty where it does not."""
     if visits is None or not visits.due:
         return ""
     if visits.due <= QUEUED_AGAIN:
@@ -95,32 +97,40 @@ def when_due(visits: Visits | None, now: float) -> str:
 # -- in an export --------------------------------------------------------------------------------------------
 
 
-# How what is neither number nor text is written, and read back.
-_CODED: dict[str, tuple[Callable[[Any], object], Callable[[Any], object]]] = {
-    "history": (bytes.hex, bytes.fromhex),
-    "digest": (bytes.hex, bytes.fromhex),
-    "bad": (list, lambda numbers: Bad(*map(int, numbers))),
-    "validators": (
-        lambda each: [b64encode(value).decode() for value in each],
-        lambda each: Validators(*(b64decode(value, validate=True) for value in each)),
+def exported(visits: Visits) -> Record:
+    """The record as an export has it: without what is as in that of a page that was visited once. `imported`
+    reads it."""
+    record: Record = {"first": visits.first, "last": visits.last}
+    coded = {
+        "history": visits.history.hex(),
+        "digest": visits.digest.hex(),
+        "bad": list(visits.bad),
+        "validators": [b64encode(value).decode() for value in visits.validators],
+    }
+    for name, value, plain in zip(visits._fields, visits, Visits(visits.first, visits.last), strict=True):
+        if value != plain:
+            record[name] = coded.get(name, value)
+    return record
+
+
+# What is neither number nor text.
+_DECODED: dict[str, Callable[[Record], object]] = {
+    "history": lambda record: bytes.fromhex(text(record, "history")),
+    "digest": lambda record: bytes.fromhex(text(record, "digest")),
+    "bad": lambda record: BadVisits(*map(int, several(record, "bad", int))),
+    "validators": lambda record: Validators(
+        *(b64decode(value, validate=True) for value in several(record, "validators", str))
     ),
 }
 
 
-def exported(visits: Visits) -> dict[str, object]:
-    """What is not as in the record of a page that was visited once, at one time."""
-    record: dict[str, object] = {"first": visits.first, "last": visits.last}
-    for name, value, plain in zip(visits._fields, visits, Visits(visits.first, visits.last), strict=True):
-        if value != plain:
-            record[name] = _CODED[name][0](value) if name in _CODED else value
-    return record
-
-
-def imported(record: dict[str, Any]) -> Visits:
-    """Raises what nonsense in a record raises: `KeyError`, `TypeError`, `ValueError` and the like."""
+def imported(record: Record) -> Visits:
+    """The record that `exported` made this of. Raises what nonsense in a record raises: `KeyError`,
+    `TypeError`, `ValueError` and the like."""
     given = {name: record[name] for name in Visits._fields if name in record}
-    coded = {name: _CODED[name][1](value) for name, value in given.items() if name in _CODED}
-    visits = Visits(**(given | coded))
-    if any(type(value) is not type(plain) for value, plain in zip(visits, Visits(0, 0), strict=True)):
+    decoded = {name: decode(record) for name, decode in _DECODED.items() if name in record}
+    plain = Visits(number(record, "first"), number(record, "last"))
+    visits = Visits._make((plain._asdict() | given | decoded).values())
+    if any(type(value) is not type(default) for value, default in zip(visits, plain, strict=True)):
         raise TypeError("a record of visits holds what is no number or no text")
     return visits

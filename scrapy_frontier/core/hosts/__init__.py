@@ -1,3 +1,3 @@
-"""When a host may be asked: its queue and clock, turns, delays, rests, what its site said, and how often
+"""When a host may be asked: its queue and clock, turns, delays, cooldowns, what its site said, and how often
 its pages change.
 """

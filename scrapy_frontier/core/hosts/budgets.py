@@ -22,8 +22,8 @@ KEPT = 10  # a unit keeps so many times its budget for later; what is linked bey
 
 
 class Limits(NamedTuple):
-    """Pages fetched and pages queued, of a host and of a registered domain, and links from a seed; 0: no
-    limit."""
+    """The most pages fetched and pages queued, of a host and of a registered domain, and links from a seed;
+    0: no limit."""
 
     host_pages: int = 0
     host_pending: int = 0
@@ -44,7 +44,10 @@ class OverBudget(NamedTuple):
 
 
 class Budgets:
-    """*domain_of* gives the registered domain of a host; it is asked once for each time a host is loaded."""
+    """Which budgets of *limits* have room, by kept counts: no store read, nothing is written.
+
+    *domain_of* gives the registered domain of a host; it is asked once for each time a host is loaded.
+    """
 
     def __init__(self, limits: Limits, domain_of: Callable[[str], str]) -> None:
         self.limits = limits
@@ -71,12 +74,14 @@ class Budgets:
             self._add(name, row)
 
     def counted(self) -> None:
-        """All rows of hosts have been read."""
+        """All rows of hosts have been read: from now on the counts of domains are whole, and ``is_counting``
+        is false."""
         self.is_counting = False
         self._counted_early.clear()
 
     def enter(self, host: Host) -> None:
-        """Have *host*, just loaded, count for its domain from now on."""
+        """Have *host*, just loaded, count for its domain from now on, once only; does nothing where no budget
+        holds for domains."""
         if not self._counts_domains:
             return
         is_counted = host.name in self._counted_early or host.name.encode() <= self._counted_to
@@ -97,7 +102,8 @@ class Budgets:
         return self._tallies.setdefault(domain, Tally(domain))
 
     def note(self, host: Host) -> None:
-        """Bring the count of its domain up to date with *host*."""
+        """Bring the count of its domain up to date with *host*; to be called after each change of its queue.
+        O(1)."""
         tally = host.tally
         if tally is None:
             return
@@ -132,7 +138,8 @@ class Budgets:
         return over
 
     def spent(self, host: Host) -> OverBudget | None:
-        """The budget of pages that is used up by what was fetched and what is being fetched."""
+        """The budget of pages that is used up by what was fetched and what is being fetched; None where one
+        more page may be. O(1)."""
         limits, tally = self.limits, host.tally
         if limits.host_pages and host.fetched + len(host.leased) >= limits.host_pages:
             return _over(host.name, "host", host, limits.host_pages, 0)
@@ -143,13 +150,15 @@ class Budgets:
     # -- who waits, and who may come back ----------------------------------------------------------------
 
     def deferred(self, unit: str, page_id: int) -> None:
-        """A page of *unit* waits from now on."""
+        """A page of *unit* waits from now on; one that stands before those taken back last will be found
+        too."""
         cursor = self.units.get(unit)
         if cursor is None or keys.id_bytes(page_id) <= cursor:
             self.units[unit] = b""
 
     def found(self, unit: str, host: HostRow | None) -> None:
-        """Pages of *unit* wait since an earlier run; *host* is the host, if the unit is one."""
+        """Pages of *unit* wait since an earlier run; *host* is what is known of the host, if the unit is one.
+        Where it has room it is ``due``: its pages are taken back."""
         self.units.setdefault(unit, b"")
         limits = self.limits
         if host is not None:

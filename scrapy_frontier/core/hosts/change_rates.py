@@ -114,13 +114,14 @@ def likeliest_rate(history: History) -> float:
 
 
 def by_counts(visits: int, changes: int, seconds: float) -> History:
-    """What at least two visits showed in so many *seconds*, where only how many there were is known."""
+    """What *visits*, two at least, showed in so many *seconds*, of which *changes* found the page changed,
+    where only how many there were is known."""
     seen, seconds = visits - 1, max(seconds, 1.0)
     busy = seconds * min(changes / seen, 1.0)
     return History(seen, changes, seconds - busy, busy)
 
 
-class HostRates(NamedTuple):
+class HostChangeRates(NamedTuple):
     """What the rates of a host's pages, or of all pages, are like: 12 bytes a host are enough.
 
     The mean of their logarithms over time, not over visits: pages that are visited often would count most.
@@ -131,13 +132,16 @@ class HostRates(NamedTuple):
     logs: float = 0.0
 
 
-def learned(rates: HostRates, page_rate: float, span: float) -> HostRates:
-    """What is known of a host after one more visit of a page, *span* seconds after the one before."""
+def learned(rates: HostChangeRates, page_rate: float, span: float) -> HostChangeRates:
+    """What is known of a host, or of all pages, after one more visit of a page that changes at *page_rate*
+    (changes a second), *span* seconds after the one before."""
     visits, seconds, logs = (_MEMORY * each for each in rates)
-    return HostRates(visits + 1.0, seconds + span, logs + span * log(min(max(page_rate, _SLOWEST), _FASTEST)))
+    return HostChangeRates(
+        visits + 1.0, seconds + span, logs + span * log(min(max(page_rate, _SLOWEST), _FASTEST))
+    )
 
 
-def expected_rate(host: HostRates, everywhere: HostRates, unknown: float) -> float:
+def expected_rate(host: HostChangeRates, everywhere: HostChangeRates, unknown: float) -> float:
     """The rate to expect of a page of *host* of which nothing is known.
 
     That of the host's other pages as far as it was visited, else that *everywhere*; *unknown* at first.
@@ -145,7 +149,7 @@ def expected_rate(host: HostRates, everywhere: HostRates, unknown: float) -> flo
     return exp(_mean(host, _mean(everywhere, log(unknown), 1.0), _OTHERS))
 
 
-def _mean(rates: HostRates, others: float, weight: float) -> float:
+def _mean(rates: HostChangeRates, others: float, weight: float) -> float:
     if rates.seconds <= 0.0:
         return others
     return (rates.visits * rates.logs / rates.seconds + weight * others) / (rates.visits + weight)
@@ -173,7 +177,8 @@ class Signals(NamedTuple):
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a signal makes a page due: at least every second one is right."""
+        """Whether a signal makes a page due: at least every second one is right, which holds where nothing is
+        known."""
         return self.weight >= 0.5
 
     @property
@@ -210,8 +215,8 @@ def judged(signals: Signals, is_signalled: bool, has_changed: bool, expected: fl
 # -- all of it ------------------------------------------------------------------------------------------
 
 
-class Shown(NamedTuple):
-    """A further visit that answered, ``span`` seconds after the one before: whether the page ``has_changed``.
+class Observation(NamedTuple):
+    """A revisit that answered, ``span`` seconds after the one before: whether the page ``has_changed``.
 
     ``is_listed``: a sitemap tells of each change of the page, for all it says. ``is_signalled``: it has told
     of one since the visit before.
@@ -223,7 +228,7 @@ class Shown(NamedTuple):
     is_signalled: bool = False
 
 
-class Upheaval(NamedTuple):
+class RateDrift(NamedTuple):
     """How many pages have become others of late, by what their visits showed, and how many usually do.
 
     Where many do at once, as when sites are made over, what was known of the others is doubted too.
@@ -234,45 +239,43 @@ class Upheaval(NamedTuple):
 
     @property
     def likelier(self) -> float:
-        """How much likelier than usual a page has become another."""
+        """How much likelier than usual a page has become another: 1 to 30."""
         return min(max((self.found + _CALM) / (self.usual + _CALM), 1.0), _UPSET)
 
 
 _CALM = 2.0  # pages that have to become others before that means anything
 _UPSET = 30.0
-_UPHEAVAL_MEMORY = 1 - 1 / 1024
+_DRIFT_MEMORY = 1 - 1 / 1024
 
 
-class Knowledge(NamedTuple):
+class RateEstimates(NamedTuple):
     """What is known of a page, of its host, of all pages, of the site's signals, and how many pages have
     become others."""
 
     history: History = History()
-    host: HostRates = HostRates()
-    everywhere: HostRates = HostRates()
+    host: HostChangeRates = HostChangeRates()
+    everywhere: HostChangeRates = HostChangeRates()
     signals: Signals = Signals()
-    upheaval: Upheaval = Upheaval()
+    drift: RateDrift = RateDrift()
 
 
 _READ_EVERY = DAY  # a sitemap: what it tells has changed since it was read before
 
 
-def taught(shown: Shown, known: Knowledge, unknown: float) -> Knowledge:
-    """What is *known* after what was *shown*; *unknown* is a rate for who knows nothing.
+def observed(observation: Observation, known: RateEstimates, unknown: float) -> RateEstimates:
+    """What is *known* after what was *observation*; *unknown* is a rate for who knows nothing.
 
     A failed fetch is no observation: do not call this.
     """
-    span, has_changed, is_listed, is_signalled = shown
-    history, host, everywhere, signals, upheaval = known
+    span, has_changed, is_listed, is_signalled = observation
+    history, host, everywhere, signals, drift = known
     expected = expected_rate(host, everywhere, unknown)
-    anew = _anew(history, span, has_changed, expected, upheaval.likelier)
+    anew = _anew(history, span, has_changed, expected, drift.likelier)
     quiet = span - _READ_EVERY if is_listed and is_signalled and signals.is_trusted else 0.0
     after = _with(history, span, has_changed, quiet, anew)
     if is_listed:
         anyway = -expm1(-rate(history, expected) * max(span, 0.0))
         signals = judged(signals, is_signalled, has_changed, anyway)
     found = rate(after, expected)
-    upheaval = Upheaval(
-        _UPHEAVAL_MEMORY * upheaval.found + anew, _UPHEAVAL_MEMORY * upheaval.usual + _usually_anew(span)
-    )
-    return Knowledge(after, learned(host, found, span), learned(everywhere, found, span), signals, upheaval)
+    drift = RateDrift(_DRIFT_MEMORY * drift.found + anew, _DRIFT_MEMORY * drift.usual + _usually_anew(span))
+    return RateEstimates(after, learned(host, found, span), learned(everywhere, found, span), signals, drift)

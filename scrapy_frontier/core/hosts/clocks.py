@@ -16,81 +16,137 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ..store.batch import Batch
+    from ..store.page_rows import Page
     from .delay_sources import ResponseDelay
-    from .giving_up import Abandoned, Haste
+    from .giving_up import GivenUpPages, GiveUpRule
+    from .host_cooldowns import Cooldowns, Cooled
     from .load_hosts import HostTable
-    from .troubled_hosts import Rest, Troubles
 
 _BUSY = 0.25  # seconds until an errand asks again for a place of a host that has none free
 
 
+@dataclass(eq=False, slots=True)
+class UnderWay:
+    """What a lease knows of its request, which was begun at ``leased_at``; `Clocks` alone changes it.
+
+    While that takes up a place of its host it ``is_on_wire``; ``was_sent`` says whether it went out, None:
+    nobody tells.
+    """
+
+    host: str
+    page: Page
+    leased_at: float
+    is_on_wire: bool = field(default=True, kw_only=True)
+    was_sent: bool | None = field(default=None, init=False)
+    before: tuple[float, float] = field(default=(0.0, 0.0), init=False)  # the clock of its host
+
+
 @dataclass(eq=False, repr=False)
 class Clocks:
-    """The clocks of the hosts in *table*."""
+    """The clocks of the hosts in *table*, and what takes up their places.
+
+    It keeps their delays, rests, holds and blocks too; a host gets its place with each change. Times are
+    POSIX seconds.
+    """
 
     _batch: Batch
     _hosts: Hosts
     _table: HostTable
-    _troubles: Troubles
+    _cooldowns: Cooldowns
     _pace: ResponseDelay
-    _haste: Haste | None
-    given_up: list[Abandoned] = field(default_factory=list, init=False)  # since somebody last looked
+    _give_up_rule: GiveUpRule | None
+    _holds: dict[str, float] = field(default_factory=dict, init=False)  # until a known time, or over since
+    given_up: list[GivenUpPages] = field(default_factory=list, init=False)  # since somebody last looked
 
     # -- requests --------------------------------------------------------------------------------------
 
-    def send(self, host: Host, now: float) -> None:
-        """A request is about to go out: the delay counts from then, and nothing else is asked before."""
+    def sending(self, lease: UnderWay, now: float) -> bool:
+        """Whether the delay after a request is to be counted from when it goes out: then `sent` has to say
+        so, and until that, or `off_wire`, nothing else of its host is handed out."""
+        host = self._hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
+        if not host.delay or not lease.is_on_wire or lease.was_sent is not None:
+            return False
+        lease.was_sent = False
         host.sending += 1
         self._hosts.put(host, now)
+        return True
 
-    def sent(self, host: Host, now: float) -> None:
-        """It has gone out."""
+    def sent(self, lease: UnderWay, now: float) -> None:
+        """A request has gone out: the delay of its host counts from *now*. Only after `sending` was true, and
+        once; else nothing is done."""
+        if not lease.is_on_wire or lease.was_sent is not False:
+            return
+        lease.was_sent = True
+        host = self._table.get(lease.host)
         host.sending -= 1
         host.visited = max(host.visited, now)
         host.ready_at = max(host.ready_at, now + host.delay)
         self._hosts.put(host, now)
 
-    def leave(self, host: Host, was_sent: bool | None) -> None:
-        """A request takes up a place of its host no longer; *was_sent* None: nobody told."""
-        host.in_flight -= 1
-        host.sending -= was_sent is False
+    def off_wire(self, lease: UnderWay, now: float, response_time: float | None = None) -> None:
+        """A request has left the network: its host has room again. The lease goes on.
 
-    def left(self, host: Host, begun: float, was_sent: bool | None, now: float) -> None:
-        """A request that had *begun* then has left the network."""
-        self.leave(host, was_sent)
-        if host.delay and (host.is_asked or not was_sent):
+        *response_time* in seconds says that the host answered, and how fast; None: it did not. Nothing is
+        done the second time.
+        """
+        if not lease.is_on_wire:
+            return
+        host = self._hosts.by_name.get(lease.host) or self._table.get(lease.host)
+        if response_time is not None:
+            self._answered(host, lease, response_time, now)
+        self.left(lease, host, now)
+
+    def left(self, lease: UnderWay, host: Host, now: float) -> None:
+        """A request of *host* that was on the wire has left it: the host has room again, and its clock counts
+        from here as far as nobody told when it went out, or a site asks for the delay."""
+        self._leave(lease, host)
+        if host.delay and (host.is_asked or not lease.was_sent):
             # What a site asks for is counted from its answer, as Nutch does. Where nobody tells when a
             # request goes out, from no later than a little after the hand-out.
-            untold = was_sent is None and not host.is_asked
-            sent = min(now, begun + SENDING) if untold else now
+            untold = lease.was_sent is None and not host.is_asked
+            sent = min(now, lease.leased_at + SENDING) if untold else now
             host.ready_at = max(host.ready_at, sent + host.delay)
         self._hosts.put(host, now)
 
-    def answered(self, host: Host, url: str, begun: float, response_time: float, now: float) -> None:
-        """A request for *url* was answered; `left` has to follow."""
-        if self._haste is not None and url[: url.find("/", 8)] not in host.origins:
+    def take_back(self, lease: UnderWay, now: float, is_replaced: bool = False) -> Host | None:
+        """The request begun last never was: its host, whose clock, and whose turn unless that *is_replaced*,
+        are as before; `Hosts.put` has to follow. None where it was not on the wire."""
+        if not lease.is_on_wire:
+            return None
+        host = self._table.get(lease.host)
+        self._leave(lease, host)
+        if not is_replaced:
+            self._hosts.taken_back(host, now)
+        if host.visited == lease.leased_at:
+            host.visited, host.ready_at = lease.before
+            if host.visited and host.delay:  # which may have grown meanwhile
+                host.ready_at = max(host.ready_at, host.visited + host.delay)
+        return host
+
+    def _leave(self, lease: UnderWay, host: Host) -> None:
+        lease.is_on_wire = False
+        host.in_flight -= 1
+        host.sending -= lease.was_sent is False
+
+    def _answered(self, host: Host, lease: UnderWay, response_time: float, now: float) -> None:
+        url = lease.page.url
+        if self._give_up_rule is not None and url[: url.find("/", 8)] not in host.origins:
             where = origin(url)
             if where:
                 host.origins |= {where}
         if host.cooldown is not None:
-            self._troubles.answered(host, begun, now)
+            self._cooldowns.answered(host, lease.leased_at, now)
         if self._pace.factor:
             host.response_time = delay_sources.smoothed(host.response_time, response_time)
             host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
 
-    def take_back(self, host: Host, begun: float, before: tuple[float, float]) -> None:
-        """The request that had *begun* then never was; *before* it, this was the clock."""
-        if host.visited == begun:
-            host.visited, host.ready_at = before
-            if host.visited and host.delay:  # which may have grown meanwhile
-                host.ready_at = max(host.ready_at, host.visited + host.delay)
-
     def begin_visit(self, name: str, now: float, despite_hold: bool = False) -> float:
-        """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then
-        ask again; 0: it begins now, and `end_visit` has to follow.
+        """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then ask
+        again; 0: it begins now, and `end_visit` has to follow.
 
         It obeys the host's clock and concurrency like a page, and the next page keeps the delay after it, in
-        the next run too. Of a blocked or held host nothing is fetched; *despite_hold* is for robots.txt.
+        the next run too. Of a blocked (infinite) or held host nothing is fetched; *despite_hold* is for
+        robots.txt. Raises `FrontierUnwritable`.
         """
         self._batch.check()
         host = self._table.get(name)
@@ -108,7 +164,8 @@ class Clocks:
         return wait
 
     def end_visit(self, name: str, now: float) -> None:
-        """An errand has ended. The delay counts from here: it opened the connection, which takes long."""
+        """An errand has ended; its host has room again. The delay counts from here: it opened the connection,
+        which takes long. Nothing for a host that is not in memory."""
         host = self._hosts.find(name)
         if host is None:
             return
@@ -121,7 +178,11 @@ class Clocks:
     # -- who makes it wait -----------------------------------------------------------------------------
 
     def ask(self, name: str, source: str, seconds: float, now: float) -> bool:
-        """*source* asks for a delay of a host in memory; whether that changes anything."""
+        """*source* asks for *seconds* between two leases of a host in memory; whether that changes anything.
+
+        False for a host that is not. 0 takes back what a site asked for. The largest counts, but for the
+        operator's.
+        """
         host = self._hosts.find(name)
         if host is None or not host.ask(source, seconds):
             return False
@@ -139,12 +200,12 @@ class Clocks:
             return False
         return self.ask(name, source, seconds, now)
 
-    def cool(self, name: str, trouble: Trouble, now: float) -> Rest:
-        """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to
-        the disk when this returns."""
+    def cool(self, name: str, trouble: Trouble, now: float) -> Cooled:
+        """Leave a host alone after *trouble*, and say what becomes of the page that met it; on its way to the
+        disk when this returns. Raises `FrontierUnwritable`."""
         self._batch.check()
         host = self._table.get(name)
-        rest = self._troubles.meet(host, trouble, now)
+        rest = self._cooldowns.meet(host, trouble, now)
         if rest.cooldown.strikes > PATIENCE and trouble.is_silent and trouble.failure is not None:
             self._give_up(host, trouble, rest.cooldown.until, now)
         self._hosts.put_anew(host, now)
@@ -158,31 +219,35 @@ class Clocks:
         self.ask(name, delay_sources.SETTINGS, delay, now)
 
     def block(self, name: str, now: float) -> None:
-        """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed."""
+        """Leave a host alone, in the runs to come too: its pages stay queued, but withheld. Committed; raises
+        `FrontierUnwritable`."""
         self._table.order(name, self._table.orders(name)._replace(blocked=int(now)), now)
 
     def order_delay(self, name: str, seconds: float | None, now: float) -> None:
-        """From now on the operator's delay of a host holds, whatever others ask for; None takes it back.
-        Committed."""
+        """From now on the operator's delay of a host in *seconds* holds, whatever others ask for; None takes
+        it back. Committed; raises `FrontierUnwritable`."""
         self._table.order(name, self._table.orders(name)._replace(delay=seconds), now)
 
     def unblock(self, name: str, now: float) -> bool:
-        """End a block, and the rest of a host that met trouble; whether there was one. Committed."""
+        """End a block, and the rest of a host that met trouble; whether there was one. Committed; raises
+        `FrontierUnwritable`."""
         orders, host = self._table.orders(name), self._hosts.find(name)
-        rested = self._troubles.end_rest(name, host, now)
+        rested = self._cooldowns.end_cooldown(name, host, now)
         self._table.order(name, orders._replace(blocked=None), now)
         return rested or orders.blocked is not None
 
-    def rests(self, name: str, now: float) -> bool:
-        """Whether a host rests after trouble; for one of which a lease is out, or that has a queue."""
+    def is_cooling(self, name: str, now: float) -> bool:
+        """Whether a host rests after trouble; for one of which a lease is out, or that has a queue. No store
+        read."""
         host = self._hosts.by_name.get(name)
         return host is not None and host.cooldown is not None and host.cooldown.until > now
 
     def hold(self, name: str, now: float, until: float = FOREVER, trouble: Trouble | None = None) -> None:
-        """Give no page of a host in memory away before *until*, or before `release_hold`.
+        """Give no page of a host in memory away before *until* (POSIX seconds), or before `release_hold`.
 
         Its pages stay queued and pending: no lease, no attempt, no row is written. A host that is dropped
-        from memory is no longer held. *trouble*: what happened so many times as it has attempts.
+        from memory is no longer held. *trouble*: what happened so many times as it has attempts; after
+        `PATIENCE` of them its pages are given up.
         """
         host = self._hosts.find(name)
         if host is None:
@@ -192,26 +257,54 @@ class Clocks:
             self._give_up(host, trouble, until, now)
             until = now
         self._hosts.hold(host, until, now)
+        if now < until < FOREVER:
+            self._holds[name] = until
+        else:
+            self._holds.pop(name, None)
 
     def _give_up(self, host: Host, trouble: Trouble, until: float, now: float) -> None:
         giving_up.give_up(host, trouble, until, now)
-        self.given_up.append(giving_up.abandoned(host, trouble))
+        self.given_up.append(giving_up.gave_up(host, trouble))
 
     def release_hold(self, name: str, now: float) -> None:
-        """End a `hold`."""
+        """End a `hold`: its pages may be had again, when its clock allows. Nothing for a host not in
+        memory."""
         self.hold(name, now, 0.0, None)
 
     def held(self, now: float) -> dict[str, float]:
-        """Hosts held until a known time, and that time; O(hosts in memory)."""
-        hosts = self._hosts.by_name.values()
-        return {host.name: host.held_until for host in hosts if now < host.held_until < FOREVER}
+        """Hosts held until a known time, and that time (POSIX seconds); O(hosts held since this was asked
+        last)."""
+        holds, by_name = self._holds.items(), self._hosts.by_name
+        self._holds = {
+            name: until
+            for name, until in holds
+            if until > now and (host := by_name.get(name)) is not None and host.held_until == until
+        }
+        return dict(self._holds)
 
-    def open(self, hosts: Iterable[tuple[Host, Trouble | None]], now: float) -> bool:
+    @property
+    def gives_up(self) -> bool:
+        """Whether nobody comes back to the store, so that the crawl ends with no page left."""
+        return self._give_up_rule is not None
+
+    def shorten_waits(self, now: float) -> bool:
+        """Ask hosts sooner than they are due, and give up those that are silent; whether one is ready.
+        O(hosts)."""
+        rule = self._give_up_rule
+        return rule is not None and self._open(
+            giving_up.shorten_waits(self._hosts.by_name.values(), rule, now), now
+        )
+
+    def give_up_all(self, now: float) -> bool:
+        """Give up all that is left, whoever is to be asked; whether something is. O(hosts)."""
+        return self._open(giving_up.give_up_all(self._hosts.by_name.values(), now), now)
+
+    def _open(self, hosts: Iterable[tuple[Host, Trouble | None]], now: float) -> bool:
         """Give hosts their places; those with a trouble are given up because of it. Whether one is ready."""
         is_ready = False
         for host, trouble in hosts:
             self._hosts.put_anew(host, now)
-            is_ready = is_ready or host.place is READY
+            is_ready = is_ready or host.state is READY
             if trouble is not None:
-                self.given_up.append(giving_up.abandoned(host, trouble))
+                self.given_up.append(giving_up.gave_up(host, trouble))
         return is_ready

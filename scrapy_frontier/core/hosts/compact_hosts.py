@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from ..store.host_rows import HostRow, decode_host, encode_host
 from .delay_sources import by_settings
-from .domain import Place
+from .domain import HostState
 from .host import HEADS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _UNASKED = HostRow(queued=1)
 def may_sleep(host: Host) -> bool:
     """Whether nothing but the row and the heads of *host* has to be kept, as far as it knows itself."""
     return (
-        host.place is Place.READY
+        host.state is HostState.READY
         and not (host.in_flight or host.leased or host.waited)
         and _knows_its_head(host)
         and host.asked is by_settings(host.delay)
@@ -48,7 +48,7 @@ def may_sleep(host: Host) -> bool:
         and not (host.is_doubted or host.suspects or host.origins or host.given_up)
         and host.trouble is None
         and host.held_for is None
-        and host.abandoned is None
+        and host.given_up_for is None
         and host.is_kept
     )
 
@@ -57,11 +57,12 @@ def _knows_its_head(host: Host) -> bool:
     """Whether all it has is in memory, or the best of it. Of those with more on disk one to which pages come
     back stays awake: their share is given to hosts in memory."""
     if host.more:
-        return not (host.returning or host.needs_sort_keys())
+        return not (host.queued_revisits or host.needs_sort_keys())
     return len(host.heads) == host.queued
 
 
 def sleeper_of(host: Host, domain: str, due: float) -> Sleeper:
+    """What is kept of *host* while it sleeps: its *domain*, *due* in that round, with at least one head."""
     heads = host.heads
     is_unasked = host.queued == 1 and not (
         host.visited or host.done or host.failed or host.deferred or host.response_time
@@ -99,8 +100,10 @@ class _Line:
 
 
 class Asleep:
-    """The hosts that sleep, by their domains. Entries that have become wrong are left in the heap and in the
-    lines, and skipped when they surface."""
+    """The hosts that sleep, by their domains, and how many ``pages`` they have queued. In memory only.
+
+    Entries that have become wrong are left in the heap and in the lines, and skipped when they surface.
+    """
 
     def __init__(self) -> None:
         self.by_domain: dict[str, Sleeper] = {}
@@ -113,6 +116,8 @@ class Asleep:
         return len(self.by_domain)
 
     def put(self, host: Host, domain: str, due: float) -> None:
+        """Have *host* sleep, alone in *domain*, which is *due* in that round or when the one before it in
+        line is. O(log hosts)."""
         line = self._old if host.fetched else self._new
         sleeper = sleeper_of(host, domain, line.put(domain, due))
         self.by_domain[domain] = sleeper
@@ -134,7 +139,8 @@ class Asleep:
         return sleeper is not None and sleeper[3] == due
 
     def take(self, sleeper: Sleeper) -> tuple[HostRow, list[bytes], bytes]:
-        """Forget one, and tell its row, its heads, and its cursor where more of its pages are on disk."""
+        """Forget one that wakes, and tell its row, its heads, and its cursor where more of its pages are on
+        disk, b"" where not. O(1), no store read."""
         del self.by_domain[sleeper[1]]
         if not sleeper[4]:
             self.pages -= 1
@@ -163,14 +169,15 @@ class Asleep:
         return True
 
     def first(self) -> Sleeper | None:
-        """The one with the best head."""
+        """The one with the best head, None if none sleeps; it goes on sleeping."""
         heap = self._heap
         while heap and self.by_domain.get(heap[0][1]) is not heap[0]:
             heapq.heappop(heap)
         return heap[0] if heap else None
 
     def overdue(self, now: float) -> Sleeper | None:
-        """The one that is due for the longest time in round *now*."""
+        """The one that is due for the longest time in round *now* (virtual time, see `turns`), None if none
+        is."""
         found = [sleeper for line in (self._new, self._old) if (sleeper := self._due(line, now)) is not None]
         return min(found, key=itemgetter(3), default=None)
 
@@ -183,4 +190,5 @@ class Asleep:
         return None
 
     def names(self) -> Iterable[str]:
+        """Their names, in no order."""
         return (sleeper[2] for sleeper in self.by_domain.values())

@@ -22,7 +22,7 @@ PATIENCE = 10
 
 
 class CooldownRule(NamedTuple):
-    """Seconds of the first rest and of the longest."""
+    """Seconds of the ``first`` rest and of the ``longest``; a Retry-After may be longer."""
 
     first: float = 60.0
     longest: float = 86_400.0
@@ -49,7 +49,7 @@ class Trouble(NamedTuple):
     failure: object = None
 
 
-class GivenUp(NamedTuple):
+class GivenUpOrigin(NamedTuple):
     """Pages of an origin are not asked for before ``until`` (POSIX seconds), because of ``trouble``."""
 
     trouble: Trouble

@@ -30,7 +30,8 @@ class Delay(NamedTuple):
 
 
 def deciding(asked: Mapping[str, float]) -> Delay:
-    """Which of the delays in seconds, by source, holds; of equals the one that was named first."""
+    """Which of the delays in seconds, by source, holds: the operator's, else the largest; of equals the one
+    that was named first. There must be one."""
     if OPERATOR in asked:
         return Delay(asked[OPERATOR], OPERATOR)
     source = max(asked, key=asked.__getitem__)
@@ -51,9 +52,11 @@ class ResponseDelay(NamedTuple):
     longest: float = 60.0
 
     def delay(self, response_time: float) -> float:
+        """Seconds between two leases of a host that answers in *response_time* seconds; 0 with a factor of
+        0."""
         return min(self.factor * response_time, self.longest)
 
 
 def smoothed(before: float, response_time: float) -> float:
-    """The smoothed response time after one more answer; *before* is 0 with the first."""
+    """The smoothed response time, in seconds, after one more answer; *before* is 0 with the first."""
     return before + _WEIGHT * (response_time - before) if before else response_time

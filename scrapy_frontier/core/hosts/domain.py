@@ -23,8 +23,8 @@ WITHIN = 16  # turns of a domain until a host of it is due, for each host in mem
 COOL, HOT, CLOSED = range(3)  # levels of a domain: as all others, after all cool ones, not at all
 
 
-class Place(Enum):
-    """Where a host stands."""
+class HostState(Enum):
+    """Where a host stands, as `Hosts.put` decides; only one that is ready is asked for a page."""
 
     IDLE = "idle"  # nothing queued
     READY = "ready"
@@ -32,19 +32,19 @@ class Place(Enum):
     BLOCKED = "blocked"  # by the operator
     HELD = "held"  # until it is known what the site asks for, or for as long as it asks to be left alone
     BUSY = "busy"  # as many requests under way as allowed
-    RESTING = "resting"  # nothing queued, and remembered only until its delay has passed
+    LINGERING = "lingering"  # nothing queued, and remembered only until its delay has passed
 
 
 # By themselves: Python 3.11 takes 0.2 us to find a member in its class.
-IDLE, READY, COOLING, BLOCKED, HELD, BUSY, RESTING = Place
+IDLE, READY, COOLING, BLOCKED, HELD, BUSY, LINGERING = HostState
 
 
 class Member(Protocol):
-    """What is asked of a host."""
+    """What the order asks of a host; `Host` is one."""
 
     name: str
     heads: list[bytes]
-    place: Place
+    state: HostState
     in_flight: int
     in_flight_before: int  # as `Turns` saw it last
     domain: Domain | None
@@ -69,10 +69,10 @@ _NO_LINE: deque[tuple[int, int, str]] = deque()
 class Domain:
     """A registered domain with hosts in memory.
 
-    ``resting`` until so many hand-outs have been made in all; ``handed`` pages were handed out, of earlier
-    runs too; ``due`` is the round in which it comes next whatever others offer. ``line`` are its ready hosts
-    in the order in which they had their last turns, with what ``handed`` was then. Entries that have become
-    wrong are left in ``ready`` and ``line`` and skipped when they surface.
+    Others come first (``yields_until``) until so many hand-outs have been made in all; ``handed`` pages were
+    handed out, of earlier runs too; ``due`` is the round in which it comes next whatever others offer.
+    ``line`` are its ready hosts in the order in which they had their last turns, with what ``handed`` was
+    then. Entries that have become wrong are left in ``ready`` and ``line`` and skipped when they surface.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Domain:
     sole: str = ""  # its host, as long as it never had another; then ``ready`` and ``line`` are not used
     hosts: int = 0
     in_flight: int = 0
-    resting: int = 0
+    yields_until: int = 0
     handed: int = 0
     due: float = 0.0
     is_listed: bool = False  # among those that will be due
@@ -91,16 +91,18 @@ class Domain:
     offered: Entry | None = None  # in the heap of domains
 
     def share(self, first: Member) -> None:
-        """The domain of *first* is about to have another host."""
+        """The domain of *first*, its host so far, is about to have another: from now on ``ready`` and
+        ``line`` hold."""
         self.sole = ""
         self.ready, self.line = [], deque()
-        if first.place is READY:
+        if first.state is READY:
             self.ready.append(_host_entry(first))
             self._line_up(first)
 
     def put(self, host: Member, by_name: Mapping[str, Member]) -> None:
-        """Take note of a host of a shared domain that has changed."""
-        if host.place is not READY:
+        """Take note of a host of a shared domain that has changed; *by_name* are the hosts in memory. O(log
+        hosts)."""
+        if host.state is not READY:
             host.line_number = 0
             return
         heapq.heappush(self.ready, _host_entry(host))
@@ -119,14 +121,15 @@ class Domain:
         self.line.append((self.lined_up, self.handed, host.name))
 
     def first(self, by_name: Mapping[str, Member]) -> _HostEntry | None:
-        """The best ready host of a shared domain."""
+        """The best ready host of a shared domain: its entry, None if none is ready. It stays."""
         ready = self.ready
         while ready and not _holds(ready[0], by_name):
             heapq.heappop(ready)
         return ready[0] if ready else None
 
     def chosen(self, by_name: Mapping[str, Member]) -> str:
-        """Which host of a shared domain has its turn; one must be ready."""
+        """The name of the host of a shared domain that has its turn, the one that was passed over for long or
+        the best; one must be ready."""
         line = self.line
         while line and not _stands(line[0], by_name):
             line.popleft()
@@ -145,7 +148,7 @@ def _host_entry(host: Member) -> _HostEntry:
 def _holds(entry: _HostEntry, by_name: Mapping[str, Member]) -> bool:
     host = by_name.get(entry[3])
     return (
-        host is not None and host.place is READY and host.heads[0] == entry[2] and host.in_flight == entry[1]
+        host is not None and host.state is READY and host.heads[0] == entry[2] and host.in_flight == entry[1]
     )
 
 

@@ -28,15 +28,16 @@ _COLD = 0.5  # a domain this cool is as good as unknown
 _MOMENT = 1e-3  # seconds; the clock's own grain at 1.7e9 would let a domain cool for ever
 
 
-class Rates(NamedTuple):
-    """Pages a second of one registered domain, 0 for no limit."""
+class DomainRates(NamedTuple):
+    """Pages a second of one registered domain, 0 for no limit. Above ``soft`` its pages come after those of
+    others, above ``hard`` none comes."""
 
     soft: float
     hard: float
 
 
 class Heat:
-    """The heat of one domain by one rate, as of ``since``."""
+    """The heat of one domain by one *rate* (pages a second, 0: no limit), as of ``since`` (POSIX seconds)."""
 
     __slots__ = ("rate", "since", "value")
 
@@ -45,6 +46,8 @@ class Heat:
         self.value = self.since = 0.0
 
     def at(self, now: float) -> float:
+        """The heat at *now*, in pages: those handed out, of which a share is forgotten, 1/e left after
+        `BURST` / rate seconds."""
         return self.value * exp(-max(now - self.since, 0.0) * self.rate / BURST)
 
     def add(self, now: float, pages: float = 1.0) -> None:
@@ -58,7 +61,8 @@ class Heat:
             self.value, self.since = _STEADY, when
 
     def wait(self, now: float) -> float:
-        """Seconds until the rate is no longer exceeded; 0 where it is not."""
+        """Seconds from *now* until the rate is no longer exceeded if no page is handed out; 0 where it is
+        not."""
         heat = self.at(now)
         return log(heat / _LIMIT) * BURST / self.rate + _MOMENT if heat > _LIMIT else 0.0
 
@@ -68,7 +72,7 @@ class _Domain:
 
     __slots__ = ("hard", "level", "soft")
 
-    def __init__(self, rates: Rates) -> None:
+    def __init__(self, rates: DomainRates) -> None:
         self.soft, self.hard = Heat(rates.soft), Heat(rates.hard)
         self.level = COOL
 
@@ -86,26 +90,28 @@ class _Domain:
 class Temperature:
     """The heat of registered domains by name. Those that are cold are forgotten; O(log domains) a call."""
 
-    def __init__(self, rates: Rates) -> None:
+    def __init__(self, rates: DomainRates) -> None:
         self._rates = rates
         self._domains: dict[str, _Domain] = {}
         self._heated: list[tuple[float, str]] = []  # when a domain that is not cool may be cooler
         self._most = 64  # domains, before the cold ones are dropped
 
     def level(self, name: str) -> int:
-        """`COOL`, `HOT` or `CLOSED`, as of the last call that said when it is."""
+        """`COOL`, `HOT` or `CLOSED`, as of the last call that said when it is; a domain nobody knows is
+        cool."""
         domain = self._domains.get(name)
         return COOL if domain is None else domain.level
 
     def hand_out(self, name: str, now: float, pages: float = 1.0) -> int:
-        """A page of the domain is handed out, with -1 pages none after all; its level."""
+        """A page of the domain is handed out, with -1 *pages* none after all; its level from now on."""
         domain = self._domain(name, now)
         domain.soft.add(now, pages)
         domain.hard.add(now, pages)
         return self._judge(name, domain, now)
 
     def assume(self, name: str, when: float, now: float) -> int:
-        """An earlier run visited the domain last at *when*, as often as it might; the level."""
+        """An earlier run visited the domain last at *when* (0: never), as often as it might; the level at
+        *now*."""
         slowest = min(filter(None, self._rates), default=0.0)
         if not when or _STEADY * exp(-max(now - when, 0.0) * slowest / BURST) < _COLD:
             return self.level(name)
@@ -115,7 +121,8 @@ class Temperature:
         return self._judge(name, domain, now)
 
     def cooled(self, now: float) -> list[tuple[str, int]]:
-        """Domains whose level has changed by *now*, and that level; O(1) where there is none."""
+        """Domains whose level has changed by *now*, and that level, each told once; O(1) where there is
+        none."""
         found = []
         heated = self._heated
         while heated and heated[0][0] <= now:
@@ -132,7 +139,7 @@ class Temperature:
         return found
 
     def next_change(self) -> float | None:
-        """When the first domain may be cooler."""
+        """When the first domain that is not cool may be cooler (POSIX seconds); None: all are. O(1)."""
         return self._heated[0][0] if self._heated else None
 
     def _judge(self, name: str, domain: _Domain, now: float) -> int:

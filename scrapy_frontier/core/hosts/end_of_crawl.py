@@ -31,7 +31,8 @@ class Left(NamedTuple):
 
 
 def shut_until(host: Host, now: float) -> float:
-    """Until when *host* wants not to be asked, or cannot be; 0 where it may be asked as the settings say."""
+    """Until when *host* wants not to be asked, or cannot be (POSIX seconds); 0 where it may be asked as the
+    settings say."""
     until = host.cooldown.until if host.cooldown is not None else 0.0
     if host.held_until < FOREVER:  # else somebody is about to find out
         until = max(until, host.held_until)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..parse.urls import origin
 from ..time_format import span
-from .cooldown import GivenUp, Trouble
+from .cooldown import GivenUpOrigin, Trouble
 from .delay_sources import UNASKED, deciding
 from .host import FOREVER, Host
 
@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
 
 
-class Haste(NamedTuple):
-    """So many attempts are enough for a host that gives no answer; ``pause`` tells the seconds after each."""
+class GiveUpRule(NamedTuple):
+    """So many ``attempts`` are enough for a host that gives no answer; ``pause`` tells the seconds to wait
+    after so many."""
 
     attempts: int
     pause: Callable[[int], float]
 
 
-class Abandoned(NamedTuple):
+class GivenUpPages(NamedTuple):
     """What was given up: a host, or the one ``origin`` of it; why; and how many pages the host has queued."""
 
     host: str
@@ -42,26 +43,28 @@ class Abandoned(NamedTuple):
     queued: int
 
 
-def abandoned(host: Host, trouble: Trouble) -> Abandoned:
-    return Abandoned(host.name, trouble.origin, trouble.reason, host.queued)
+def gave_up(host: Host, trouble: Trouble) -> GivenUpPages:
+    """What is told of *host*, or its origin, that was given up because of *trouble*."""
+    return GivenUpPages(host.name, trouble.origin, trouble.reason, host.queued)
 
 
 def give_up(host: Host, trouble: Trouble, until: float, now: float) -> None:
-    """Have the pages of the trouble's origin fail until then; other pages of *host* may be asked for now."""
-    host.given_up = {**host.given_up, trouble.origin: GivenUp(trouble, until)}
+    """Have the pages of the trouble's origin fail until then; other pages of *host* may be asked for now. In
+    memory only; `Hosts.put` has to follow."""
+    host.given_up = {**host.given_up, trouble.origin: GivenUpOrigin(trouble, until)}
     host.held_until = 0.0
     _open(host, now)
 
 
 def trouble_of(host: Host, page: Page, now: float) -> Trouble | None:
-    """Why *page* of *host* is given up; None where it is to be fetched."""
-    if host.abandoned is None and not host.given_up:
+    """Why *page* of *host* is given up; None where it is to be fetched. No store read."""
+    if host.given_up_for is None and not host.given_up:
         return None
     where = origin(page.url) or ""
     given_up = host.given_up.get(where)
     if given_up is not None and now < given_up.until:
         return given_up.trouble
-    return None if host.abandoned is None else _told_of(host.abandoned, where)
+    return None if host.given_up_for is None else _told_of(host.given_up_for, where)
 
 
 def _told_of(trouble: Trouble, where: str) -> Trouble:
@@ -70,14 +73,15 @@ def _told_of(trouble: Trouble, where: str) -> Trouble:
 
 
 def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
-    """Why *page* of *host* cannot be had before the crawl ends."""
+    """Why *page* of *host* cannot be had before the crawl ends: blocked, given up, or what keeps the host
+    shut."""
     if host.is_blocked:
         return Trouble(f"{host.name} is blocked")
     where = origin(page.url) or ""
     return trouble_of(host, page, now) or _told_of(_why(host, now), where)
 
 
-def hasten(hosts: Iterable[Host], haste: Haste, now: float) -> list[tuple[Host, Trouble | None]]:
+def shorten_waits(hosts: Iterable[Host], rule: GiveUpRule, now: float) -> list[tuple[Host, Trouble | None]]:
     """The hosts of which something can be had sooner than it seemed, and the trouble for which one is given
     up; `Hosts.put` has to follow. O(hosts)."""
     found: list[tuple[Host, Trouble | None]] = []
@@ -85,15 +89,15 @@ def hasten(hosts: Iterable[Host], haste: Haste, now: float) -> list[tuple[Host, 
         held_for, trouble, rest = host.held_for, host.trouble, host.cooldown
         if not host.heads or host.is_blocked:
             continue
-        if held_for is not None and now < host.held_until < FOREVER and held_for.attempts >= haste.attempts:
+        if held_for is not None and now < host.held_until < FOREVER and held_for.attempts >= rule.attempts:
             give_up(host, held_for, host.held_until, now)
             found.append((host, held_for))
         elif trouble is None or rest is None or not trouble.is_silent or rest.until <= now:
             continue
-        elif rest.strikes >= haste.attempts and trouble.origin not in host.origins:
+        elif rest.strikes >= rule.attempts and trouble.origin not in host.origins:
             give_up(host, trouble, rest.until, now)
             found.append((host, trouble))
-        elif (soon := rest.since + haste.pause(rest.strikes)) < rest.until:
+        elif (soon := rest.since + rule.pause(rest.strikes)) < rest.until:
             _open(host, soon)
             found.append((host, None))
     return found
@@ -106,14 +110,14 @@ def _open(host: Host, when: float) -> None:
         host.reset_clock()
 
 
-def abandon(hosts: Iterable[Host], now: float) -> list[tuple[Host, Trouble]]:
+def give_up_all(hosts: Iterable[Host], now: float) -> list[tuple[Host, Trouble]]:
     """Give up all that is left of *hosts*, whoever is to be asked: nobody waits for them. `Hosts.put` has to
     follow. O(hosts)."""
     found = []
     for host in hosts:
-        if host.heads and not host.is_blocked and host.abandoned is None:
-            host.abandoned = _why(host, now)
-            found.append((host, host.abandoned))
+        if host.heads and not host.is_blocked and host.given_up_for is None:
+            host.given_up_for = _why(host, now)
+            found.append((host, host.given_up_for))
     return found
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ..store.host_rows import Cooldown
-    from .cooldown import GivenUp, Trouble
+    from .cooldown import GivenUpOrigin, Trouble
     from .domain import Domain
 
 HEADS = 8  # sort keys read from the disk at a time; two such runs are kept a host at most
@@ -33,7 +33,7 @@ _NOTHING_WAITED: dict[int, bytes] = {}  # never changed
 _MOST_WAITED = 1000  # pages of one host
 WAITED_TURN = 4  # every such turn of a host goes to a page that was handed out before
 _NO_ORIGINS: frozenset[str] = frozenset()
-_NOBODY: Mapping[str, GivenUp] = {}
+_NOBODY: Mapping[str, GivenUpOrigin] = {}
 _MOST_SUSPECTS = 100  # pages of one host
 
 
@@ -47,7 +47,8 @@ class Politeness(NamedTuple):
 
 
 class Tally:
-    """What all hosts of a registered domain count together."""
+    """What all hosts of a registered domain count together: pages ``pending``, ``fetched`` and ``deferred``,
+    and leases that are out."""
 
     __slots__ = ("deferred", "domain", "fetched", "leased", "pending")
 
@@ -74,11 +75,10 @@ class Host(KeptHost):
     registered domain, where a budget holds for that, and ``tallied`` what this host has added to it.
     ``trouble`` is the last that it met since it answered, ``held_for`` what holds it; ``origins`` and
     ``given_up`` are for `giving_up`: origins that answered, and those whose pages are not asked for any more;
-    with ``abandoned`` none of its pages is.
+    with ``given_up_for`` none of its pages is.
     """
 
     __slots__ = (
-        "abandoned",
         "asked",
         "concurrency",
         "cooldown",
@@ -86,6 +86,7 @@ class Host(KeptHost):
         "delay",
         "domain",
         "given_up",
+        "given_up_for",
         "heads",
         "held_for",
         "held_until",
@@ -97,9 +98,9 @@ class Host(KeptHost):
         "line_number",
         "more",
         "origins",
-        "place",
         "ready_at",
         "sending",
+        "state",
         "suspects",
         "tallied",
         "tally",
@@ -114,7 +115,7 @@ class Host(KeptHost):
         self.prefix = queue_keys.queue_prefix(name)
         self.queued, self.done, self.failed, self.visited = row.queued, row.done, row.failed, row.visited
         self.deferred, self.excluded, self.answered = row.deferred, row.excluded, row.answered
-        self.returning = row.returning
+        self.queued_revisits = row.queued_revisits
         self.response_time = row.response_time
         self.delay, self.concurrency, self.jitter = politeness
         self.usual = self.concurrency
@@ -125,7 +126,7 @@ class Host(KeptHost):
         self.suspects: set[int] | frozenset[int] = _NO_PAGES
         self.trouble: Trouble | None = None
         self.held_for: Trouble | None = None
-        self.abandoned: Trouble | None = None
+        self.given_up_for: Trouble | None = None
         self.origins = _NO_ORIGINS
         self.given_up = _NOBODY
         self.reset_clock()
@@ -142,21 +143,22 @@ class Host(KeptHost):
         self.line_number = 0  # its place among the hosts of its domain
         self.is_blocked = False
         self.is_kept = True  # has a row on disk, or in the open batch
-        self.place = IDLE
+        self.state = IDLE
         self.tally: Tally | None = None
         self.tallied = (0, 0, 0, 0)
 
     def __repr__(self) -> str:
         heads = f"{len(self.heads)}{'+' if self.more else ''} heads"
-        return f"<Host {self.name} {self.place.value}, {heads}, {self.in_flight} in flight>"
+        return f"<Host {self.name} {self.state.value}, {heads}, {self.in_flight} in flight>"
 
     @property
     def is_asked(self) -> bool:
-        """Whether a site asks for a delay."""
+        """Whether a site asks for a delay: then one request is under way at once."""
         return len(self.asked) > 1 and not UNASKED.issuperset(self.asked)
 
     def reset_clock(self) -> None:
-        """Work out anew, from the last lease, delay and cooldown, when the host may be visited."""
+        """Work out anew, from the last lease, delay and cooldown, when the host may be visited: ``ready_at``,
+        0 for now. `Hosts.put_anew` has to follow."""
         self.ready_at = self.visited + self.delay if self.visited and self.delay else 0.0
         if self.cooldown is not None and self.cooldown.until > self.ready_at:
             self.ready_at = self.cooldown.until
@@ -178,7 +180,7 @@ class Host(KeptHost):
         return (self.delay, self.concurrency) != before
 
     def suspect(self, page_id: int) -> None:
-        """Remember a page whose trouble may be its own."""
+        """Remember a page whose trouble may be its own, of the last hundred such pages."""
         if len(self.suspects) >= _MOST_SUSPECTS:
             self.suspects = _NO_PAGES
         self.suspects |= {page_id}
@@ -200,7 +202,8 @@ class Host(KeptHost):
 
     def take(self, sort_key: bytes | None = None) -> bytes:
         """Remove the head for a lease, or the page whose turn it is after a backoff, or the one with
-        *sort_key* out of turn, and return its sort key."""
+        *sort_key* out of turn, and return its sort key, which is ``leased`` from now on. Without one there
+        must be a head."""
         self.turns = (self.turns + 1) % WAITED_TURN
         if self.waited and not self.turns and sort_key is None:
             sort_key = self._oldest_waited()
@@ -212,19 +215,21 @@ class Host(KeptHost):
         return sort_key
 
     def put_back(self, sort_key: bytes) -> None:
-        """Undo `take`."""
+        """Undo `take` of *sort_key*, the last one: its page is queued as before, and the turn is not
+        counted."""
         self.turns -= 1
         self.leased -= {sort_key}
         self.add(sort_key)
 
     def forget(self, sort_key: bytes) -> None:
-        """The page with that sort key is no more."""
+        """The page with that sort key is queued no more: neither leased, nor waiting, nor a head."""
         self.drop_sort_key(sort_key)
         if sort_key in self.heads:
             self.heads.remove(sort_key)
 
     def note_waited(self, sort_key: bytes) -> None:
-        """A page that was handed out before, and whose backoff is over, was queued with *sort_key*."""
+        """A page that was handed out before, and whose backoff is over, was queued with *sort_key*: one in
+        `WAITED_TURN` turns is for these."""
         if not self.waited:
             self.waited = {}
         if len(self.waited) < _MOST_WAITED:
@@ -268,7 +273,8 @@ class Host(KeptHost):
         return not heads or heads[0] is not head or self.needs_sort_keys()
 
     def needs_sort_keys(self) -> bool:
-        """Whether pages on disk could come before the first head we know."""
+        """Whether pages on disk could come before the first head we know, so that `HostTable.fill` has to
+        read."""
         return self.more and (not self.heads or self.heads[0] > self.cursor)
 
     def filled(self, sort_keys: list[bytes], limit: int) -> None:

@@ -10,15 +10,15 @@ from ..store.site_rows import Listing, RobotsCopy, Verdict
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
-    from .giving_up import Haste
+    from .giving_up import GiveUpRule
 
 
 class SiteNotes:
-    """The rows of sites in the store, by authority (scheme://host:port)."""
+    """The rows of sites in the store, by authority (scheme://host:port); no copy of them in memory."""
 
-    def __init__(self, batch: Batch, haste: Haste | None) -> None:
+    def __init__(self, batch: Batch, rule: GiveUpRule | None) -> None:
         self._batch = batch
-        self._haste = haste
+        self._rule = rule
         self.has_changed = bool(batch.store.keys_of(keys.ROBOTS_CHANGED, b"", 1))
 
     def robots_copy(self, authority: str) -> RobotsCopy | None:
@@ -26,15 +26,20 @@ class SiteNotes:
         that cannot be read: the file is asked for again."""
         return lenient(site_rows.decode_copy, self._batch.store.get(keys.robots_key(authority)))
 
-    def hastened(self, copy: RobotsCopy, now: float) -> RobotsCopy:
-        """*copy*, but in haste a file that could not be read is asked for again as soon as a page would be,
-        the first times; not where the site asks for less."""
-        if self._haste is None or not 0 < copy.failures < self._haste.attempts or copy.status == 429:
+    def retried_sooner(self, copy: RobotsCopy, now: float) -> RobotsCopy:
+        """*copy*; where failed pages are asked for again soon (a `GiveUpRule`), a file that could not be read
+        is asked for again as soon as a page would be, its first times. Not where the site answered 429. No
+        store read."""
+        if self._rule is None or not 0 < copy.failures < self._rule.attempts or copy.status == 429:
             return copy
-        return copy._replace(ask_at=min(copy.ask_at, now + self._haste.pause(copy.failures)))
+        return copy._replace(ask_at=min(copy.ask_at, now + self._rule.pause(copy.failures)))
 
     def keep_robots_copy(self, authority: str, copy: RobotsCopy) -> None:
-        """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns."""
+        """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns.
+
+        Where it is another file than before, or none any more, the pages it forbade are to be judged again.
+        Raises `FrontierUnwritable`.
+        """
         self._batch.check()
         before = self.robots_copy(authority)
         is_known = before is not None and before.verdict is not Verdict.POSTPONE
@@ -52,7 +57,8 @@ class SiteNotes:
         return found[0].decode() if found else None
 
     def judged(self, authority: str) -> None:
-        """The pages that the robots.txt of *authority* forbade are judged again."""
+        """The pages that the robots.txt of *authority* forbade are taken to be judged again: its mark goes,
+        in the open batch."""
         self._batch.rows[keys.changed_key(authority)] = None
 
     def listing(self, authority: str) -> Listing:
@@ -61,6 +67,7 @@ class SiteNotes:
         return lenient(site_rows.decode_listing, self._batch.get(keys.listing_key(authority))) or Listing()
 
     def note_listing(self, authority: str, listing: Listing) -> None:
-        """Remember *listing*: in one batch with what was discovered before, or a later one."""
+        """Remember *listing*: in one batch with what was discovered before, or a later one. Raises
+        `FrontierUnwritable` where a write failed before."""
         self._batch.check()
         self._batch.rows[keys.listing_key(authority)] = site_rows.encode_listing(listing)

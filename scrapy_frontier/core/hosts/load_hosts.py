@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from .budgets import Budgets
     from .delay_sources import ResponseDelay
+    from .host_cooldowns import Cooldowns
     from .ready_hosts import Hosts
-    from .troubled_hosts import Troubles
 
 _NOTHING = HostRow()  # is known of a host
 
@@ -31,8 +31,8 @@ _NOTHING = HostRow()  # is known of a host
 def maker(
     politeness: Mapping[str, Politeness], otherwise: Politeness, budgets: Budgets
 ) -> Callable[[str, HostRow], Host]:
-    """What makes a host of its name and its row. *politeness* maps hosts to limits of their own, *otherwise*
-    holds for all others."""
+    """A function that makes a host of its name and its row, and has it count for its domain. *politeness*
+    maps hosts to limits of their own, *otherwise* holds for all others."""
 
     def make(name: str, row: HostRow) -> Host:
         host = Host(name, row, politeness.get(name, otherwise))
@@ -52,7 +52,7 @@ class HostTable:
     _batch: Batch
     _hosts: Hosts
     _budgets: Budgets
-    _troubles: Troubles
+    _cooldowns: Cooldowns
     _pace: ResponseDelay
     _opened_at: float
     _was_clean: bool
@@ -63,7 +63,7 @@ class HostTable:
 
     @property
     def is_loaded(self) -> bool:
-        """Whether all hosts with queued pages are in memory."""
+        """Whether all hosts with queued pages are in memory, and the counts of domains whole."""
         return self._to_load is None
 
     def load(self, now: float, limit: int) -> None:
@@ -89,7 +89,8 @@ class HostTable:
             self._budgets.counted()
 
     def get(self, name: str) -> Host:
-        """The host in memory, loaded if need be; may commit, so call it before rows are staged."""
+        """The host in memory, loaded if need be: some lookups, or none for a host that is surely new. May
+        commit, so call it before rows are staged."""
         host = self._hosts.find(name)
         if host is None:
             if name in self._batch.left:
@@ -103,7 +104,8 @@ class HostTable:
         return host
 
     def row_of(self, name: str) -> HostRow | None:
-        """What is known of a host, which is not loaded for that; None: nothing."""
+        """What is known of a host, which is not loaded for that; None: nothing. A lookup for one not
+        awake."""
         host = self._hosts.by_name.get(name)
         stored = self._batch.store.get(keys.host_key(name)) if host is None else None
         return host if stored is None else self._row(name, stored)
@@ -128,7 +130,7 @@ class HostTable:
         if is_known:  # what earlier runs learnt of it
             if host.response_time and self._pace.factor:
                 host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
-            self._troubles.recall(host, self._opened_at)
+            self._cooldowns.recall(host, self._opened_at)
             host.reset_clock()
         if name in self._orders:
             self._obey(host, self._orders[name])
@@ -148,7 +150,8 @@ class HostTable:
         host.reset_clock()
 
     def order(self, name: str, orders: Orders, now: float) -> None:
-        """Obey these orders from now on; written before this returns."""
+        """Obey these orders of the operator from now on; written before this returns. Raises
+        `FrontierUnwritable`."""
         row = None if orders == Orders() else host_rows.encode_orders(orders)
         self._batch.rows[keys.orders_key(name)] = row
         self._batch.commit()
@@ -159,24 +162,27 @@ class HostTable:
             self._hosts.put_anew(host, now)
 
     def orders(self, name: str) -> Orders:
-        """What the operator ordered."""
+        """What the operator ordered for a host, nothing where there is nothing; no store read."""
         return self._orders.get(name, Orders())
 
     def fill(self, host: Host) -> None:
-        """Read the best of its queue from the disk, where pages there could come before those in memory."""
+        """Read the best of its queue from the disk, where pages there could come before those in memory;
+        commits first. One seek for eight pages, none where nothing is missing."""
         if host.needs_sort_keys():
             self._batch.commit()
             while host.needs_sort_keys():
                 host.filled(self._batch.store.keys_of(host.prefix, host.cursor, HEADS), HEADS)
 
     def put_or_forget(self, host: Host, now: float) -> None:
-        """Have *host* stand where it belongs, after whatever changed of its queue or its clock."""
+        """Have *host* stand where it belongs, after whatever changed of its queue or its clock; one with
+        nothing queued and nothing under way leaves the memory once its delay has passed."""
         self.fill(host)
         self._hosts.put(host, now)
         self.forget_if_idle(host, now)
 
     def forget_if_idle(self, host: Host, now: float) -> None:
-        """Let go of a host with nothing queued and nothing under way; its row says what there is to know."""
-        if host.place is IDLE and not host.in_flight and not host.queued:
+        """Let go of a host with nothing queued and nothing under way, once its delay has passed; its row, in
+        the open batch, says what there is to know. Nothing for any other."""
+        if host.state is IDLE and not host.in_flight and not host.queued:
             self._batch.write_host(host)
             self._hosts.forget(host, now)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from . import compact_hosts
 from .compact_hosts import Asleep, may_sleep
-from .domain import BLOCKED, BUSY, COOLING, HELD, IDLE, READY, RESTING
+from .domain import BLOCKED, BUSY, COOLING, HELD, IDLE, LINGERING, READY
 from .domain_rates import Temperature
 from .host import FOREVER, Host, Politeness
 from .turns import Turns
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.host_rows import HostRow
     from .compact_hosts import Sleeper
-    from .domain_rates import Rates
+    from .domain_rates import DomainRates
 
 
 def has_room(host: Host) -> bool:
-    """Whether another request of *host* may be under way."""
+    """Whether another request of *host* may be under way: no more than its concurrency are, one where that is
+    doubted, and none that is about to go out."""
     return not host.sending and host.in_flight < (1 if host.is_doubted else host.concurrency)
 
 
 def itself(name: str) -> str:
-    """The registered domain of a host, where nobody knows more."""
+    """The registered domain of a host where nobody knows more: its name."""
     return name
 
 
@@ -46,15 +47,15 @@ def _plain(name: str, row: HostRow) -> Host:
 class Hosts:
     """The hosts in memory, by name, and the heaps over them; and those ``asleep``, of which less is kept.
 
-    *domain_of* gives a host's registered domain, for which the *rates* hold; *chance* draws the pauses of
+    *domain_of* gives a host's registered domain, for which the *rates* hold; *rng* draws the pauses of
     hosts that have a jitter. *make* makes a host of its name and its row, with no heads.
     """
 
     def __init__(
         self,
         domain_of: Callable[[str], str] = itself,
-        rates: Rates | None = None,
-        chance: random.Random | None = None,
+        rates: DomainRates | None = None,
+        rng: random.Random | None = None,
         make: Callable[[str, HostRow], Host] = _plain,
     ) -> None:
         self.by_name: dict[str, Host] = {}
@@ -67,10 +68,10 @@ class Hosts:
         level_of = None if self._temperature is None else self._temperature.level
         self._turns = Turns(self.by_name, domain_of, level_of)
         self._cooling: list[tuple[float, str]] = []
-        self._chance = chance or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
+        self._rng = rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
 
     def __repr__(self) -> str:
-        places = [host.place for host in self.by_name.values()]
+        places = [host.state for host in self.by_name.values()]
         return f"<Hosts {places.count(READY)} ready, {places.count(COOLING)} cooling>"
 
     def __len__(self) -> int:
@@ -79,45 +80,48 @@ class Hosts:
     def put(self, host: Host, now: float) -> None:
         """Give *host* the place it deserves at *now*; to be called after every change of it."""
         if not host.heads:
-            if host.place is not RESTING:
-                host.place = IDLE
+            if host.state is not LINGERING:
+                host.state = IDLE
         elif host.is_blocked:
-            host.place = BLOCKED
-        elif host.abandoned is not None:  # nothing is asked of it
-            host.place = READY
+            host.state = BLOCKED
+        elif host.given_up_for is not None:  # nothing is asked of it
+            host.state = READY
         elif host.held_until > now:
-            if host.place is not HELD:
-                host.place = HELD
+            if host.state is not HELD:
+                host.state = HELD
                 if host.held_until < FOREVER:
                     heapq.heappush(self._cooling, (host.held_until, host.name))
         elif not has_room(host):
-            host.place = BUSY
+            host.state = BUSY
         elif host.ready_at > now:
-            if host.place is not COOLING:
-                host.place = COOLING
+            if host.state is not COOLING:
+                host.state = COOLING
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
-            host.place = READY
+            host.state = READY
         if host.domain is None and self.asleep.by_domain:
             self._wake_domain(self._turns.domain_name(host.name))
         self._turns.update(host)
 
     def put_anew(self, host: Host, now: float) -> None:
-        """`put` a host whose clock was set: one in the cooling heap may come back sooner."""
-        if host.place is COOLING:
-            host.place = IDLE
+        """`put` a host whose clock was set at once: one in the cooling heap may come back sooner. O(log
+        hosts)."""
+        if host.state is COOLING:
+            host.state = IDLE
         self.put(host, now)
 
     def visit(self, host: Host, now: float) -> None:
-        """A request of *host* begins: its clock starts anew; `put` has to follow."""
+        """A request of *host* begins at *now*: its clock starts anew, with a pause that may be drawn longer;
+        `put` has to follow."""
         host.in_flight += 1
         host.visited = now
         if host.delay:
-            lengthening = 1 + host.jitter * self._chance.random() if host.jitter else 1
+            lengthening = 1 + host.jitter * self._rng.random() if host.jitter else 1
             host.ready_at = now + host.delay * lengthening
 
     def hand_out(self, host: Host, now: float) -> None:
-        """A page of *host*, taken from its heads, is handed out."""
+        """A page of *host*, taken from its heads, is handed out: clock, place, turn and heat of its domain
+        follow."""
         self.visit(host, now)
         self.put(host, now)
         if self._temperature is not None:
@@ -125,14 +129,16 @@ class Hosts:
             self._set_level(domain, self._temperature.hand_out(domain, now))
 
     def taken_back(self, host: Host, now: float) -> None:
-        """The page just handed out is none after all; `put` has to follow."""
-        self._turns.take_back(host)
+        """The page just handed out is none after all: turn and heat go back; the clock is
+        `Clocks.take_back`'s, and `put` has to follow."""
         if self._temperature is not None:
             domain = self._domain_of(host.name)
             self._set_level(domain, self._temperature.hand_out(domain, now, -1.0))
+        self._turns.take_back(host)  # last: a domain that is cool again would wait anew
 
     def was_visited(self, name: str, when: float, now: float) -> None:
-        """A host, in memory or not, was visited last by an earlier run, at *when*."""
+        """A host, in memory or not, was visited last by an earlier run, at *when* (POSIX seconds, 0: never):
+        its domain is as hot as that allows."""
         if self._temperature is not None:
             domain = self._domain_of(name)
             self._set_level(domain, self._temperature.assume(domain, when, now))
@@ -160,16 +166,16 @@ class Hosts:
             host = self.by_name.get(name)
             if host is None:
                 continue
-            if host.place is COOLING or (host.place is HELD and host.held_until <= now):
-                host.place = IDLE
+            if host.state is COOLING or (host.state is HELD and host.held_until <= now):
+                host.state = IDLE
                 self.put(host, now)
-            elif host.place is RESTING:
+            elif host.state is LINGERING:
                 self.forget(host, now)
 
     # -- sleep -----------------------------------------------------------------------------------------
 
     def find(self, name: str) -> Host | None:
-        """The host in memory, awake."""
+        """The host in memory, woken if it sleeps; None where it is not there. No store read."""
         host = self.by_name.get(name)
         if host is None and self.asleep.by_domain:
             sleeper = self._asleep(name)
@@ -177,7 +183,7 @@ class Hosts:
         return host
 
     def is_there(self, name: str) -> bool:
-        """Whether a host is in memory, asleep or awake."""
+        """Whether a host is in memory, asleep or awake; one that sleeps goes on sleeping."""
         return name in self.by_name or self._asleep(name) is not None
 
     def _asleep(self, name: str) -> Sleeper | None:
@@ -185,7 +191,8 @@ class Hosts:
         return sleeper if sleeper is not None and sleeper[2] == name else None
 
     def to_rekey(self, name: str, moved: Sequence[tuple[bytes, bytes]]) -> Host | None:
-        """The host that is awake and has to know that rows of queued pages moved; one that sleeps is told."""
+        """The host that is awake and has to know that rows of queued pages *moved*, from one sort key to
+        another; None for one not in memory, and for one that sleeps, which is told here."""
         host = self.by_name.get(name)
         if host is None and (sleeper := self._asleep(name)) is not None:
             return None if self.asleep.rekey(sleeper, moved) else self._wake(sleeper)
@@ -199,13 +206,13 @@ class Hosts:
     def _wake(self, sleeper: Sleeper) -> Host:
         row, heads, cursor = self.asleep.take(sleeper)
         host = self.by_name[sleeper[2]] = self.make(sleeper[2], row)
-        host.heads, host.cursor, host.more, host.place = heads, cursor, bool(cursor), READY
+        host.heads, host.cursor, host.more, host.state = heads, cursor, bool(cursor), READY
         self._turns.wake(host, sleeper)
         return host
 
     def doze(self, batch: Batch) -> None:
-        """Put some hosts to sleep; to be called where more than ``most_awake`` are awake, and nobody holds
-        one."""
+        """Put some hosts to sleep, 64 looked at; to be called where more than ``most_awake`` are awake, and
+        nobody holds one."""
         names = self._to_look_at
         if not names:  # the first to come stay: most links are to hosts that were met early
             names.extend(islice(self.by_name, compact_hosts.AWAKE * 3 // 4, None))
@@ -223,7 +230,8 @@ class Hosts:
     # -- time ------------------------------------------------------------------------------------------
 
     def next_ready(self) -> float | None:
-        """When the first cooling host, or one of a domain that is too hot, may be visited again."""
+        """When the first cooling or held host, or one of a domain that is too hot, may be visited again
+        (POSIX seconds); None: none waits for a time."""
         cooling = self._cooling
         while cooling and not self._waits(cooling[0][1]):
             heapq.heappop(cooling)
@@ -233,13 +241,14 @@ class Hosts:
 
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)
-        return host is not None and host.place in (COOLING, RESTING, HELD)
+        return host is not None and host.state in (COOLING, LINGERING, HELD)
 
     def hold(self, host: Host, until: float, now: float) -> None:
-        """Give no page of *host* away before *until*; a time that has passed lets go."""
+        """Give no page of *host* away before *until* (POSIX seconds, infinite: until somebody says so); a
+        time that has passed lets go."""
         host.held_until = until
-        if host.place in (HELD, READY, COOLING, BUSY):
-            host.place = IDLE
+        if host.state in (HELD, READY, COOLING, BUSY):
+            host.state = IDLE
             self.put(host, now)
 
     def forget(self, host: Host, now: float) -> None:
@@ -248,9 +257,9 @@ class Hosts:
         Its row on disk then says all there is to know; call it when that is written.
         """
         if host.ready_at > now:
-            host.place = RESTING
+            host.state = LINGERING
             heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
-            host.place = IDLE
+            host.state = IDLE
             self._turns.leave(host)
             del self.by_name[host.name]

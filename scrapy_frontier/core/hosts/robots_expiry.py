@@ -74,7 +74,7 @@ LONGEST_PAUSE = 86_400.0  # seconds
 
 class Answer(NamedTuple):
     """The last answer: *status* None where there was none, then *error* says why, and *failure* is what was
-    raised if that is the fault of the site itself. *host* is the unit of politeness that it came from."""
+    raised if that is the fault of the site itself. *host* is the politeness key that it came from."""
 
     status: int | None
     body: bytes = b""
@@ -141,8 +141,9 @@ def is_current(copy: RobotsCopy, now: float) -> bool:
     return now < copy.ask_at <= now + FRESH_LIMIT + 1
 
 
-class Standing(NamedTuple):
-    """What holds for the pages of one authority: all of it, or the rules of its file, or to wait."""
+class RobotsStatus(NamedTuple):
+    """What holds for the pages of one authority, by its ``verdict``: all is allowed, or the ``rules`` of its
+    file hold, or pages wait."""
 
     verdict: Verdict
     rules: Rules
@@ -161,7 +162,8 @@ class Standing(NamedTuple):
         return now + wait if wait else 0.0
 
     def delay(self, now: float, most: float) -> float:
-        """Seconds between two requests that the file asks for, at most *most*."""
+        """Seconds between two requests that the file asks for, at most *most*: the larger of its Crawl-delay
+        and its Request-rates at *now*; 0: none."""
         rules = self.rules
         if rules.request_rate:
             return min(rules.delay(now), most)
@@ -171,7 +173,7 @@ class Standing(NamedTuple):
 ALLOW_ALL = Rules()
 
 
-def standing(copy: RobotsCopy, now: float, agent: str, url: str = "") -> Standing:
+def robots_status(copy: RobotsCopy, now: float, agent: str, url: str = "") -> RobotsStatus:
     """Read a *copy* for one user agent; *url* is that of the file. 22 us for a usual one.
 
     While the file cannot be reached an old one holds (RFC 9309 2.3.1.4). That there was none is no copy: then
@@ -182,4 +184,4 @@ def standing(copy: RobotsCopy, now: float, agent: str, url: str = "") -> Standin
         has_copy = meaning is Verdict.PARSE
         meaning = unreachable(has_copy, now - copy.failing_since)
     rules = parse(copy.body, agent, url) if meaning is Verdict.PARSE else ALLOW_ALL
-    return Standing(meaning, rules, copy.ask_at, copy.status)
+    return RobotsStatus(meaning, rules, copy.ask_at, copy.status)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from ..parse.urls import origin
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # common plug-ins write the second. Every further guess is a request to each host that has no sitemap.
 GUESSES = ("/sitemap.xml", "/sitemap_index.xml")
 MAX_LEVELS = 3  # an index, an index in it (the protocol has none; sites do), and a sitemap
-MAX_CHILDREN = 1_000  # sitemaps taken from one index, or from one robots.txt
+MAX_SITEMAPS = 1_000  # sitemaps taken from one index, or from one robots.txt
 MAX_REFUSED = 20  # other sites noted for one sitemap, and sitemaps noted for one site
 
 FILE_BUCKET = 0xFFFF  # a sitemap comes before the pages of its host with the same priority
@@ -39,7 +39,8 @@ _LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason neve
 
 
 class Contact(NamedTuple):
-    """What to do now: sitemaps to ``queue``, others to ``read_again``, and what to remember."""
+    """What to do now: URLs of sitemaps to ``queue``, known ones to ``read_again``, the row to remember, and
+    whether what is queued is a guess."""
 
     queue: tuple[str, ...]
     read_again: tuple[str, ...]
@@ -48,17 +49,18 @@ class Contact(NamedTuple):
 
 
 def contact(listing: Listing, authority: str) -> Contact:
-    """The first page of *authority* is about to be fetched: its sitemaps, or the first guess."""
+    """What to do when the first page of *authority* is about to be fetched: queue its sitemaps, or the first
+    guess."""
     queue = listing.listed or (authority + GUESSES[0],)
     return Contact(queue, (), listing._replace(is_contacted=True), not listing.listed)
 
 
-def heard(listing: Listing, urls: tuple[str, ...]) -> Contact:
+def named_by_robots(listing: Listing, urls: tuple[str, ...]) -> Contact:
     """The robots.txt was read and names *urls*: those that are new, if the site was contacted before.
 
     A sitemap of another site that was refused for want of this word is read again.
     """
-    listed = tuple(dict.fromkeys(urls))[:MAX_CHILDREN]
+    listed = tuple(dict.fromkeys(urls))[:MAX_SITEMAPS]
     queue = tuple(url for url in listed if url not in listing.listed) if listing.is_contacted else ()
     again = tuple(url for url in listing.refused if url in listed)
     left = tuple(url for url in listing.refused if url not in listed)
@@ -66,13 +68,14 @@ def heard(listing: Listing, urls: tuple[str, ...]) -> Contact:
 
 
 def refuse(listing: Listing, sitemap: str) -> Listing:
-    """*sitemap* listed pages of this site, which has not said yet what it thinks of that."""
+    """The *listing* of a site after *sitemap*, of another, listed pages of it that it has said nothing of:
+    that is read again once it does. As before where it was contacted."""
     if listing.is_contacted or sitemap in listing.refused or len(listing.refused) >= MAX_REFUSED:
         return listing
     return listing._replace(refused=(*listing.refused, sitemap))
 
 
-# -- coming back ---------------------------------------------------------------------------------------
+# -- revisits ------------------------------------------------------------------------------------------
 
 
 def span_of(visits: Visits | None, longest: float) -> float:
@@ -95,8 +98,9 @@ class SitemapTask(NamedTuple):
     depth: int = 0
     guess: int | None = None
 
-    def to_meta(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"for": self.speaks_for, "depth": self.depth}
+    def to_meta(self) -> dict[str, str | int]:
+        """The task as plain data for the meta of its request; `from_meta` reads it."""
+        plain: dict[str, str | int] = {"for": self.speaks_for, "depth": self.depth}
         return plain if self.guess is None else {**plain, "guess": self.guess}
 
     @classmethod
@@ -111,13 +115,19 @@ class SitemapTask(NamedTuple):
         )
 
     def next_guess(self) -> tuple[str, SitemapTask] | None:
-        """Where to look next when this guess was none."""
+        """The URL to try when this guess was none, and its task; None where this is no guess, or the last."""
         if self.guess is None or self.guess + 1 >= len(GUESSES):
             return None
         return self.speaks_for + GUESSES[self.guess + 1], self._replace(guess=self.guess + 1)
 
-    def child(self) -> SitemapTask | None:
-        """The task of a sitemap in this index; None when it would lie too deep."""
+    def limit_reached(self, sitemaps: int) -> str:
+        """What stops the reading of an index that has named so many *sitemaps*, in words; empty: nothing."""
+        if self.for_listed() is None:
+            return f"nested more than {MAX_LEVELS} levels deep"
+        return f"more than {MAX_SITEMAPS} sitemaps" if sitemaps >= MAX_SITEMAPS else ""
+
+    def for_listed(self) -> SitemapTask | None:
+        """The task of a sitemap that this index lists; None when it would lie too deep."""
         return SitemapTask(self.speaks_for, self.depth + 1) if self.depth + 1 < MAX_LEVELS else None
 
 
@@ -152,7 +162,7 @@ class SitemapScope:
         if verdict is None:
             listed = self._listed_by(authority)
             verdict = any(name in listed for name in self._names)
-            if len(self._verdicts) < MAX_CHILDREN:
+            if len(self._verdicts) < MAX_SITEMAPS:
                 self._verdicts[authority] = verdict
             if not verdict and len(self.refused) < MAX_REFUSED:
                 self.refused.append(authority)
@@ -163,6 +173,12 @@ _AUTHORITY = re.compile(r"(https?)://([^/?#]*)").match
 
 
 # -- order ---------------------------------------------------------------------------------------------
+
+
+def tells_change(kept: int | None, told: int, last_visit: int | None) -> bool:
+    """Whether it is a signal that a page has changed that the ``lastmod`` *told* of it is not the one *kept*:
+    the first word on it only where that is younger than its last visit, and none before a visit."""
+    return last_visit is not None and (kept is not None or told > last_visit)
 
 
 def bucket_of(priority: float | None, highest: float) -> int:

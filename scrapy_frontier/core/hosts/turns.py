@@ -55,9 +55,9 @@ class Turns:
         self._domains: dict[str, Domain] = {}
         self._shared: set[str] = set()  # last two labels that several hosts have, or had
         self._heap: list[Entry] = []
-        self._resting: list[tuple[int, str]] = []
+        self._yielding: list[tuple[int, str]] = []
         self._handed_out = 0
-        # The last hand-out: its domain, and what its `resting` and `due`, the round, the host's line were.
+        # The last hand-out: its domain, its `yields_until` and `due`, the round, the host's line before.
         self._last: tuple[Domain, int, float, float, int] | None = None
         self._active = 0  # domains with a ready host
         self._round = 0.0  # the virtual time
@@ -67,7 +67,8 @@ class Turns:
     # -- a host has changed ----------------------------------------------------------------------------
 
     def update(self, host: Member) -> None:
-        """Take note of a host that has changed in any way; O(log hosts)."""
+        """Take note of a host that has changed in any way, and count the hand-out if one more is under way;
+        O(log hosts)."""
         domain = host.domain
         if domain is None:
             domain = self._join(host)
@@ -125,7 +126,8 @@ class Turns:
             self._enlist(domain)
 
     def leave(self, host: Member) -> None:
-        """Forget a host that is no longer ready."""
+        """Forget a host that is no longer ready, and its domain with the last one; nothing for one it never
+        met."""
         domain, host.domain = host.domain, None
         host.line_number = 0
         if domain is not None:
@@ -135,29 +137,33 @@ class Turns:
                 del self._domains[domain.name]
 
     def _hand_out(self, domain: Domain, host: Member) -> None:
-        self._last = domain, domain.resting, domain.due, self._round, host.line_number
+        self._last = domain, domain.yields_until, domain.due, self._round, host.line_number
         host.line_number = 0
         self._handed_out += 1
         self._round += 1 / (self._active or 1)
         domain.handed += 1
         domain.due = self._round + _patience(domain)
         if not domain.sole:
-            domain.resting = max(domain.resting, self._handed_out) + max(self._active - 1, 0)
-            heapq.heappush(self._resting, (domain.resting, domain.name))
+            domain.yields_until = max(domain.yields_until, self._handed_out) + max(self._active - 1, 0)
+            heapq.heappush(self._yielding, (domain.yields_until, domain.name))
 
     def take_back(self, host: Member) -> None:
-        """The last hand-out, to *host*, was none after all; `update` has to follow."""
+        """The last hand-out, to *host*, was none after all; `update` has to follow. Nothing if it was
+        another's."""
         if self._last is not None and self._last[0] is host.domain:
             domain = self._last[0]
-            _, domain.resting, domain.due, self._round, host.line_number = self._last
+            _, domain.yields_until, domain.due, self._round, host.line_number = self._last
             domain.handed -= 1
             self._handed_out -= 1
             self._last = None
-            if domain.is_active:
-                self._enlist(domain)
+            if not domain.is_active:  # it had nothing else to offer, and its page is about to come back
+                domain.is_active = True
+                self._active += 1
+            self._enlist(domain)
 
     def set_level(self, name: str, level: int) -> None:
-        """A domain, in memory or not, is as hot from now on."""
+        """The domain *name*, in memory or not, is of *level* from now on; one with no hosts is asked for when
+        it gets one."""
         domain = self._domains.get(name)
         if domain is None or domain.level == level:
             return
@@ -183,7 +189,8 @@ class Turns:
         return domain
 
     def wake(self, host: Member, sleeper: Sleeper) -> None:
-        """Undo `lay_down`."""
+        """Undo `lay_down`: *host*, which is ready, and its domain stand where they did, due in the same
+        round."""
         domain = self._domains[sleeper[1]] = host.domain = Domain(sleeper[1])
         domain.sole, domain.hosts, domain.handed = host.name, 1, host.fetched
         domain.due, domain.is_active = sleeper[3], True
@@ -191,7 +198,8 @@ class Turns:
         self._offer_sole(domain, host)
 
     def sleeper(self, asleep: Asleep) -> Sleeper | None:
-        """Whose turn it is, if that is one of those asleep."""
+        """Whose turn it is, if that is one of those asleep; None if it is a host's that is awake. Wakes
+        nobody."""
         late, domain = asleep.overdue(self._round), self._overdue()
         if late is not None and (domain is None or late[3] < domain.due):
             return late
@@ -216,8 +224,8 @@ class Turns:
         return domain.sole or domain.chosen(self._by_name)
 
     def _best_domain(self) -> Domain | None:
-        while self._resting and self._resting[0][0] <= self._handed_out:
-            domain = self._domains.get(heapq.heappop(self._resting)[1])
+        while self._yielding and self._yielding[0][0] <= self._handed_out:
+            domain = self._domains.get(heapq.heappop(self._yielding)[1])
             if domain is not None:
                 self._offer(domain)
         heap = self._heap
@@ -239,7 +247,7 @@ class Turns:
 
     def _offer_sole(self, domain: Domain, host: Member) -> None:
         """`_offer` for a domain of one host: what it offers is what holds, or nothing."""
-        if host.place is not READY or domain.level == CLOSED:
+        if host.state is not READY or domain.level == CLOSED:
             domain.offered = None
             self._set_active(domain, False)
             return
@@ -259,8 +267,8 @@ class Turns:
         best = None if domain.level == CLOSED else domain.first(self._by_name)
         if best is None:
             return None
-        is_resting = domain.resting > self._handed_out
-        return domain.level, best[0], is_resting, domain.in_flight, best[2], domain.name
+        is_yielding = domain.yields_until > self._handed_out
+        return domain.level, best[0], is_yielding, domain.in_flight, best[2], domain.name
 
     def _set_active(self, domain: Domain, is_active: bool) -> None:
         if is_active is domain.is_active:

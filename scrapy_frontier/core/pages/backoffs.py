@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
 
 
-class Waiting:
+class Backoffs:
     """The waiting rows of the store. ``next`` is when the first wait is over, or `FOREVER`."""
 
     def __init__(self, batch: Batch, table: HostTable, queue: Queue) -> None:
@@ -28,7 +28,11 @@ class Waiting:
         self.cut_short: set[int] = set()  # ids of pages whose backoff was, until they are handed out
 
     def put(self, host: Host, sort_key: bytes, due: float) -> None:
-        """Have a page that is in no queue wait until *due*."""
+        """Have a page that is in no queue wait until *due* (POSIX seconds), in the open batch; it counts as
+        queued.
+
+        *sort_key* is its place in the queue of *host* once `wake` has put it back. O(1).
+        """
         page_id = queue_keys.sort_key_id(sort_key)
         self._batch.rows[queue_keys.waiting_key(due, page_id)] = queue_keys.pack_sort_key(sort_key, host.name)
         self._batch.count_queued(host, 1)
@@ -36,7 +40,11 @@ class Waiting:
 
     def wake(self, now: float, is_over: bool) -> None:
         """Put pages whose backoff has passed, or any if all *is_over*, back into their queues, a handful at a
-        time; commits."""
+        time; commits. What was open must be written before: the rows are looked for on the disk.
+
+        ``next`` says afterwards when to call it again, not later than now while more than the handful are
+        due.
+        """
         self.next = FOREVER
         rows = list(self._batch.store.scan(keys.WAITING, after=self._cursor, limit=_AT_A_TIME + 1))
         for index, (key, value) in enumerate(rows):

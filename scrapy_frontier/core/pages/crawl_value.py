@@ -1,4 +1,4 @@
-"""What a further visit of a page is worth, and when it is worth asking again.
+"""What a revisit is worth, and when it is worth asking again.
 
 A page of weight w that changes at the rate r is fresh with chance exp(-r t) when its last visit is t seconds
 ago. Visits at the span T keep it fresh for a share (1 - exp(-rT)) / rT of the time; to have the most fresh
@@ -44,17 +44,25 @@ def share(changes: float, told: float = 0.0) -> float:
 
 
 def crawl_value(weight: float, rate: float, elapsed: float, told: float = 0.0) -> float:
-    """What a visit is worth *elapsed* seconds after the last one: 0 right after it, at most weight / rate."""
+    """What a visit is worth *elapsed* seconds after the last one: 0 right after it, at most weight / rate.
+
+    *weight* and *rate* (changes a second) above 0; *told*: as in `share`.
+    """
     return weight / rate * share(rate * max(elapsed, 0.0), told)
 
 
 def signalled_value(weight: float, rate: float, trust: float) -> float:
-    """What a visit is worth of a page whose change was signalled: it has changed with the chance *trust*."""
+    """What a visit is worth of a page whose change was signalled: it has changed with the chance *trust*.
+
+    *rate* is changes a second, above 0.
+    """
     return trust * weight / rate
 
 
 def best_span(weight: float, rate: float, multiplier: float, told: float = 0.0) -> float:
-    """Seconds after which a visit is worth *multiplier*; infinite where it never is. 10 us."""
+    """Seconds after which a visit is worth *multiplier*; infinite where it never is, or where *weight* is not
+    positive. *rate*: changes a second, above 0; *told*: as in `share`. Newton's steps within a bracket; 10
+    us."""
     if weight <= 0.0:
         return inf
     wanted = multiplier * rate / weight
@@ -92,4 +100,5 @@ class Bounds(NamedTuple):
     longest: float = 45 * 86400.0
 
     def within(self, span: float) -> float:
+        """*span* in seconds, no less than ``shortest`` and no more than ``longest``, infinite ones too."""
         return min(max(span, self.shortest), self.longest)

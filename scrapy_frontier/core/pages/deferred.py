@@ -45,10 +45,14 @@ class Deferral:
 
     @property
     def is_loaded(self) -> bool:
+        """Whether the units of all deferred rows of earlier runs have been found; see `load`."""
         return self._to_load is None
 
     def load(self, limit: int) -> None:
-        """Find up to *limit* more units with deferred pages, one seek each."""
+        """Find up to *limit* more units with deferred pages of earlier runs, one seek and one lookup each.
+
+        Those with room are noted as such in the budgets; nothing is written.
+        """
         while self._to_load is not None and limit > 0:
             row = next(self._batch.store.scan(keys.DEFERRED, after=self._to_load, limit=1), None)
             found = None if row is None else keys.split_deferred_key(row[0])
@@ -85,15 +89,20 @@ class Deferral:
         self._budgets.deferred(unit, page_id)
 
     def remove(self, page_id: int, host: Host) -> None:
-        """Remove the row of a page that waits no more, under whatever unit it is."""
+        """Remove the row of a page that waits no more, under whatever unit it is, and count it for *host* no
+        more.
+
+        In the open batch; its own record is left to the caller. Some deletions, no read.
+        """
         for unit in keys.deferred_units(host.name):
             self._batch.rows[keys.deferred_key(unit, page_id)] = None
         self._batch.count_deferred(host, -1)
 
     def take_back(self, now: float) -> None:
-        """Queue pages of one unit that has room, in order of discovery, at most `AT_A_TIME`.
+        """Queue pages of one unit that has room, in order of discovery, at most `AT_A_TIME`; 25 us each.
 
-        What was open before must have been committed.
+        Some unit must have room (``Budgets.due``), and what was open before must have been committed. The new
+        rows are in the open batch.
         """
         budgets = self._budgets
         unit = next(iter(budgets.due))
@@ -141,7 +150,11 @@ class Deferral:
         return True
 
     def spill(self, host: Host, now: float) -> bool:
-        """Defer the head of a host whose budget of pages is used up; false where it may be fetched."""
+        """Defer the head of a host whose budget of pages is used up; false where it may be fetched.
+
+        Never a revisit, nor a page that comes back. A head whose record cannot be read is set aside
+        instead. In the open batch; the host gets its next head and its place.
+        """
         over = self._budgets.spent(host)
         sort_key = host.heads[0]
         page_id = queue_keys.sort_key_id(sort_key)

@@ -19,7 +19,7 @@ from .links import Discovered, Fate, Link, new_answer, page_of_link
 from .traps import trap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from ..hosts.budgets import Budgets, OverBudget
     from ..hosts.host import Host
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .links import PageId
     from .queue import Queue
     from .rescoring import Rescoring
-    from .revisit_queue import Returning
+    from .revisit_queue import RevisitQueue
     from .traps import TrapLimits
 
 LATELY = 50_000  # texts in each of two generations; about 160 bytes each
@@ -40,11 +40,12 @@ _NEW, _ONLY_SEEN = Fate.NEW, (Fate.SEEN, Fate.REFUSED)
 _MOST_ROWS = 300  # in one batch, three for each new page: a seed list must not pile up in memory
 
 
-class Texts:
-    """Page ids by URL; ``~id`` for a page that is only seen. What is met again stays.
+class UrlCache:
+    """Page ids by URL, without fragments: those tell no pages apart in Scrapy's default fingerprint. What is
+    met again stays.
 
-    Fragments tell no pages apart, as in Scrapy's default fingerprint. ``latest`` answers for most at once;
-    what it does not hold `find` may know. It does not have to know anything.
+    ``latest``, always the same dictionary, answers for most at once; what it does not hold `find` may know.
+    It does not have to know anything.
     """
 
     __slots__ = ("_before", "latest")
@@ -58,32 +59,36 @@ class Texts:
         if "#" in url:
             url = url[: url.index("#")]
         found = self.latest.get(url)
-        if found is None:
-            found = self._before.get(url)
-            if found is not None:
-                self.put(url, found)
+        if found is None and url in self._before:
+            found = self._before[url]
+            self.put(url, found)
         return found
 
     def put(self, url: str, page_id: int) -> None:
-        """*url* is page *page_id*, or ``~id``; forgets the older generation when the newer one is full."""
+        """*url* is page *page_id*; forgets the older generation when the newer one has `LATELY` texts."""
         if "#" in url:
             url = url[: url.index("#")]
         self.latest[url] = page_id
         if len(self.latest) >= LATELY:
-            self.latest, self._before = {}, self.latest
+            self._before = self.latest.copy()  # .4 ms
+            self.latest.clear()
 
     def clear(self) -> None:
-        """Forget all: some page is known no more."""
-        self.latest, self._before = {}, {}
+        """Forget all texts, since some page is known no more."""
+        self.latest.clear()
+        self._before.clear()
 
 
-class Known:
+class PageIndex:
     """The pages of the store, by their fingerprints. Ids are ``~id`` where a page may be only seen."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self._seen = batch.seen
-        self.texts = Texts()
+        self.url_cache = UrlCache()
+        self._only_seen = UrlCache()  # of pages that were only seen
+        # Whether `recognize` would surely say so; False says nothing. No call of ours: asked for each link.
+        self.is_recent: Callable[[str], bool] = self.url_cache.latest.__contains__
 
     def recognize(
         self,
@@ -95,28 +100,36 @@ class Known:
     ) -> bool:
         """Whether the text of *url* tells that its page needs no `discover`.
 
-        So it is with nine links in ten, in .2 us. With a *source* the edge from there is noted. A page that
-        was only seen so far is enough for a link that is *only_seen* itself.
+        So it is with nine links in ten, in .2 us; no store read. With a *source* the edge from there is
+        noted. A page that was only seen so far is enough for a link that is *only_seen* itself.
         """
-        page_id = self.texts.latest.get(url)
+        page_id = self.url_cache.latest.get(url)
         if page_id is None:
-            page_id = self.texts.find(url)
+            page_id = self.url_cache.find(url)
             if page_id is None:
-                return False
-        if page_id < 0:
-            if not only_seen:
-                return False
-            page_id = ~page_id
+                page_id = self._only_seen.find(url) if only_seen else None
+                if page_id is None:
+                    return False
         if source is not None:
             source.edges.append((page_id, flags, weight))
         return True
 
+    def cache_url(self, url: str, page_id: int, is_seen: bool) -> None:
+        """Know page *page_id*, which was only seen if *is_seen*, by the text of *url* from now on."""
+        (self._only_seen if is_seen else self.url_cache).put(url, page_id)
+
+    def forget_urls(self) -> None:
+        """Some page is known no more: no page is known by the text of its URL until it is met again."""
+        self.url_cache.clear()
+        self._only_seen.clear()
+
     def look_up(self, fingerprint: bytes) -> int | None:
-        """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
+        """The id of the page with *fingerprint*, ``~id`` where that may be only seen, or None; a lookup, or 1
+        us for most that are new. Pages of the open batch are found too. Raises `FrontierUnreadable`."""
         key = keys.INDEX + fingerprint
         stored = self._batch.rows.get(key)
         if stored is None:
-            seen, number = self._seen, hash(fingerprint)  # `Seen.is_new`, without the call
+            seen, number = self._seen, hash(fingerprint)  # `BloomFilter.is_new`, without the call
             pair = PAIRS[number >> 23 & 0xFF]
             if seen.bits[number & MASK] & pair != pair and seen.is_complete:
                 return None
@@ -127,18 +140,24 @@ class Known:
         return page_id if len(stored) == keys.ID_BYTES else ~page_id
 
     def find(self, fingerprint: bytes) -> PageId | None:
-        """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new."""
+        """The page with *fingerprint*, or None; a lookup, or 1 us for most that are new. Pages of the open
+        batch are found too. Raises `FrontierUnreadable`."""
         found = self.look_up(fingerprint)
         return ~found if found is not None and found < 0 else found
 
     def page(self, page_id: PageId) -> Page | None:
-        """What is known of a page; None for an id nobody has. Raises `UnreadableRecord`."""
+        """What is known of a page; None for an id nobody has. Commits what is open, then one lookup.
+
+        Raises `UnreadableRecord` where its row does not decode, and `FrontierUnwritable`.
+        """
         self._batch.commit()
         stored = self._batch.store.get(keys.page_key(page_id))
         return page_rows.decode_page(stored) if stored is not None else None
 
     def fate_of(self, page_id: int) -> Fate:
-        """What a page is of which `look_up` says that it may be only seen."""
+        """Whether a page of which `look_up` says that it may be only seen is so: then ``SEEN``; ``ABSENT``
+        where it waits and another process has its request; else ``KNOWN``, a row that cannot be read too. A
+        lookup."""
         try:
             page = page_rows.decode_page(self._batch.get(keys.page_key(page_id)) or b"")
         except UnreadableRecord:
@@ -151,25 +170,26 @@ class Known:
 
 @dataclass(eq=False, repr=False)
 class Discovery:
-    """Makes pages known. Links that are *traps* leave no trace."""
+    """Makes pages known, and queues what may be fetched, in the open batch; edges gather on leases. Links
+    that are *traps* leave no trace."""
 
     _batch: Batch
-    _known: Known
+    _page_index: PageIndex
     _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
     _queue: Queue
     _deferred: Deferral
     _scores: Rescoring | None
-    _returning: Returning
+    _revisit_queue: RevisitQueue
     _traps: TrapLimits | None
 
     def discover(self, links: Iterable[Link], now: float, source: Lease | None = None) -> list[Discovered]:
         """Take in links, found on the page of *source*: one answer each, in order.
 
         What is new or wanted again is queued, the edges gather on the lease; one that has ended still gives
-        the parent. Durable no later than the end of any lease that comes after. O(log hosts) a link. Raises
-        `FrontierUnwritable`.
+        the parent. Durable no later than the end of any lease that comes after. O(log hosts) a link, and a
+        lookup for most that are known. Raises `FrontierUnwritable`.
         """
         batch = self._batch
         if len(batch.rows) >= _MOST_ROWS or batch.failure is not None:
@@ -190,7 +210,7 @@ class Discovery:
         return self._take_in(link, link.parent if source is None else source.node, source, now)
 
     def _take_in(self, link: Link, parent: PageId | None, source: Lease | None, now: float) -> Discovered:
-        known = self._known.look_up(link.fingerprint)
+        known = self._page_index.look_up(link.fingerprint)
         if known is None:
             answer = self._new(link, parent, now)
             page_id = answer.page
@@ -201,8 +221,8 @@ class Discovery:
             if source is not None:
                 source.edges.append((page_id, link.flags, link.weight))
             if text := link.text:
-                is_seen = answer.fate in _ONLY_SEEN if answer.fate is not _NEW else False
-                self._known.texts.put(text, ~page_id if is_seen else page_id)
+                is_seen = answer.fate is not _NEW and answer.fate in _ONLY_SEEN
+                self._page_index.cache_url(text, page_id, is_seen)
         return answer
 
     def _new(self, link: Link, parent: PageId | None, now: float) -> Discovered:
@@ -226,12 +246,12 @@ class Discovery:
         """A link to a page that is known."""
         if link.only_seen:
             return Discovered(Fate.KNOWN if known >= 0 else Fate.SEEN, page_id)
-        fate = Fate.KNOWN if known >= 0 else self._known.fate_of(page_id)
+        fate = Fate.KNOWN if known >= 0 else self._page_index.fate_of(page_id)
         if fate is Fate.SEEN:
             return self._admit(link, page_id, parent, now)
         if not link.again:
             return Discovered(fate, page_id)
-        if self._returning.take_over_due_visit(page_id, link.payload, now):
+        if self._revisit_queue.take_over_due_visit(page_id, link.payload, now):
             return Discovered(Fate.VISIT, page_id)
         return self._queue_visit(link, page_id, parent, now)
 
@@ -251,7 +271,7 @@ class Discovery:
         if host.tally is not None:
             self._budgets.note(host)
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
-        if (is_head and host.place is not COOLING) or host.place is IDLE:
+        if (is_head and host.state is not COOLING) or host.state is IDLE:
             self._hosts.put(host, now)
         return new_answer((_NEW, page_id, is_head, "", ""))
 

@@ -1,4 +1,4 @@
-"""Edits of the user's: pages queued again, pages and hosts forgotten.
+"""Known pages taken from where they are: queued again, made due, given another request, or forgotten.
 
 Each step keeps pages, queues, index, host rows and counts in agreement, in one batch; many are written a
 thousand at a time, so that memory stays flat and an interruption leaves a sound store.
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import lenient
 from ..parse.urls import host_of
-from ..store import due_rows, keys, page_rows, queue_keys
-from ..store.due_rows import QUEUED_AGAIN
+from ..store import keys, page_rows, queue_keys
 from ..store.host_rows import HostRow
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import State
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from ..store.queue_keys import QueuePlace
     from .deferred import Deferral
-    from .discovery import Known
+    from .discovery import PageIndex
     from .leases import Leases
     from .links import PageId
     from .queue import Queue
-    from .recompute_due import DueAnew
+    from .recompute_due import RecomputeDue
     from .rescoring import Rescoring
-    from .revisit_queue import Returning
+    from .revisit_queue import RevisitQueue
 
     # The fingerprint of the request that a page stands for; None where it cannot be rebuilt.
     FingerprintOf = Callable[[Page], bytes | None]
 
 _AT_A_TIME = 1000  # pages in one batch
-_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "returning")
+_COUNTS = ("queued", "done", "failed", "deferred", "excluded", "answered", "queued_revisits")
 
 
 class _Doomed(NamedTuple):
@@ -56,14 +55,14 @@ class Edits:
     """Takes known pages from where they are: to be fetched again, or sooner, or otherwise, or never."""
 
     _batch: Batch
-    _known: Known
+    _page_index: PageIndex
     _table: HostTable
     _leases: Leases
     _queue: Queue
     _deferred: Deferral
     _scores: Rescoring | None
-    _returning: Returning
-    _due_anew: DueAnew
+    _revisit_queue: RevisitQueue
+    _recompute_due: RecomputeDue
     _touched: set[Host] = field(default_factory=set, init=False)
     _steps = 0
 
@@ -72,19 +71,20 @@ class Edits:
     def requeue(
         self, page_id: PageId, now: float, payload: bytes | None = None, priority: int | None = None
     ) -> bool:
-        """Queue a finished page again, its attempts forgotten; false for one that is not finished.
+        """Queue a page again that is finished or only seen, its attempts forgotten; false for one that is
+        queued, and for one nobody knows.
 
-        With its own request and priority where none are given. Commits what was open before; in the next
-        batch.
+        With its own request and priority where none are given. Commits what was open before; its own rows go
+        in the next batch. Raises `FrontierUnwritable`, and `UnreadableRecord` where its row does not decode.
         """
         self._batch.check()
-        page = self._known.page(page_id)
+        page = self._page_index.page(page_id)
         if page is None or (page.state, Event.REQUEUED) not in TABLE or page_id >= keys.FIRST_VISIT:
             return False
         host = self._host_of(page)
         was_seen = page.state is State.SEEN and not page.is_deferred
         self._uncount_page(host, page_id, page)
-        self._returning.remove(page_id, page, host)
+        self._revisit_queue.remove(page_id, page, host)
         priority = page.priority if priority is None else priority
         payload = page.payload if payload is None else payload
         visits = None if page.visits is None else page.visits._replace(due=0)
@@ -97,54 +97,40 @@ class Edits:
         return True
 
     def renew(self, page_id: PageId, payload: bytes) -> bool:
-        """Give a known page another request; false while it is leased, and for one nobody knows, or that only
-        a process has."""
+        """Give a known page another request, in the open batch; false while it is leased, and for one nobody
+        knows, or that only a process has. O(leases). Raises `UnreadableRecord` where its row does not
+        decode."""
         stored = self._batch.get(keys.page_key(page_id))
         page = page_rows.decode_page(stored) if stored is not None else None
         if page is None or page.payload.startswith(IN_MEMORY) or page_id in self._leased():
             return False
         page = page._replace(payload=payload)
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
-        self._due_anew.look(page_id, page)
+        self._recompute_due.look(page_id, page)
         return True
 
     def _leased(self) -> set[PageId]:
-        return {lease.page_id for lease in self._leases.by_id.values()}
+        return {lease.page_id for lease in self._leases.values()}
 
-    # -- hasten, forget --------------------------------------------------------------------------------
+    # -- make due, forget ------------------------------------------------------------------------------
 
-    def hasten(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
+    def make_due(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
         """A sitemap tells that a page has changed: it is due in this run if it comes back at all, was not
         visited since, and if the site is to be trusted; false otherwise. A *payload* is its request from now
-        on. Some lookups."""
+        on. In the open batch; some lookups. Raises `UnreadableRecord` where its row does not decode."""
         if payload is not None and not self.renew(page_id, payload):
             return False
-        back, batch = self._returning, self._batch
-        page = back.finished(page_id) if back.rule is not None else None
-        visits = page.visits if page is not None else None
-        if page is None or visits is None or not visits.due:
-            return False
-        when = max(int(back.until(now)), QUEUED_AGAIN + 1)
-        visits, key = visits._replace(is_signalled=True), due_rows.due_key(visits.due, page_id)
-        due = due_rows.decode_due(key, batch.get(key) or b"")
-        weight, host = due_rows.number_of(due.weight) or 1.0, page.host or host_of(page.url)
-        is_due = visits.due > when > visits.last
-        if is_due and (is_due := back.budget.is_due_by_signal(host, page, visits, weight, now)):
-            batch.rows[key] = None
-            batch.counts.due -= 1
-            back.put(due._replace(when=when))
-            visits = visits._replace(due=when)
-        batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(visits=visits))
-        return is_due
+        return self._revisit_queue.make_due(page_id, now)
 
     def forget(self, page_id: PageId, fingerprint_of: FingerprintOf, now: float) -> bool:
         """Remove all that is known of a page: as if it had never been seen. False for one that is under way,
         or that nobody knows.
 
-        *fingerprint_of* tells the fingerprint of the request in a `Page`, None where it cannot. Links to it
-        stay on the pages that have them. Committed; O(queue of its host).
+        *fingerprint_of* tells the fingerprint of the request in a `Page`, None where it cannot: then all of
+        the index is read. Links to it stay on the pages that have them. Committed; O(queue of its host).
+        Raises `FrontierUnwritable`, and `UnreadableRecord` where its row does not decode.
         """
-        page = self._known.page(page_id)
+        page = self._page_index.page(page_id)
         if page is None or page_id in self._leased():
             return False
         place = queue_keys.find_place(self._batch.store, page_id, page.host or host_of(page.url))
@@ -158,9 +144,10 @@ class Edits:
 
     def forget_host(self, name: str, fingerprint_of: FingerprintOf, now: float) -> Iterator[int]:
         """`forget` every page of a host, a batch at a time; yields the number forgotten so far. O(pages).
+        Raises as that does; what was yielded before is done.
 
-        The host row stays, with the time of the last visit: whoever adds the host again must still keep its
-        delay.
+        The host row stays, with the time of the last visit, if there was one: whoever adds the host again
+        must still keep its delay.
         """
         self._batch.commit()
         count = 0
@@ -189,7 +176,7 @@ class Edits:
         for places in (queue_keys.queued_places(self._batch.store, name), waiting):
             for place in places:
                 page_id = queue_keys.sort_key_id(place.sort_key)
-                page = self._known.page(page_id)
+                page = self._page_index.page(page_id)
                 if page is not None and page_id not in leased:
                     yield _Doomed(page_id, page, place, self._index_of(page_id, page, fingerprint_of))
         self._write(now)
@@ -233,9 +220,9 @@ class Edits:
             host.forget(place.sort_key)
             batch.count_queued(host, -1)
             if is_ended:  # one that comes back
-                batch.count_returning(host, -1)
+                batch.count_revisits(host, -1)
         elif is_ended:
-            self._returning.remove(page_id, page)
+            self._revisit_queue.remove(page_id, page)
         if is_ended:
             self._uncount_page(host, page_id, page)
         self._clamp(host)
@@ -249,7 +236,7 @@ class Edits:
         for host in self._touched:
             self._table.put_or_forget(host, now)
         self._touched.clear()
-        self._known.texts.clear()
+        self._page_index.forget_urls()
         self._steps = 0
 
     def _forget_links(self, page_id: PageId) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..errors import lenient
+from ..hosts.giving_up import trouble_at_the_end
 from ..parse.urls import host_of
 from ..reasons import GIVEN_UP
 from ..store import keys, page_rows, queue_keys
 from ..store.page_rows import Page, new_page
 from ..store.states import DONE, GONE, LEASED, QUEUED, REDIRECTED, State
-from .leases import NO_LEASE, WRITTEN_WITHIN, Released
+from .leases import NO_LEASE, WRITTEN_WITHIN, Lease, Released
 from .lifecycle import AFTER_LEASE, EXPIRED, FETCHED, RETRIED, UNCOUNTED, Event, after
 from .links import NEUTRAL
 from .visits import read
@@ -25,41 +27,39 @@ if TYPE_CHECKING:
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
     from ..store.link_rows import PlainEdge
-    from .backoffs import Waiting
-    from .discovery import Known
-    from .leases import Lease, Leases, Outcome
+    from .backoffs import Backoffs
+    from .discovery import PageIndex
+    from .leases import Leases, Outcome
     from .queue import Queue
     from .rescoring import Rescoring
     from .revisit_endings import RevisitEndings
-    from .revisit_queue import Returning
+    from .revisit_queue import RevisitQueue
 
 MOST_ENDS = 16  # written together
 
 
 @dataclass(eq=False, repr=False)
 class Endings:
-    """Ends leases, and writes what becomes of their pages, which are given up after *max_attempts* of them.
+    """Ends leases, and writes what becomes of their pages.
 
-    An end may wait for others as long as no more than *at_risk* pages are under way or not written: those are
-    what a kill repeats.
+    An end may wait for others as long as no more than ``at_risk`` pages are under way or not written: those
+    are what a kill repeats.
 
     ``finished`` counts the pages that came to an end in this run.
     """
 
     _batch: Batch
-    _known: Known
+    _page_index: PageIndex
     _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
     _clocks: Clocks
     _leases: Leases
     _queue: Queue
-    _waiting: Waiting
+    _backoffs: Backoffs
     _scores: Rescoring | None
-    _returning: Returning
+    _revisit_queue: RevisitQueue
     _revisit_endings: RevisitEndings
-    max_attempts: int
-    at_risk: int
     _open_since = 0.0  # the first of the ends that are not written yet
     finished = 0
 
@@ -68,19 +68,18 @@ class Endings:
 
         One batch with everything discovered since the last one, the page's end and its links; on its way to
         the disk when this returns, or, if it is not written yet, with the next `commit`. A retry beyond
-        ``max_attempts`` fails the page.
+        ``max_attempts`` fails the page. Raises `FrontierUnwritable`, and what `after` raises.
         """
         batch, by_name = self._batch, self._hosts.by_name
         if batch.failure is not None:
             raise batch.failure
-        page = None if lease.is_return else self.after(lease.page, outcome, now)
+        page = None if lease.is_revisit else self.after(lease.page, outcome, now)
         queue = self._table.get(outcome.host) if outcome.host else None  # may commit: before rows are staged
-        if self._leases.by_id.pop(lease.id, None) is None:
+        if self._leases.pop(lease.id, None) is None:
             return self._late(lease)
         host = by_name.get(lease.host) or self._table.get(lease.host)
         if lease.is_on_wire:
-            lease.is_on_wire = False
-            self._clocks.left(host, lease.leased_at, lease.was_sent, now)
+            self._clocks.left(lease, host, now)
         if page is None:
             released = self._revisit_endings.release(lease, outcome, host, queue or host, now)
             self.finished += released.state is not QUEUED
@@ -93,9 +92,9 @@ class Endings:
                 page = page._replace(host="" if outcome.host == host_of(page.url) else outcome.host)
             self._queue_again(lease, page, queue or host, now + outcome.delay, now)
         else:
-            if self._returning.rule is not None and lease.page_id < keys.FIRST_VISIT:
-                page = self._returning.first_ended(lease, page, now)
-            elif self._returning.rule is not None:
+            if self._revisit_queue.rule is not None and lease.page_id < keys.FIRST_VISIT:
+                page = self._revisit_queue.first_ended(lease, page, now)
+            elif self._revisit_queue.rule is not None:
                 beside = self._revisit_endings.release_beside(lease, outcome, host, now)
             batch.end(host, lease.sort_key, lease.page_id, page)
             if beside is None:
@@ -118,8 +117,9 @@ class Endings:
         if not batch.ends:
             self._open_since = now
         batch.ends += 1
+        leases = self._leases
         may_wait = (
-            batch.ends + len(self._leases.by_id) < self.at_risk
+            batch.ends + len(leases) < leases.at_risk
             and batch.ends < MOST_ENDS
             and now - self._open_since < WRITTEN_WITHIN
         )
@@ -129,17 +129,33 @@ class Endings:
             self._queue.place_moved(now)
         return not may_wait
 
+    def last_lease(self, page_id: int, now: float) -> Lease | None:
+        """A lease at the end of the crawl for a queued page whose request no other run can make; None for any
+        other page. It is no lease of the store's: the row stays, and nobody has to release it. Commits, then
+        a lookup; raises `FrontierUnwritable`."""
+        page = lenient(self._page_index.page, page_id)
+        if page is None or page.state is not QUEUED:
+            return None
+        host = self._table.get(page.host or host_of(page.url))
+        trouble = trouble_at_the_end(host, page, now)
+        return Lease(
+            host.name, page, now, page_id, host.delay, host.asked, trouble, is_on_wire=False, is_last=True
+        )
+
     def _late(self, lease: Lease) -> Released:
         if lease.id == NO_LEASE:
             return Released(QUEUED)
-        page = self._known.page(lease.page_id)
+        page = self._page_index.page(lease.page_id)
         return Released(None if page is None else page.state, is_late=True)
 
     def after(self, page: Page, outcome: Outcome, now: float) -> Page:
-        """What *outcome* makes of a leased *page*. Raises `IllegalTransition`."""
+        """What *outcome* makes of a leased *page*, as a new record; nothing is changed, no store read.
+
+        A retry that is one too many fails it. Raises `IllegalTransition` for an event that ends no lease.
+        """
         event, reason = outcome.event, outcome.reason
         attempts = page.attempts + (event not in UNCOUNTED)
-        if event in (RETRIED, EXPIRED) and attempts >= self.max_attempts:
+        if event in (RETRIED, EXPIRED) and attempts >= self._leases.max_attempts:
             event, reason = Event.FAILED, GIVEN_UP(reason=reason, attempts=attempts)
         visits = page.visits
         if event is FETCHED and outcome.fetched is not None:
@@ -177,7 +193,7 @@ class Endings:
             return
         if self._scores is not None:
             self._scores.waits(page_id)
-        self._waiting.put(host, sort_key, due)
+        self._backoffs.put(host, sort_key, due)
         self._budgets.note(host)
 
     def _write_links(self, lease: Lease, state: State, outcome: Outcome) -> int:

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 
 def is_forbidden(page: Page) -> bool:
-    """Whether it is a robots.txt that excludes the page."""
+    """Whether the page is excluded, and by a robots.txt, as its reason says (`reasons.FORBIDDEN`)."""
     return page.state is State.EXCLUDED and FORBIDDEN.read(page.reason) is not None
 
 
 class ForbiddenPages:
-    """The rows of the store, by site; *sites* say whose robots.txt has changed."""
+    """The rows of forbidden pages in the store, by site (scheme://host:port); *sites* say whose robots.txt
+    has changed. A page has such a row as long as `is_forbidden` says so."""
 
     def __init__(self, batch: Batch, sites: SiteNotes) -> None:
         self._batch = batch
@@ -34,21 +35,22 @@ class ForbiddenPages:
 
     def note(self, page_id: int, page: Page) -> bool:
         """Have a forbidden page come back with its robots.txt, in the open batch. Whether it has to come by
-        itself too, as the first of its site."""
+        itself too, as the first of its site. One seek."""
         prefix = keys.forbidden_prefix(origin(page.url) or "")
         self._batch.rows[prefix + keys.id_bytes(page_id)] = b""
         found = self._batch.store.keys_of(prefix, b"", 1)
         return not found or keys.id_bytes(page_id) <= found[0]
 
     def remove(self, page_id: int, page: Page) -> None:
-        """A page that is not forbidden any more, or forgotten."""
+        """Have a page come back with its robots.txt no more, in the open batch. *page* is as it was: where
+        that was not forbidden nothing is done."""
         if is_forbidden(page):
             prefix = keys.forbidden_prefix(origin(page.url) or "")
             self._batch.rows[prefix + keys.id_bytes(page_id)] = None
 
     @property
     def are_to_judge(self) -> bool:
-        """Whether a robots.txt has changed whose pages were not all taken yet."""
+        """Whether a robots.txt has changed whose pages were not all taken yet; no store read."""
         return self._sites.has_changed
 
     def take(self, limit: int) -> list[int]:

@@ -6,33 +6,30 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRecord
-from ..hosts import giving_up
 from ..hosts.end_of_crawl import first_to_open
 from ..hosts.giving_up import trouble_of
 from ..hosts.host import FOREVER
-from ..parse.urls import host_of
 from ..reasons import EXPIRED
 from ..store.page_rows import queued_page
 from ..store.states import QUEUED
 from .deferred import AT_A_TIME
-from .leases import NO_LEASE, Lease, Outcome
+from .leases import Outcome
 from .lifecycle import Event
 
 if TYPE_CHECKING:
     from ..hosts.budgets import Budgets
     from ..hosts.clocks import Clocks
-    from ..hosts.giving_up import Haste
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
-    from .backoffs import Waiting
+    from .backoffs import Backoffs
     from .deferred import Deferral
-    from .discovery import Known
     from .endings import Endings
-    from .leases import Leases
+    from .leases import Lease, Leases
     from .queue import Queue
-    from .revisit_queue import Returning
+    from .revisit_queue import RevisitQueue
+    from .revisit_share import RevisitShare
 
 
 @dataclass(eq=False, repr=False)
@@ -41,19 +38,17 @@ class HandOut:
     what is put aside on the way."""
 
     _batch: Batch
-    _known: Known
     _hosts: Hosts
     _table: HostTable
     _budgets: Budgets
     _clocks: Clocks
     _leases: Leases
     _queue: Queue
-    _waiting: Waiting
+    _backoffs: Backoffs
     _deferred: Deferral
     _endings: Endings
-    _returning: Returning
-    _haste: Haste | None
-    _at_risk: int
+    _revisit_queue: RevisitQueue
+    _share: RevisitShare | None
     # Only hosts that are shut are left, since then and so many finished pages; see `ends_at`.
     _alone: tuple[int, float] | None = field(default=None, init=False)
     _is_spilling = False
@@ -63,10 +58,11 @@ class HandOut:
     # -- the next page ---------------------------------------------------------------------------------
 
     def lease(self, now: float) -> Lease | None:
-        """The best page of the best host that may be visited at *now*, or None; O(log hosts).
+        """The best page of the best host that may be visited at *now*, or None; O(log hosts) and a lookup.
 
         None commits what is open, and is O(1) while no host is ready. A page that is given up takes no place
-        of its host, and is no visit.
+        of its host, and is no visit. Leases whose deadline has passed are ended first, and backoffs that are
+        over. Raises `FrontierUnwritable`.
         """
         self._catch_up(now)
         budgets, batch = self._budgets, self._batch
@@ -75,7 +71,7 @@ class HandOut:
         if budgets.due:
             self._deferred.take_back(now)
             batch.commit()
-        spilled, share = 0, self._returning.share
+        spilled, share = 0, self._share
         while (host := self._hosts.best(now)) is not None:
             host, sort_key = (host, None) if share is None else share.turn(host)
             if sort_key is None and budgets.is_limited and self._deferred.spill(host, now):
@@ -92,22 +88,19 @@ class HandOut:
 
     def _catch_up(self, now: float) -> None:
         """Do what is due by *now*: each is asked for here, since it is nearly always nothing."""
-        batch, waiting, out = self._batch, self._waiting, self._leases.by_id
-        if out and next(iter(out.values())).deadline <= now:
-            for lease in self._leases.expired(now):
+        batch, waiting, leases = self._batch, self._backoffs, self._leases
+        if leases and next(iter(leases.values())).deadline <= now:
+            for lease in leases.expired(now):
                 self._endings.release(lease, Outcome(Event.EXPIRED, reason=EXPIRED()), now)
         # Rows that are looked for on the disk must be there; and a kill may repeat no more than it may.
         is_due = self._is_over or waiting.next <= now
         must_be_there = is_due or self._budgets.is_limited or batch.failure is not None
-        if must_be_there or batch.ends + len(out) >= self._at_risk:
+        if must_be_there or batch.ends + len(leases) >= leases.at_risk:
             batch.commit()
         if is_due:
             waiting.wake(now, self._is_over)
-        back = self._returning
-        if back.next is not None or (back.rule is not None and back.forbidden.are_to_judge):
-            back.wake(now)
-            if back.budget.is_due(now):
-                back.budget.step(now)
+        if self._revisit_queue.rule is not None:
+            self._revisit_queue.wake(now)
         self._is_over = self._has_opened = False
         if len(self._hosts.by_name) > self._hosts.most_awake:
             self._hosts.doze(batch)
@@ -120,19 +113,19 @@ class HandOut:
             self._queue.set_aside(host, sort_key)
             self._pass_over(host, now)
             return None
-        if page.state is not QUEUED and self._returning.rule is None:
-            self._returning.put_off(host, sort_key, page, now)
+        if page.state is not QUEUED and self._revisit_queue.rule is None:
+            self._revisit_queue.put_off(host, sort_key, page, now)
             self._pass_over(host, now)
             return None
         given_up = None
-        if host.given_up or host.abandoned is not None:
+        if host.given_up or host.given_up_for is not None:
             given_up = trouble_of(host, page, now)
         lease = self._leases.grant(page_id, page, host, sort_key, now, given_up)
-        if page_id in self._waiting.cut_short:
-            self._waiting.cut_short.remove(page_id)
+        if page_id in self._backoffs.cut_short:
+            self._backoffs.cut_short.remove(page_id)
             lease.is_last = True
-        if self._returning.share is not None:
-            self._returning.share.handed_out(host, sort_key)
+        if self._share is not None:
+            self._share.handed_out(host, sort_key)
         if host.more and not (host.heads and host.heads[0] <= host.cursor):
             self._table.fill(host)
         self._hosts.hand_out(host, now)
@@ -150,43 +143,14 @@ class HandOut:
 
     # -- its turn --------------------------------------------------------------------------------------
 
-    def sending(self, lease: Lease, now: float) -> bool:
-        """Whether the delay after the request of a lease is to be counted from when it goes out: then `sent`
-        has to say so, and until that, or `off_wire`, nothing else of its host is handed out."""
-        host = self._hosts.by_name[lease.host]  # where it is as long as one of its pages is queued
-        if not host.delay or not lease.is_on_wire or lease.was_sent is not None:
-            return False
-        lease.was_sent = False
-        self._clocks.send(host, now)
-        return True
-
-    def sent(self, lease: Lease, now: float) -> None:
-        """The request of a lease has gone out: the delay of its host counts from *now*."""
-        if lease.is_on_wire and lease.was_sent is False:
-            lease.was_sent = True
-            self._clocks.sent(self._table.get(lease.host), now)
-
-    def off_wire(self, lease: Lease, now: float, response_time: float | None = None) -> None:
-        """The request of a lease has left the network: its host has room again. The lease goes on.
-
-        *response_time* in seconds says that the host answered, and how fast.
-        """
-        if not lease.is_on_wire:
-            return
-        lease.is_on_wire = False
-        host = self._hosts.by_name.get(lease.host) or self._table.get(lease.host)
-        if response_time is not None:
-            self._clocks.answered(host, lease.page.url, lease.leased_at, response_time, now)
-        self._clocks.left(host, lease.leased_at, lease.was_sent, now)
-
     def put_back(self, lease: Lease, now: float, is_replaced: bool = False) -> None:
         """End the lease granted last as if it had never been: page, clock and turns are as before. Writes
         nothing.
 
         *is_replaced*: the turn is used up all the same, by something else that is asked of the host.
         """
-        host = self._unvisit(lease, now, is_replaced)
-        if self._leases.by_id.pop(lease.id, None) is None or host is None:
+        host = self._clocks.take_back(lease, now, is_replaced)
+        if self._leases.pop(lease.id, None) is None or host is None:
             return
         host.put_back(lease.sort_key)
         self._hosts.put(host, now)
@@ -194,66 +158,45 @@ class HandOut:
 
     def skip_visit(self, lease: Lease, now: float) -> None:
         """Nothing will be asked of the host under the lease granted last: its clock and its turn go back, the
-        lease goes on."""
-        host = self._unvisit(lease, now)
+        lease goes on. Nothing is done where it is off the wire. Writes nothing."""
+        host = self._clocks.take_back(lease, now)
         if host is not None:
             self._hosts.put(host, now)
-
-    def _unvisit(self, lease: Lease, now: float, is_replaced: bool = False) -> Host | None:
-        if not lease.is_on_wire:
-            return None
-        lease.is_on_wire = False
-        host = self._table.get(lease.host)
-        self._clocks.leave(host, lease.was_sent)
-        if not is_replaced:
-            self._hosts.taken_back(host, now)
-        self._clocks.take_back(host, lease.leased_at, lease.before)
-        return host
 
     # -- the end ---------------------------------------------------------------------------------------
 
     def wake_at(self) -> float | None:
-        """When `lease` is next worth calling if nothing happens before; None: waiting does not help."""
+        """When `lease` is next worth calling if nothing happens before (POSIX seconds, 0: now); None: waiting
+        does not help. O(1) but for heap entries that have become wrong; no store read."""
         if self._budgets.due or self._is_spilling or self._has_opened or self._is_over:
             return 0.0
-        returning, out = self._returning, self._leases.by_id
+        revisits, out = self._revisit_queue, self._leases
         times = (
             self._hosts.next_ready(),
-            self._waiting.next if self._waiting.next < FOREVER else None,
+            self._backoffs.next if self._backoffs.next < FOREVER else None,
             next(iter(out.values())).deadline if out else None,
-            None if returning.rule is None else returning.wake_at,
+            None if revisits.rule is None else revisits.wake_at,
         )
         return min((when for when in times if when is not None), default=None)
 
     def ends_at(self, now: float, patience: float) -> float | None:
         """See `Frontier.ends_at`."""
-        if self._hosts.asleep or self._returning.awaits(now):
+        if self._hosts.asleep or self._revisit_queue.awaits(now):
             return None
         hosts = self._hosts.by_name.values()
         first = first_to_open(hosts, now)
-        if first is not None and self._haste is not None:
-            self._has_opened |= self._clocks.open(giving_up.hasten(hosts, self._haste, now), now)
+        if first is not None and self._clocks.gives_up:
+            self._has_opened |= self._clocks.shorten_waits(now)
             first = first_to_open(hosts, now)
-        if first is None or (first := min(first, self._waiting.next)) <= now or first == FOREVER:
+        if first is None or (first := min(first, self._backoffs.next)) <= now or first == FOREVER:
             return None
-        if self._returning.is_alone:
+        if self._revisit_queue.is_alone:
             return now
         if self._alone is None or self._alone[0] != self._endings.finished:
             self._alone = self._endings.finished, now
         end = self._alone[1] + patience
-        if first <= end or self._haste is None:
+        if first <= end or not self._clocks.gives_up:
             return end if first <= end else now
-        self._has_opened |= self._clocks.open(giving_up.abandon(hosts, now), now)
+        self._has_opened |= self._clocks.give_up_all(now)
         self._is_over = True
         return None
-
-    def last_lease(self, page_id: int, now: float) -> Lease | None:
-        """A lease at the end of the crawl for a queued page whose request no other run can make; None for any
-        other page. It is no lease of the store's: the row stays, and nobody has to release it."""
-        page = self._known.page(page_id)
-        if page is None or page.state is not QUEUED:
-            return None
-        host = self._table.get(page.host or host_of(page.url))
-        trouble = giving_up.trouble_at_the_end(host, page, now)
-        about = NO_LEASE, page_id, page, host.name, b"", now, FOREVER, host.delay, host.asked, trouble
-        return Lease(*about, is_last=True)

@@ -1,12 +1,14 @@
-"""Leases: who may fetch what, until when, and how it ended."""
+"""Leases: who may fetch what until when, how a lease ends, and what is answered to that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from ..hosts.clocks import UnderWay
+from ..hosts.host import FOREVER
 from ..store.keys import FIRST_VISIT
 from ..store.link_rows import REDIRECT, Edge
 from ..store.states import QUEUED, State
@@ -21,46 +23,44 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from .lifecycle import Event
     from .links import PageId
-    from .revisit_policy import Met
+    from .revisit_policy import Result
     from .visits import Fetched, VisitEnd
+
+    OutcomeFields = tuple[
+        Event, int, str, PageId | None, bytes | None, int | None, float, str, bool, int, float | None,
+        Result | None, Fetched | None,
+    ]  # fmt: skip
 
 WRITTEN_WITHIN = 0.1  # seconds that the end of a lease may wait for others
 NO_LEASE = 0  # the id of a lease that none was granted for
 
 
 @dataclass(eq=False, slots=True)
-class Lease:
+class Lease(UnderWay):
     """Permission to fetch one page once, until ``deadline`` (POSIX seconds).
 
     ``page_id`` is opaque to callers; ``node`` is the page whose links gather on it as ``edges``: the same,
-    but for a further visit, of which `Frontier.identify` has to say what page it is for. While its request
-    takes up a place of its host the lease ``is_on_wire``; ``was_sent`` says whether that went out, None:
-    nobody tells.
+    but for a revisit, of which `Frontier.identify` has to say what page it is for.
     """
 
-    id: int
     page_id: PageId
-    page: Page
-    host: str
-    sort_key: bytes
-    leased_at: float
-    deadline: float
     delay: float
     asked: Mapping[str, float]
     given_up: Trouble | None  # the page is not to be asked for: it ends with this
+    id: int = NO_LEASE
+    sort_key: bytes = b""
+    deadline: float = FOREVER
     is_last: bool = False  # nobody waits for the page any longer: it cannot be put off again
-    is_return: bool = False  # it ended before, and stays so until this visit ends
+    is_revisit: bool = False  # it ended before, and stays so until this visit ends
     is_forced: bool = False  # it is asked for unconditionally, and its callback called
-    is_on_wire: bool = False
-    was_sent: bool | None = None
-    before: tuple[float, float] = (0.0, 0.0)  # the clock of its host
     node: PageId | None = None
     edges: list[PlainEdge] = field(default_factory=list)
 
     @property
     def may_send(self) -> tuple[bytes, bytes]:
         """The tag and the date to ask for the page with; both b"": unconditionally, for there are none, or
-        somebody wants it, or they are not believed, or only now and then."""
+        somebody wants it, or they are not believed, or it is time for a full visit
+        (`signal_trust.may_send`)."""
         visits = self.page.visits
         if self.is_forced or visits is None or self.node is None:
             return b"", b""
@@ -77,7 +77,7 @@ class Outcome(NamedTuple):
     the one to the ``target`` (with these ``flags``), or none. ``content_score`` is what the callback thinks
     of it (0: nothing, 1: as of any other).
 
-    ``met`` says what a further visit of a page met, where the event and the status do not; ``fetched`` is
+    ``result`` says what a revisit of a page met, where the event and the status do not; ``fetched`` is
     what the response was, if there was one: it is kept.
     """
 
@@ -92,24 +92,25 @@ class Outcome(NamedTuple):
     has_links: bool = False
     flags: int = 0
     content_score: float | None = None
-    met: Met | None = None
+    result: Result | None = None
     fetched: Fetched | None = None
 
     def led_to(self, state: State) -> Sequence[PlainEdge]:
-        """The link of a page that was not read, and is in *state* now: to where it led."""
+        """The link of a page that was not read, and is in *state* now: to where it led, with the ``flags``.
+        Empty where it led nowhere, or to a revisit, which is no page."""
         if state is not State.REDIRECTED or self.target is None or self.target >= FIRST_VISIT:
             return ()
         return (Edge(self.target, REDIRECT | self.flags),)
 
 
 # `Outcome` of a tuple of all fields, in half the time.
-new_outcome: Callable[[tuple[Any, ...]], Outcome] = partial(tuple.__new__, Outcome)
+new_outcome: Callable[[OutcomeFields], Outcome] = partial(tuple.__new__, Outcome)
 
 
 class Released(NamedTuple):
     """The answer to an outcome: the state of the page now (None: nobody knows it), whether the lease had
     ended before, so that nothing was done, how many links gathered on a page that was read, what a
-    further visit of a page came to, and whether the end is written, or waits for others."""
+    revisit of a page came to, and whether the end is written, or waits for others."""
 
     state: State | None
     is_late: bool = False
@@ -118,31 +119,38 @@ class Released(NamedTuple):
     is_written: bool = True
 
 
-class Leases:
-    """The leases that are out, in order of their deadlines: all last equally long."""
+class Leases(dict[int, Lease]):
+    """The leases that are out, by their ids and in order of their deadlines: all last *timeout* seconds. One
+    that has ended is popped. In memory only. A page is given up after *max_attempts* of them, and a kill may
+    repeat *at_risk* pages.
+    """
 
-    def __init__(self, timeout: float) -> None:
+    def __init__(self, timeout: float, max_attempts: int, at_risk: int) -> None:
+        super().__init__()
         self.timeout = timeout
-        self.by_id: dict[int, Lease] = {}
+        self.max_attempts = max_attempts
+        self.at_risk = at_risk
         self._last_id = 0
 
     def grant(
         self, page_id: int, page: Page, host: Host, sort_key: bytes, now: float, given_up: Trouble | None
     ) -> Lease:
-        """A lease of a page of *host*, whose clock is still as before."""
+        """A new lease of a page of *host*, out and on the wire, whose deadline is ``timeout`` seconds from
+        *now*.
+
+        To be called while the clock of the host is still as before: the lease keeps it, to be given back.
+        *given_up*: the page is not to be asked for, it ends with that. O(1).
+        """
         number = self._last_id = self._last_id + 1
-        until = now + self.timeout
-        lease = Lease(
-            number, page_id, page, host.name, sort_key, now, until, host.delay, host.asked, given_up
-        )
+        until, asked = now + self.timeout, host.asked
+        lease = Lease(host.name, page, now, page_id, host.delay, asked, given_up, number, sort_key, until)
         lease.before = host.visited, host.ready_at
-        lease.is_return = page.state is not QUEUED
+        lease.is_revisit = page.state is not QUEUED
         if page_id < FIRST_VISIT:
             lease.node = page_id
-        lease.is_on_wire = True
-        self.by_id[number] = lease
+        self[number] = lease
         return lease
 
     def expired(self, now: float) -> list[Lease]:
-        """Leases whose deadline has passed."""
-        return list(takewhile(lambda lease: lease.deadline <= now, self.by_id.values()))
+        """The leases that are out and whose deadline has passed at *now*; O(these)."""
+        return list(takewhile(lambda lease: lease.deadline <= now, self.values()))

@@ -9,6 +9,8 @@ from ..store.states import FINISHED, State
 
 
 class Event(IntEnum):
+    """What happens to a page; `TABLE` says in which state it may, and which follows. Not on disk."""
+
     DISCOVERED = 0  # a link to it was accepted
     LEASED = 1
     FETCHED = 2
@@ -48,8 +50,13 @@ AFTER_LEASE = tuple(TABLE.get((State.LEASED, event)) for event in Event)
 
 
 def after(state: State, event: Event) -> State:
-    """The state that follows; raise `IllegalTransition` where the table has no entry."""
+    """The state that follows by `TABLE`; raises `IllegalTransition` where that has no entry."""
     try:
         return TABLE[state, event]
     except KeyError:
         raise IllegalTransition(f"a page that is {state.name} cannot be {event.name}") from None
+
+
+def event_at(status: int) -> Event:
+    """How a visit ends that the server answered with *status*, one that shows no page."""
+    return Event.GONE if status in (404, 410) else Event.FAILED

@@ -1,10 +1,10 @@
-"""What is handed over to the frontier, and what it hands back of what it did not queue."""
+"""What is handed over to the frontier of a link, and what it answers."""
 
 from __future__ import annotations
 
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..store import meta_rows
 from ..store.page_rows import Page
@@ -13,6 +13,10 @@ from ..store.states import State
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    LinkFields = tuple[
+        bytes, str, str, int, bytes, int, float, int, str, bool, str, bool, str, int | None, int, bool
+    ]
+
 PageId = int  # opaque to callers
 NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 
@@ -20,7 +24,7 @@ NEUTRAL = 0x8000  # the score bucket of a page nothing is known about
 class Link(NamedTuple):
     """One link, from the callback to its row.
 
-    ``host`` is the unit of politeness, repeated in ``kept_host`` where it is not the URL's own. ``payload``
+    ``host`` is the politeness key, repeated in ``kept_host`` where it is not the URL's own. ``payload``
     is the frozen request, opaque here, or `IN_MEMORY` where only the caller's process has it. ``flags`` and
     ``weight`` are those of the edge from the page it was found on; ``depth`` counts links from a seed.
     ``text`` is what `recognize` shall know it by: the URL as it was met, where that alone says who it is.
@@ -51,15 +55,17 @@ class Link(NamedTuple):
 
     @property
     def is_in_memory(self) -> bool:
+        """Whether its request is in the memory of the caller's process alone: another run finds the page, not
+        that."""
         return self.payload.startswith(meta_rows.IN_MEMORY)
 
 
 # `Link` of a tuple of all fields, in a third of the time: there is one for every new link of every page.
-new_link: Callable[[tuple[Any, ...]], Link] = partial(tuple.__new__, Link)
+new_link: Callable[[LinkFields], Link] = partial(tuple.__new__, Link)
 
 
 class Fate(Enum):
-    """What became of a link."""
+    """What became of a link, as `Discovered` says; only ``NEW`` and ``VISIT`` queue a page."""
 
     NEW = "new"  # its page is queued, for the first time or after it was only seen
     VISIT = "visit"  # the page is known and queued once more
@@ -71,7 +77,7 @@ class Fate(Enum):
 
 
 class Discovered(NamedTuple):
-    """The answer to a link: its ``page`` (the further visit of it; None where there is none), whether that
+    """The answer to a link: its ``page`` (the revisit of it; None where there is none), whether that
     ``is_head`` of its host's queue, and for one that is deferred or refused of what ``kind`` that is and why:
     ``over-budget``, or the kind of a trap."""
 
@@ -83,7 +89,7 @@ class Discovered(NamedTuple):
 
     @property
     def is_taken(self) -> bool:
-        """Whether the call queued it, or keeps it for later."""
+        """Whether the call queued it, or keeps it for later: ``NEW``, ``VISIT`` or ``DEFERRED``."""
         return self.fate in _TAKEN
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from .deferred import Deferral
     from .queue import Queue
-    from .recompute_due import DueAnew
+    from .recompute_due import RecomputeDue
     from .rescoring import Rescoring
 
 _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
@@ -20,14 +20,14 @@ _LEARN_LIMIT = 400  # fingerprints at a time, 0.3 ms
 
 @dataclass(eq=False, repr=False)
 class EarlierRuns:
-    """Loads the parts; the filter of the batch takes in the fingerprints of all pages."""
+    """Loads what earlier runs left, part by part; ``is_loaded`` once all is there that queued pages need."""
 
     _batch: Batch
     _table: HostTable
     _deferred: Deferral
     _queue: Queue
     _scores: Rescoring | None
-    _due_anew: DueAnew
+    _recompute_due: RecomputeDue
     _learned = b""
     is_loaded = False
 
@@ -53,9 +53,9 @@ class EarlierRuns:
         self.is_loaded = table.is_loaded and deferred.is_loaded and is_scored
         if self.is_loaded and not self._batch.seen.is_complete:
             self._learn()
-        if self.is_loaded and not self._due_anew.is_done:
-            self._due_anew.step(4 * limit)
-        return self.is_loaded and self._batch.seen.is_complete and self._due_anew.is_done
+        if self.is_loaded and not self._recompute_due.is_done:
+            self._recompute_due.step(4 * limit)
+        return self.is_loaded and self._batch.seen.is_complete and self._recompute_due.is_done
 
     def _learn(self) -> None:
         """Look up some more of the fingerprints."""

@@ -34,6 +34,7 @@ class Sample(NamedTuple):
     stands_for: float = 1.0
 
     def of_host(self, host: int) -> Sample:
+        """The pages of the host with that number alone, as a sample; O(pages)."""
         mine = self.hosts == host
         return Sample(
             self.weights[mine], self.rates[mine], self.told[mine], self.hosts[mine], self.stands_for
@@ -52,14 +53,16 @@ def sample_of(
 
 
 def limits_of(sample: Sample, limits: Sequence[float], few: int) -> Floats:
-    """*limits* by number of the host, but none for hosts of which there are fewer than so many pages."""
+    """*limits* (visits a second) by number of the host; infinite for hosts of which there are fewer than
+    *few* pages: these say nothing yet."""
     counts = np.bincount(sample.hosts, minlength=len(limits))
     found: Floats = np.where(counts < few, inf, np.array(limits))
     return found
 
 
 def visits_wanted(sample: Sample, multiplier: float, bounds: Bounds) -> Floats:
-    """Visits a second that each page of *sample* asks for; 2 us a page."""
+    """Visits a second that each page of *sample* asks for at *multiplier*, times the pages it stands for; an
+    array, page by page. 2 us a page."""
     spans = np.clip(_best_spans(sample, multiplier), bounds.shortest, bounds.longest)
     # A change that is told of ends a span early, where it is worth a visit at all.
     told = np.where(sample.weights > multiplier * sample.rates, sample.told, 0.0) * sample.rates
@@ -108,7 +111,8 @@ def for_all(sample: Sample, budget: float, bounds: Bounds, limits: Floats) -> tu
 
 
 def of_limit(sample: Sample, limit: float, bounds: Bounds) -> float:
-    """The multiplier at which *sample*, the pages of one host, asks for *limit* visits a second."""
+    """The multiplier at which *sample*, the pages of one host, asks for *limit* visits a second: the largest
+    there is where even by that it asks for more, 0 where it never asks for as many. Some ms."""
     most = float((sample.weights / sample.rates).max())
     return _root(lambda multiplier: float(visits_wanted(sample, multiplier, bounds).sum()), limit, most)
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Queue:
-    """The queue rows of all hosts, in the open batch, in memory and in the columns of *scores*."""
+    """The queue rows of all hosts, in the open batch, in memory and in the columns of *scores*; all three
+    agree."""
 
     _batch: Batch
     _hosts: Hosts
@@ -31,7 +32,8 @@ class Queue:
     unreadable: list[int] = field(default_factory=list, init=False)
 
     def put(self, host: Host, sort_key: bytes, now: float) -> None:
-        """Queue a page of *host*."""
+        """Queue a page of *host* with that sort key, in the open batch, and give the host its place. O(log
+        hosts)."""
         self._batch.queue(host, sort_key)
         if self._scores is not None:
             self._scores.queued(host.name, sort_key)
@@ -40,22 +42,27 @@ class Queue:
         self._budgets.note(host)
 
     def put_back(self, host: Host, sort_key: bytes, now: float) -> None:
-        """`put` for a page that was handed out before."""
+        """`put` for a page that was handed out before: one in `WAITED_TURN` turns of its host goes to
+        these."""
         self.put(host, sort_key, now)
         host.note_waited(sort_key)
 
     def remove(self, host: Host, sort_key: bytes) -> None:
-        """The page with that row is queued no more."""
+        """Have the queue row of a page that was handed out go, in the open batch; *host* counts one less."""
         self._batch.unqueue(host, sort_key)
         host.drop_sort_key(sort_key)
 
     def sort_key_again(self, page_id: int, priority: int) -> bytes:
-        """The sort key of a page that is queued later than it was discovered."""
+        """The sort key of a page that is queued later than it was discovered: behind its equals that wait by
+        now. Its bucket is what the scorer thinks of it."""
         bucket = NEUTRAL if self._scores is None else self._scores.opened(page_id)
         return queue_keys.sort_key(priority, bucket, self._batch.turn, page_id)
 
     def set_aside(self, host: Host, sort_key: bytes) -> None:
-        """The page with that row cannot be read: keep its bytes where they block nothing; it fails."""
+        """The page with that row cannot be read: keep its bytes where they block nothing; it fails.
+
+        In the open batch; its id is told by `Frontier.news`. One lookup.
+        """
         page_id = queue_keys.sort_key_id(sort_key)
         self._batch.rows[keys.aside_key(page_id)] = self._batch.get(keys.page_key(page_id)) or b""
         self.remove(host, sort_key)
@@ -66,7 +73,9 @@ class Queue:
         self.unreadable.append(page_id)
 
     def place_moved(self, now: float) -> None:
-        """Give hosts whose queue rows were moved, and written, the heads and the place they deserve."""
+        """Give hosts whose queue rows were moved, and written, the heads and the place they deserve. To be
+        called only where there is a scorer, after a commit. Some reads for a host whose heads are not
+        known."""
         assert self._scores is not None
         moved = list(self._scores.moved)
         self._scores.moved.clear()

@@ -2,14 +2,13 @@
 little at a time, so that a crawl goes on beside it.
 
 A page's links go into the same batch as its end (`Batch.put_links`). What is packed from a snapshot is put in
-place on the crawl's side, a few hundred rows at a time: a row and the segment that holds the same say the
-same.
+place on the crawl's side, a hundred rows at a time: a row and the segment that holds the same say the same.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -41,7 +40,7 @@ class RankRun:
         self._snapshot = snapshot
         self._scorer = scorer
         self.ranking: Ranking | None = None
-        self.prepared: Any = None
+        self.prepared: object = None
         self.pages = self.links = self.moved = 0
         self.seconds = 0.0  # that it took to rank
         self.is_adopted = False
@@ -49,7 +48,9 @@ class RankRun:
     def compute(self, stop: Callable[[], bool], clock: Callable[[], float]) -> Iterator[Computed]:
         """What takes long. Reads the snapshot alone: a thread may iterate it, and hand over what it yields.
 
-        Ends once *stop* says so. Raises `ValueError` on rows that cannot be read.
+        None once, when ``ranking`` is there or there is nothing to rank; then a segment at a time. *stop* and
+        *clock* (seconds) are asked in that thread. Ends once *stop* says so. Raises `ValueError` on rows that
+        cannot be read.
         """
         from ..ranking.snapshot import Stopped  # loads NumPy and SciPy
 
@@ -79,18 +80,19 @@ class RankRun:
 
     @property
     def scores(self) -> Floats:
-        """Of all pages, 1 on average."""
+        """The rank of all pages by their ids, 1 on average; the ``ranking`` must be there."""
         assert self.ranking is not None
         return self.ranking.scores * max(self.pages, 1)
 
     def close(self) -> None:
-        """Let go of the snapshot: LevelDB keeps what is deleted since."""
+        """Let go of the snapshot, for which LevelDB keeps what is deleted since. Nothing must be computing
+        any more."""
         self._snapshot.close()
 
 
 @dataclass(eq=False, repr=False)
 class Rankings:
-    """Says when to rank, and takes over what was computed; without a scorer it packs links."""
+    """Says when to rank, and takes over what was computed; without a scorer it packs links alone."""
 
     _batch: Batch
     _queue: Queue
@@ -98,7 +100,7 @@ class Rankings:
     _rows_packed = 0
 
     def due(self, now: float, interval: float) -> RankRun | None:
-        """See `Frontier.rank_due`."""
+        """See `Frontier.rank_due`: this one does not ask whether all is loaded."""
         if self._scores is not None and self._scores.is_due(now, interval):
             return self.begin()
         if self._batch.link_rows - self._rows_packed < PACK_AFTER:
@@ -106,7 +108,8 @@ class Rankings:
         return self._run(None)
 
     def begin(self) -> RankRun:
-        """`rank_due`, whether it is due or not; for what is loaded."""
+        """A ranking, whether it is due or not, or a packing where there is no scorer; who gets one has to
+        close it. All must be loaded. Commits what was open, and takes a snapshot."""
         return self._run(None if self._scores is None else self._scores.scorer)
 
     def _run(self, scorer: Scorer | None) -> RankRun:
@@ -114,7 +117,7 @@ class Rankings:
         return RankRun(self.snapshot(), scorer)
 
     def snapshot(self) -> Snapshot:
-        """What is committed by now."""
+        """A consistent view of the links, with all that was open committed; close it soon."""
         from ..ranking.snapshot import Snapshot  # loads NumPy and SciPy: for those who use it
 
         self._batch.commit()
@@ -140,9 +143,10 @@ class Rankings:
                     yield self._pause()
 
     def put_in_place(self, packed: Repacked) -> Iterator[int]:
-        """Write a segment and delete the rows in it, a batch for each step of the iterator.
+        """Write a segment and delete the rows in it, a batch for each step of the iterator, `AT_A_TIME` rows.
 
-        Rows that say something else by now stay: they are newer.
+        Rows that say something else by now stay: they are newer. Between two steps anything else may be
+        written.
         """
         batch = self._batch
         batch.rows[packed.key] = packed.value or None
@@ -169,7 +173,8 @@ class Rankings:
         run.moved, run.is_adopted = self._scores.rows_moved, True
 
     def rescore(self, now: float, rows: int) -> bool:
-        """Bring so many more queue rows to the scores of now; see `Rescoring.begin_walk`. True when done."""
+        """Bring *rows* more queue rows to the scores of now, in one batch; see `Rescoring.begin_walk`. True
+        when all are done, and where there is no scorer."""
         if self._scores is None:
             return True
         self._batch.commit()

@@ -12,8 +12,8 @@ from ..store import due_rows, keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.states import State
 from ..store.visit_rows import NO_VISITS, Visits
-from .forbidden_pages import is_forbidden
-from .revisit_queue import COMES_BACK, Returning
+from .forbidden_pages import ForbiddenPages, is_forbidden
+from .revisit_queue import COMES_BACK, RevisitQueue
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 _UNDER_WAY = b" "  # behind the name of the rule: the id of the page looked at last
 
 
-class DueAnew:
-    """Makes the due rows of the store anew, unless they are those of the rule by now. ``is_done`` says so."""
+class RecomputeDue:
+    """Makes the due rows of the store anew, a slice a `step`, unless they are those of the rule by now: then,
+    and at the end, ``is_done``. A kill goes on from the last slice."""
 
-    def __init__(self, batch: Batch, returning: Returning) -> None:
+    def __init__(self, batch: Batch, revisit_queue: RevisitQueue, forbidden: ForbiddenPages) -> None:
         self._batch = batch
-        self._returning = returning
-        self._rule = rule = returning.rule
+        self._revisit_queue = revisit_queue
+        self._forbidden = forbidden
+        self._rule = rule = revisit_queue.rule
         self._after = b""
         self.is_done = True
         if rule is None:
@@ -39,7 +41,7 @@ class DueAnew:
             self._note()
         elif after:
             self.is_done, self._after = False, after
-        returning.is_being_made = not self.is_done
+        revisit_queue.is_being_made = not self.is_done
 
     def _note(self) -> None:
         assert self._rule is not None
@@ -58,13 +60,15 @@ class DueAnew:
             if page is not None:  # else `check` sees to it
                 self.look(page_id, page)
         self.is_done = len(rows) < limit or keys.key_id(rows[-1][0]) >= keys.FIRST_VISIT
-        self._returning.is_being_made = not self.is_done
+        self._revisit_queue.is_being_made = not self.is_done
         self._after = rows[-1][0][1:] if rows else b""
         self._note()
         self._batch.commit()
 
     def look(self, page_id: int, page: Page) -> None:
-        """Have a page come back when the rule and its request say now, in the open batch."""
+        """Have a page come back when the rule and its request say now, in the open batch. Its record stays as
+        it is where it never ended, stands in a queue as one that came back, or its time is the same. Some
+        lookups."""
         if self._rule is None:
             return
         visits = page.visits or (NO_VISITS if is_forbidden(page) else Visits(page.changed, page.changed))
@@ -80,34 +84,34 @@ class DueAnew:
             return
         weight = self._weight(page_id, visits.due)
         if visits.due:
-            self._returning.remove(page_id, page)
+            self._revisit_queue.remove(page_id, page)
         if is_forbidden(page):
-            self._returning.forbidden.note(page_id, page)
+            self._forbidden.note(page_id, page)
         if when:
-            self._returning.put(Due(when, page_id, is_hub, weight))
+            self._revisit_queue.put(Due(when, page_id, is_hub, weight))
         if when or page.visits is not None:
             page = page._replace(visits=visits._replace(due=when))
         self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
 
     def _time_of_forbidden(self, page_id: int, page: Page, visits: Visits) -> int:
-        if not self._returning.forbidden.note(page_id, page):
+        if not self._forbidden.note(page_id, page):
             return 0
-        plan = self._returning.plan_of(page_id, page, page.host or host_of(page.url), visits, 0)
-        return 0 if plan.span == inf else self._returning.due_at(float(page.changed), plan.span)
+        plan = self._revisit_queue.plan_of(page_id, page, page.host or host_of(page.url), visits, 0)
+        return 0 if plan.span == inf else self._revisit_queue.due_at(float(page.changed), plan.span)
 
     def _time(self, page_id: int, page: Page, visits: Visits) -> tuple[int, bool]:
-        returning, host = self._returning, page.host or host_of(page.url)
+        revisit_queue, host = self._revisit_queue, page.host or host_of(page.url)
         since = float(max(visits.last, page.changed))
-        plan = returning.plan_of(page_id, page, host, visits, self._weight(page_id, visits.due))
-        after, _ = returning.after_end(page, visits, plan, since)
+        plan = revisit_queue.plan_of(page_id, page, host, visits, self._weight(page_id, visits.due))
+        after, _ = revisit_queue.after_end(page, visits, plan, since)
         if after == inf or plan.span == inf:
             return 0, False
-        return returning.due_at(since, after), plan.is_hub
+        return revisit_queue.due_at(since, after), plan.is_hub
 
     def _weight(self, page_id: int, due: int) -> int:
         key = due_rows.due_key(due, page_id)
         weight = due_rows.decode_due(key, self._batch.get(key) or b"").weight if due else 0
         if not weight:
-            score = self._returning.score_of(page_id)
+            score = self._revisit_queue.score_of(page_id)
             weight = 0 if score is None else due_rows.code(score)
         return weight or due_rows.code(1.0)

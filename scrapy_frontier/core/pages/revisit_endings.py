@@ -1,4 +1,4 @@
-"""How the further visit of a page ends: its record, its links, and when it comes back."""
+"""How a revisit ends: its record, its links, and when it comes back."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..store import keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import difference
 from ..store.states import State
-from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, Bad, Visits
+from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, BadVisits, Visits
 from . import revisit_policy as policy
 from .forbidden_pages import is_forbidden
 from .leases import Lease, Outcome, Released
 from .lifecycle import UNCOUNTED, Event
-from .revisit_policy import Losses, Met
-from .revisit_wishes import NEVER, Plan
-from .signal_trust import Lies
+from .revisit_plans import NEVER, Plan
+from .revisit_policy import Losses, Result
+from .signal_trust import False304s
 from .visits import VisitEnd, not_modified, read
 
 if TYPE_CHECKING:
@@ -26,22 +26,25 @@ if TYPE_CHECKING:
     from ..hosts.load_hosts import HostTable
     from ..store.batch import Batch
     from ..store.page_rows import Page
-    from .backoffs import Waiting
+    from .backoffs import Backoffs
+    from .forbidden_pages import ForbiddenPages
+    from .page_change_rates import PageChangeRates
     from .queue import Queue
     from .rescoring import Rescoring
-    from .revisit_queue import Returning
+    from .revisit_budget import RevisitBudget
+    from .revisit_queue import RevisitQueue
 
 _MOST_LOSSES = 10_000  # hosts
 
 
-class _Back(NamedTuple):
-    """What a further visit came to: the page's record from now on, whether the visit ``is_over``, and if it
-    was one, what it ``met`` and what becomes of the page by that; ``blamed`` is its host where most of that
+class _Revisited(NamedTuple):
+    """What a revisit came to: the page's record from now on, whether the visit ``is_over``, and if it
+    was one, its ``result`` and what becomes of the page by that; ``blamed`` is its host where most of that
     is lost."""
 
     page: Page
     is_over: bool
-    met: Met | None = None
+    result: Result | None = None
     ending: policy.Ending | None = None
     plan: Plan = NEVER
     blamed: str = ""
@@ -55,124 +58,129 @@ class RevisitEndings:
     _batch: Batch
     _table: HostTable
     _queue: Queue
-    _waiting: Waiting
+    _backoffs: Backoffs
     _scores: Rescoring | None
-    _returning: Returning
+    _revisit_queue: RevisitQueue
+    _rates: PageChangeRates
+    _budget: RevisitBudget
+    _forbidden: ForbiddenPages
     _max_attempts: int
     _losses: dict[str, Losses] = field(default_factory=dict, init=False)  # of this run
-    lies: Lies = field(default_factory=Lies, init=False)
+    false_304s: False304s = field(default_factory=False304s, init=False)
 
     def release(self, lease: Lease, outcome: Outcome, host: Host, queue: Host, now: float) -> Released:
         """Put the end of a visit of a page of *host* into the open batch, whose queue row goes. It stays
         what it is where the visit does not end it, in the *queue* of another host, if it is queued again."""
-        back = self._judge(lease, outcome, now)
+        ended = self._judge(lease, outcome, now)
         self._queue.remove(host, lease.sort_key)
-        if not back.is_over:
-            self._queue_again(lease, back.page, host, queue, now + outcome.delay, now)
+        if not ended.is_over:
+            self._queue_again(lease, ended.page, host, queue, now + outcome.delay, now)
             return Released(State.QUEUED)
-        links = self._write_links(lease, outcome, back)
-        page = self._write(lease, back, host, now)
-        self._batch.count_returning(host, -1)
+        links = self._write_links(lease, outcome, ended)
+        page = self._write(lease, ended, host, now)
+        self._batch.count_revisits(host, -1)
         if page.visits is not None and page.visits.trust:
-            self.lies.note(lease.host, lease.page_id, page.visits.trust)
-        if back.met is None:
+            self.false_304s.note(lease.host, lease.page_id, page.visits.trust)
+        if ended.result is None:
             return Released(page.state)
-        return Released(page.state, links=len(lease.edges), visit=_visit_end(lease.page, page, back, *links))
+        return Released(page.state, links=len(lease.edges), visit=_visit_end(lease.page, page, ended, *links))
 
     def release_beside(self, lease: Lease, outcome: Outcome, host: Host, now: float) -> Released | None:
         """Put what a visit showed that was wanted before its page is due (``dont_filter``) into the open
         batch, as if the page had come back; None where that page is not finished, or its own visit is near,
         and where nothing of it was seen. That visit's own rows are not touched."""
         page_id, is_seen = lease.node, outcome.event is Event.FETCHED and outcome.fetched is not None
-        page = self._returning.finished(page_id) if page_id is not None and is_seen else None
+        page = self._revisit_queue.finished(page_id) if page_id is not None and is_seen else None
         if page_id is None or page is None or page.visits is None or page.visits.due == QUEUED_AGAIN:
             return None
         home = copy(lease)
         home.page_id, home.page = page_id, page._replace(attempts=lease.page.attempts)
-        back = self._judge(home, outcome, now)
-        links = self._write_links(home, outcome, back)
-        self._returning.remove(page_id, page)
-        after = self._write(home, back, host, now)
-        return Released(after.state, links=len(lease.edges), visit=_visit_end(page, after, back, *links))
+        ended = self._judge(home, outcome, now)
+        links = self._write_links(home, outcome, ended)
+        self._revisit_queue.remove(page_id, page)
+        after = self._write(home, ended, host, now)
+        return Released(after.state, links=len(lease.edges), visit=_visit_end(page, after, ended, *links))
 
     # -- what becomes of it ----------------------------------------------------------------------------
 
-    def _judge(self, lease: Lease, outcome: Outcome, now: float) -> _Back:
-        page, event, returning = lease.page, outcome.event, self._returning
+    def _judge(self, lease: Lease, outcome: Outcome, now: float) -> _Revisited:
+        page, event, revisit_queue = lease.page, outcome.event, self._revisit_queue
         attempts = min(page.attempts + (event not in UNCOUNTED), 255)
         visits = page.visits or Visits(page.changed, page.changed)
         page = page._replace(attempts=attempts, visits=visits)
-        if returning.rule is None or event is Event.LOST:
-            return _Back(page._replace(visits=visits._replace(due=0)), True)
+        if revisit_queue.rule is None or event is Event.LOST:
+            return _Revisited(page._replace(visits=visits._replace(due=0)), True)
         is_retried = event in (Event.RETRIED, Event.EXPIRED) and attempts < self._max_attempts
         if is_retried or event is Event.RETURNED:
             payload = page.payload if outcome.payload is None else outcome.payload
-            return _Back(page._replace(payload=payload), False)
-        met = outcome.met if outcome.met is not None else policy.met_by(event, outcome.status)
-        weight = returning.weight(lease)
-        plan = returning.plan_of(lease.page_id, page, lease.host, visits, weight)
-        returning.budget.note(now)
-        longest = returning.longest(plan)
-        losses = self._losses_with(lease.host, met, page.state, visits.bad, now)
-        if plan.is_hub and met in policy.NO_END_OF_A_HUB:
-            met = Met.ERROR
+            return _Revisited(page._replace(payload=payload), False)
+        result = outcome.result if outcome.result is not None else policy.result_by(event, outcome.status)
+        seen = result
+        weight = revisit_queue.weight(lease)
+        plan = revisit_queue.plan_of(lease.page_id, page, lease.host, visits, weight)
+        self._budget.note(now)
+        longest = revisit_queue.longest(plan)
+        losses = self._losses_with(lease.host, result, page.state, visits.bad, now)
+        if plan.is_hub and result in policy.NO_END_OF_A_HUB:
+            result = Result.ERROR
         span = plan.span if plan.span < inf else longest
-        end = policy.ending(met, page.state, span, longest, visits.bad, now, not losses.are_many)
-        if policy.is_alias(met, page.reason):
-            end = end._replace(after=policy.rest(Met.READ if plan.is_hub else Met.ALIAS, span, longest))
-        page = _after(page, visits, met, end, outcome, int(now))
+        end = policy.ending(result, page.state, span, longest, visits.bad, now, not losses.are_many)
+        if policy.is_alias(result, page.reason):
+            shown = Result.READ if plan.is_hub else Result.ALIAS
+            end = end._replace(after=policy.next_span(shown, span, longest))
+        page = _after(page, visits, result, end, outcome, int(now))
         if end.state is State.DONE and page.visits is not None:
-            page = page._replace(visits=self._learn(lease, visits, page.visits, met, now))
+            page = page._replace(visits=self._learn(lease, visits, page.visits, result, now))
             if end.after == plan.span:  # as what was seen now has it
-                plan = returning.plan_of(lease.page_id, page, lease.host, page.visits or visits, weight)
+                plan = revisit_queue.plan_of(lease.page_id, page, lease.host, page.visits or visits, weight)
                 end = end._replace(after=plan.span)
-        is_kept = losses.are_many and end.state is None and policy.state_lost(met) is not None
-        return _Back(page, True, met, end, plan, lease.host if is_kept else "")
+        is_kept = losses.are_many and end.state is None and policy.state_lost(result) is not None
+        return _Revisited(page, True, seen, end, plan, lease.host if is_kept else "")
 
-    def _learn(self, lease: Lease, before: Visits, after: Visits, met: Met, now: float) -> Visits:
+    def _learn(self, lease: Lease, before: Visits, after: Visits, result: Result, now: float) -> Visits:
         """The record with what a visit taught: nothing where nobody can tell whether the page has changed."""
-        rates, is_known = self._returning.rates, bool(before.digest and after.digest)
+        is_known = bool(before.digest and after.digest)
         was_visited = after.visits != before.visits
-        if not was_visited or not (met is Met.UNCHANGED or is_known):
+        if not was_visited or not (result is Result.UNCHANGED or is_known):
             return after
-        has_changed = met is not Met.UNCHANGED and before.digest != after.digest
+        has_changed = result is not Result.UNCHANGED and before.digest != after.digest
         page = lease.page._replace(visits=before)
-        return rates.observed(lease.host, lease.delay, page, after, has_changed, now)
+        return self._rates.observed(lease.host, lease.delay, page, after, has_changed, now)
 
-    def _losses_with(self, host: str, met: Met, state: State, doubt: Bad, now: float) -> Losses:
+    def _losses_with(self, host: str, result: Result, state: State, bad: BadVisits, now: float) -> Losses:
         """What is lost of *host* within the hour, with one more visit."""
-        rates, before = self._returning.rates, self._losses.get(host)
+        before = self._losses.get(host)
         if before is None:
-            before = policy.blamed(rates.blame_of(host), now)
-        losses = policy.after_visit(before, met, now, state, doubt)
+            before = policy.blamed(self._rates.blame_of(host), now)
+        losses = policy.after_visit(before, result, now, state, bad)
         if len(self._losses) >= _MOST_LOSSES:
             self._losses.clear()
         self._losses[host] = losses
-        rates.put_blame(host, losses.blame)
+        self._rates.put_blame(host, losses.blame)
         return losses
 
     def _queue_again(self, lease: Lease, page: Page, host: Host, queue: Host, due: float, now: float) -> None:
         if queue is not host:
             page = page._replace(host=queue.name)
-            self._batch.count_returning(host, -1)
-            self._batch.count_returning(queue, 1)
+            self._batch.count_revisits(host, -1)
+            self._batch.count_revisits(queue, 1)
         self._batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
         if due <= now:
             self._queue.put_back(queue, lease.sort_key, now)
         else:
-            self._waiting.put(queue, lease.sort_key, due)
+            self._backoffs.put(queue, lease.sort_key, due)
 
-    def _write(self, lease: Lease, back: _Back, host: Host, now: float) -> Page:
-        page, before, batch = back.page, lease.page, self._batch
-        if back.ending is not None:
-            end = back.ending
+    def _write(self, lease: Lease, ended: _Revisited, host: Host, now: float) -> Page:
+        page, before, batch = ended.page, lease.page, self._batch
+        if ended.ending is not None:
+            end = ended.ending
             if end.state is State.EXCLUDED and is_forbidden(page):
-                page = self._returning.forbid(lease, page, now)
+                page = self._revisit_queue.forbid(lease, page, now)
             else:
-                after = end.after if end.after < inf else back.plan.span
-                page = self._returning.come_back(lease, page, back.plan, after, now)
+                after = end.after if end.after < inf else ended.plan.span
+                page = self._revisit_queue.come_back(lease, page, ended.plan, after, now)
         if page.state is not before.state:
-            self._returning.forbidden.remove(lease.page_id, before)
+            self._forbidden.remove(lease.page_id, before)
             batch.count_ended(host, before.state, -1, before.status)
             batch.count_ended(host, page.state, status=page.status)
         batch.rows[keys.page_key(lease.page_id)] = page_rows.encode_page(page)
@@ -181,11 +189,11 @@ class RevisitEndings:
     # -- its links -------------------------------------------------------------------------------------
 
     def _write_links(
-        self, lease: Lease, outcome: Outcome, back: _Back
+        self, lease: Lease, outcome: Outcome, ended: _Revisited
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Targets that the page links now, and links no more."""
-        page_id, end, scores = lease.page_id, back.ending, self._scores
-        if scores is not None and outcome.content_score is not None and back.met is not None:
+        page_id, end, scores = lease.page_id, ended.ending, self._scores
+        if scores is not None and outcome.content_score is not None and ended.result is not None:
             scores.judged(page_id, outcome.content_score)
         if end is None or end.keeps_links or end.state is None:
             return (), ()
@@ -205,8 +213,10 @@ class RevisitEndings:
         return tuple(found.added), tuple(found.removed)
 
 
-def _after(page: Page, visits: Visits, met: Met, end: policy.Ending, outcome: Outcome, now: int) -> Page:
-    """The record of a page whose further visit met that, and ends so."""
+def _after(
+    page: Page, visits: Visits, result: Result, end: policy.Ending, outcome: Outcome, now: int
+) -> Page:
+    """The record of a page whose revisit met that, and ends so."""
     is_unmodified = outcome.status == 304 and end.state is State.DONE
     if is_unmodified:
         visits = not_modified(visits, outcome.fetched, now)
@@ -216,31 +226,36 @@ def _after(page: Page, visits: Visits, met: Met, end: policy.Ending, outcome: Ou
         else:  # from Scrapy's HTTP cache, say: nobody was visited
             visits = visits._replace(bad=NOT_BAD)
     else:
-        visits = visits._replace(bad=end.doubt)
+        visits = visits._replace(bad=end.bad)
         if end.state is not None and (end.state is State.EXCLUDED or not end.keeps_validators):
             visits = visits._replace(validators=NO_VALIDATORS, digest=b"")
     page = page._replace(visits=visits)
-    if end.state is None or (met is Met.UNCHANGED and page.state is State.DONE):
+    if end.state is None or (result is Result.UNCHANGED and page.state is State.DONE):
         return page
-    status = 200 if met is Met.UNCHANGED or is_unmodified else outcome.status
+    status = 200 if result is Result.UNCHANGED or is_unmodified else outcome.status
     return page._replace(
         state=end.state, status=status, changed=now, target=outcome.target, reason=outcome.reason
     )
 
 
 def _visit_end(
-    before: Page, page: Page, back: _Back, added: tuple[int, ...], removed: tuple[int, ...]
-) -> VisitEnd:
-    """What those who keep an index of the pages are told."""
-    old, new = before.visits, page.visits
+    before: Page, page: Page, ended: _Revisited, added: tuple[int, ...], removed: tuple[int, ...]
+) -> VisitEnd | None:
+    """What those who keep an index of the pages are told; None where nobody was visited."""
+    old, new, result = before.visits, page.visits, ended.result
+    if result is None:
+        return None
     last, digest = (0, b"") if old is None else (old.last, old.digest)
     now = b"" if new is None else new.digest
     fate = None
-    if back.ending is not None and back.ending.is_lost:
+    if policy.was_told(result, before.state, before.reason):
+        fate = "still gone"
+    elif ended.ending is not None and ended.ending.is_lost:
         fate = "gone"
-    elif back.met is Met.UNCHANGED:
+    elif result is Result.UNCHANGED:
         fate = "unchanged"
-    elif back.met in (Met.READ, Met.ALIAS):
+    elif result in (Result.READ, Result.ALIAS):
         is_same = bool(digest) and digest == now and not added and not removed
-        fate = "unchanged" if is_same else "changed"
-    return VisitEnd(fate, before, last, digest, now, added, removed, back.blamed)
+        is_back = result is Result.READ and policy.says_noindex(before.reason)  # it was told as gone
+        fate = "unchanged" if is_same and not is_back else "changed"
+    return VisitEnd(fate, result, before, last, digest, now, added, removed, ended.blamed)

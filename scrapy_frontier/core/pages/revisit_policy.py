@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .. import reasons
 from ..store.states import State
-from ..store.visit_rows import NOT_BAD, Bad
+from ..store.visit_rows import NOT_BAD, BadVisits
 from .crawl_value import Bounds, best_span, crawl_value, signalled_value
 from .lifecycle import Event
 
@@ -24,7 +24,7 @@ _AGREED_AFTER = 3600.0  # seconds between two visits that have to say the same b
 
 
 def due_at(visited: float, span: float, waits: bool = False) -> float:
-    """When a page is due that was *visited* last then.
+    """When a page is due that was *visited* last then and comes back after *span* seconds (POSIX seconds).
 
     *waits*: the crawl waits for what falls due. Else what is due is judged once, at the start of a run.
     """
@@ -32,7 +32,7 @@ def due_at(visited: float, span: float, waits: bool = False) -> float:
 
 
 def age_value(weight: float, visited: float, now: float) -> float:
-    """What puts due pages in order by "interval": importance times age."""
+    """What puts due pages in order by "interval": importance times age in seconds, 0 at the least."""
     return weight * max(now - visited, 0.0)
 
 
@@ -43,7 +43,8 @@ class Adaptive(NamedTuple):
     bounds: Bounds = Bounds()
 
     def span(self, weight: float, rate: float, told: float = 0.0) -> float:
-        """Seconds until the page comes back where nothing is told of it; see `crawl_value.best_span`."""
+        """Seconds until the page comes back where nothing is told of it, within the bounds; see
+        `crawl_value.best_span`."""
         return self.bounds.within(best_span(weight, rate, self.multiplier, told))
 
     def is_due_by_signal(self, weight: float, rate: float, trust: float, elapsed: float) -> bool:
@@ -70,8 +71,8 @@ def due_value(weight: float, rate: float, elapsed: float, told: float = 0.0, tru
 # -- how a visit ends ------------------------------------------------------------------------------------
 
 
-class Met(IntEnum):
-    """What a further visit of a page met."""
+class Result(IntEnum):
+    """What a revisit of a page met. The numbers are on disk (`visit_rows.BadVisits`): never change one."""
 
     READ = 0  # fetched and parsed
     UNCHANGED = 1  # not modified, or the same content
@@ -86,39 +87,50 @@ class Met(IntEnum):
     ALIAS = 10  # its canonical is another page
 
 
-NO_END_OF_A_HUB = (Met.MISSING, Met.GONE, Met.CALLBACK_FAILED)
+NO_END_OF_A_HUB = (Result.MISSING, Result.GONE, Result.CALLBACK_FAILED)
 
 
-def lost(is_gone: bool, status: int) -> Met:
-    """What a visit met that showed no page: one that is gone, or that leads elsewhere."""
-    if is_gone:
-        return Met.GONE if status == 410 else Met.MISSING
-    return Met.MOVED if status in (301, 308) else Met.ELSEWHERE
+def result_by(
+    event: Event, status: int, notes: str = "", was: int = 0, by_spider: bool = False, by_robots: bool = True
+) -> Result:
+    """What a visit met that ended by *event*, after the server answered with *status*.
 
-
-def met_by(event: Event, status: int) -> Met:
-    """What a visit met that ended by *event*, where nobody knows more of it."""
+    *notes*: what the page says of itself, or why it is excluded; *was*: the status it had. The callback is to
+    blame for a failure *by_spider*, and others than robots.txt for what is excluded, but not *by_robots*.
+    """
     if event is Event.FETCHED:
-        return Met.READ
-    if event in (Event.GONE, Event.REDIRECTED):
-        return lost(event is Event.GONE, status)
-    return Met.FORBIDDEN if event is Event.EXCLUDED else Met.ERROR
+        if 300 <= status < 400 and status != 304 and 200 <= was < 300:
+            return Result.ERROR  # a redirect that names no place came where a page was
+        if reasons.NOINDEX() in notes:
+            return Result.NOINDEX
+        return Result.ALIAS if reasons.is_alias(notes) else Result.READ
+    if event is Event.GONE:
+        return Result.GONE if status == 410 else Result.MISSING
+    if event is Event.REDIRECTED:
+        return Result.MOVED if status in (301, 308) else Result.ELSEWHERE
+    if event is Event.EXCLUDED and reasons.SKIPPED() in notes:
+        return Result.NOINDEX
+    if event is Event.EXCLUDED and by_robots:
+        return Result.FORBIDDEN
+    return Result.CALLBACK_FAILED if event is Event.FAILED and by_spider else Result.ERROR
 
 
-def met_at_the_end(state: State, status: int, notes: str, is_hub: bool) -> Met:
+def result_at_the_end(state: State, status: int, notes: str, is_hub: bool) -> Result:
     """What the visit met that left a page in *state*, with *notes* on it. A hub is nobody's alias."""
-    if state is State.DONE:
-        return Met.ALIAS if not is_hub and is_alias(Met.READ, notes) else Met.READ
-    return Met.ERROR if state is State.FAILED else lost(state is State.GONE, status)
+    result = result_by(_ENDED_BY.get(state, Event.REDIRECTED), status, notes)
+    return Result.READ if is_hub and result is Result.ALIAS else result
 
 
-def is_alias(met: Met, notes: str) -> bool:
+_ENDED_BY = {State.DONE: Event.FETCHED, State.GONE: Event.GONE, State.FAILED: Event.FAILED}
+
+
+def is_alias(result: Result, notes: str) -> bool:
     """Whether a page with these *notes* that was read, or has not changed, names another as its canonical."""
-    return met is Met.ALIAS or (met in (Met.READ, Met.UNCHANGED) and reasons.is_alias(notes))
+    return result is Result.ALIAS or (result in (Result.READ, Result.UNCHANGED) and reasons.is_alias(notes))
 
 
 class Ending(NamedTuple):
-    """What becomes of a page by a further visit.
+    """What becomes of a page by a revisit.
 
     ``state`` None: it stays what it is, with its record, links, weight and digest. ``after``: seconds until
     it comes back; infinite: when its host's robots.txt changes. ``is_lost``: whoever keeps an index of the
@@ -127,75 +139,96 @@ class Ending(NamedTuple):
 
     state: State | None
     after: float
-    doubt: Bad = NOT_BAD
+    bad: BadVisits = NOT_BAD
     is_lost: bool = False
     keeps_links: bool = True
     keeps_validators: bool = True
 
 
 def ending(
-    met: Met, state: State, span: float, longest: float, doubt: Bad, now: float, can_end: bool = True
+    result: Result,
+    state: State,
+    span: float,
+    longest: float,
+    bad: BadVisits,
+    now: float,
+    can_end: bool = True,
 ) -> Ending:
     """What becomes of a page in *state* that comes back every *span* seconds, at most *longest*.
 
     *can_end* False: most pages of its host would be lost now: then 404, 410 and redirects count as errors,
     but for a page that was lost before.
     """
-    settled = _SETTLED.get(met)
+    settled = _SETTLED.get(result)
     if settled is not None:
-        after = longest if met is Met.ALIAS else inf if met is Met.FORBIDDEN else span
+        after = longest if result is Result.ALIAS else inf if result is Result.FORBIDDEN else span
         return settled._replace(after=after)
-    bad = doubt._replace(visits=doubt.visits + 1)
-    if met is Met.CALLBACK_FAILED:
+    bad = bad._replace(visits=bad.visits + 1)
+    if result is Result.CALLBACK_FAILED:
         return Ending(State.FAILED, _later(span, bad, longest), bad, keeps_validators=False)
-    becomes = state_lost(met)
+    becomes = state_lost(result)
     if becomes is None or (not can_end and state is not becomes):
         return Ending(None, _later(span, bad, longest), bad)
-    if met is Met.GONE:
-        return _lost(State.GONE, longest, Bad(1, met, int(now)), state)
+    if result is Result.GONE:
+        return _lost(State.GONE, longest, BadVisits(1, result, int(now)), state)
     if state is becomes:
-        return _lost(becomes, rest(met, span, longest, bad), bad, state)
-    if state_lost(bad.met) is not becomes:
-        bad = Bad(bad.visits, met, int(now))
+        return _lost(becomes, next_span(result, span, longest, bad), bad, state)
+    if state_lost(bad.result) is not becomes:
+        bad = BadVisits(bad.visits, result, int(now))
     if now - bad.since < _AGREED_AFTER:
         return Ending(None, max(_later(span, bad, longest), bad.since + _AGREED_AFTER - now), bad)
-    bad = Bad(0, met, int(now))
-    return _lost(becomes, rest(met, span, longest, bad), bad, state)
+    bad = BadVisits(0, result, int(now))
+    return _lost(becomes, next_span(result, span, longest, bad), bad, state)
 
 
 _SETTLED = {
-    Met.READ: Ending(State.DONE, 0.0, keeps_links=False, keeps_validators=False),
-    Met.UNCHANGED: Ending(State.DONE, 0.0),
-    Met.NOINDEX: Ending(State.DONE, 0.0, is_lost=True, keeps_links=False, keeps_validators=False),
-    Met.ALIAS: Ending(State.DONE, 0.0, keeps_links=False, keeps_validators=False),
-    Met.FORBIDDEN: Ending(State.EXCLUDED, 0.0, is_lost=True, keeps_links=False),
+    Result.READ: Ending(State.DONE, 0.0, keeps_links=False, keeps_validators=False),
+    Result.UNCHANGED: Ending(State.DONE, 0.0),
+    Result.NOINDEX: Ending(State.DONE, 0.0, is_lost=True, keeps_links=False, keeps_validators=False),
+    Result.ALIAS: Ending(State.DONE, 0.0, keeps_links=False, keeps_validators=False),
+    Result.FORBIDDEN: Ending(State.EXCLUDED, 0.0, is_lost=True, keeps_links=False),
 }
 
 
-def _lost(becomes: State, after: float, doubt: Bad, state: State) -> Ending:
+def _lost(becomes: State, after: float, bad: BadVisits, state: State) -> Ending:
     """A page that is certainly not where it was; told once."""
-    return Ending(becomes, after, doubt, state is not becomes, keeps_links=False, keeps_validators=False)
+    return Ending(becomes, after, bad, state is not becomes, keeps_links=False, keeps_validators=False)
 
 
-def state_lost(met: int) -> State | None:
+def state_lost(result: int) -> State | None:
     """What a page becomes that is certainly not where it was; None where the visit met no such thing."""
-    if met in (Met.MISSING, Met.GONE):
+    if result in (Result.MISSING, Result.GONE):
         return State.GONE
-    return State.REDIRECTED if met in (Met.MOVED, Met.ELSEWHERE) else None
+    return State.REDIRECTED if result in (Result.MOVED, Result.ELSEWHERE) else None
 
 
-def rest(met: Met, span: float, longest: float, doubt: Bad = NOT_BAD) -> float:
+def was_told(result: Result, state: State, notes: str) -> bool:
+    """Whether who keeps an index was told before that a page is gone, which was in *state* with these *notes*
+    until a visit with this *result*."""
+    if result is Result.NOINDEX:
+        return says_noindex(notes)
+    is_gone = result is Result.FORBIDDEN or state_lost(result) is not None
+    return is_gone and state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
+
+
+def says_noindex(notes: str) -> bool:
+    """Whether the notes on a page say that it asks to be kept nowhere: its items were dropped, or it was
+    skipped."""
+    return reasons.NOINDEX() in notes or reasons.SKIPPED() in notes
+
+
+def next_span(result: Result, span: float, longest: float, bad: BadVisits = NOT_BAD) -> float:
     """Seconds until a page comes back that was read, or is lost: that one is looked for rarely, for hardly
     any is gone for ever."""
-    if met is Met.MISSING:
-        return _doubled(span, doubt.visits, longest)
-    if met in (Met.GONE, Met.ALIAS):
+    if result is Result.MISSING:
+        return _doubled(span, bad.visits, longest)
+    if result in (Result.GONE, Result.ALIAS):
         return longest
-    return min(4.0 * span if met is Met.MOVED else span, longest)
+    return min(4.0 * span if result is Result.MOVED else span, longest)
 
 
-def _later(span: float, doubt: Bad, longest: float) -> float:
-    return _doubled(_ERROR_SHARE * span, doubt.visits - 1, longest)
+def _later(span: float, bad: BadVisits, longest: float) -> float:
+    return _doubled(_ERROR_SHARE * span, bad.visits - 1, longest)
 
 
 def _doubled(span: float, times: int, longest: float) -> float:
@@ -209,7 +242,7 @@ _FEW = 8  # visits that say nothing yet of a host
 
 
 class Losses(NamedTuple):
-    """Further visits of a host's pages in the hour from ``since``, and how many found the page lost."""
+    """Revisits of a host's pages in the hour from ``since``, and how many found the page lost."""
 
     since: float = 0.0
     visits: int = 0
@@ -222,7 +255,8 @@ class Losses(NamedTuple):
 
     @property
     def blame(self) -> int:
-        """What is kept of it, 0 to 8: what stands against the host when the next hour begins."""
+        """What is kept of it, 0 to 8: what stands against the host when the next hour begins; 0 where it is
+        well."""
         return _FEW * self.lost // self.visits if self.are_many else 0
 
 
@@ -231,16 +265,16 @@ def blamed(blame: int, now: float) -> Losses:
     return Losses(now, _FEW, blame) if blame else Losses(now)
 
 
-def after_visit(losses: Losses, met: Met, now: float, state: State, doubt: Bad = NOT_BAD) -> Losses:
+def after_visit(losses: Losses, result: Result, now: float, state: State, bad: BadVisits = NOT_BAD) -> Losses:
     """The losses of a host after one more visit of a page, as that was before; doubts count as well as ends.
 
     Errors say nothing, nor do pages that were lost before, or doubted when their host was well: the second
     visits of these come together.
     """
-    if met in (Met.ERROR, Met.CALLBACK_FAILED, Met.FORBIDDEN):
+    if result in (Result.ERROR, Result.CALLBACK_FAILED, Result.FORBIDDEN):
         return losses
-    becomes = state_lost(met)
-    if becomes is not None and (state in (State.GONE, State.REDIRECTED) or becomes is state_lost(doubt.met)):
+    becomes = state_lost(result)
+    if becomes is not None and (state in (State.GONE, State.REDIRECTED) or becomes is state_lost(bad.result)):
         return losses
     if not 0.0 <= now - losses.since < _HOUR:
         losses = blamed(losses.blame, now)

@@ -19,11 +19,11 @@ from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
 from ..store.visit_rows import NO_VISITS, Visits
 from .forbidden_pages import ForbiddenPages, is_forbidden
-from .rates import PageRates
-from .revisit_policy import NO_END_OF_A_HUB, Met, due_at, ending, met_at_the_end, rest
-from .revisit_share import ReturnShare
-from .revisit_wishes import Plan, Plans, RevisitRule
-from .visit_budget import VisitBudget
+from .page_change_rates import PageChangeRates
+from .revisit_budget import RevisitBudget
+from .revisit_plans import Plan, Plans, RevisitRule
+from .revisit_policy import NO_END_OF_A_HUB, Result, due_at, ending, next_span, result_at_the_end
+from .revisit_share import HubShare, RevisitShare
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from .rescoring import Rescoring
 
 _AT_A_TIME = 64  # due pages that one lease queues, 30 us each
-_AHEAD = 8.0  # hubs that may come before all others at once
 _MINUTE = 60.0
 
 
 @dataclass(eq=False, repr=False)
-class Returning:
+class RevisitQueue:
     """The due rows of the store, by *rule*; None: nothing comes back, and what was due stays so.
 
     ``next`` is when the first page is due; None: none is. What is due is judged as of *opened_at*, unless the
-    crawl waits for what falls due.
+    crawl waits for what falls due. ``share``, ``forbidden``, ``rates`` and ``budget`` are parts of their own,
+    made here for those that come after.
     """
 
     _batch: Batch
@@ -58,29 +58,31 @@ class Returning:
     next: float | None = field(default=None, init=False)
     is_being_made = False  # the due rows are made anew, beside the crawl
     _cursor = b""
-    _ahead = _AHEAD
 
     def __post_init__(self) -> None:
         batch, sites = self._batch, self._sites
         self._looked_at = self._opened_at
         self._rule = rule = self.rule or RevisitRule()  # where nothing comes back nobody asks it
-        self.share = None if self.rule is None else ReturnShare(batch, self._hosts, rule.share)
+        self.share = None if self.rule is None else RevisitShare(batch, self._hosts, rule.share)
+        self._hubs = HubShare(rule.hub_share)
         self.forbidden = ForbiddenPages(batch, sites)
-        self.plans = plans = Plans(rule, self.read)
-        self.rates = rates = PageRates(batch, sites, rule)
-        self.budget = VisitBudget(batch, self.score_of, rule, plans, rates, self._opened_at)
+        self._plans = plans = Plans(rule, self.read)
+        self.rates = rates = PageChangeRates(batch, sites, rule)
+        self.budget = RevisitBudget(batch, self.score_of, rule, plans, rates, self._opened_at)
         first = next(batch.store.scan(keys.DUE, limit=1), None)
         if self.rule is not None and first is not None:
             self.next = float(due_rows.due_time(first[0]))
 
     def read(self, page_id: int) -> Page | None:
+        """The record of a page as it is once the open batch is written; None where there is none, or none
+        that can be read. A lookup."""
         return lenient(page_rows.decode_page, self._batch.get(keys.page_key(page_id)))
 
     # -- what is due -----------------------------------------------------------------------------------
 
     @property
     def is_filling(self) -> bool:
-        """Whether there are due pages that are not queued yet, or may be."""
+        """Whether there are due pages that are not queued yet, or may be; no store read."""
         return self.is_being_made or self._has_due
 
     @property
@@ -92,15 +94,17 @@ class Returning:
 
     @property
     def is_alone(self) -> bool:
-        """Whether all that is queued are pages that come back: no crawl is kept open for these."""
-        return self._batch.counts.states[State.QUEUED] == self._batch.counts.returning
+        """Whether all that is queued are pages that come back: no crawl is kept open for these. No store
+        read."""
+        return self._batch.counts.states[State.QUEUED] == self._batch.counts.queued_revisits
 
     def until(self, now: float) -> float:
-        """What is due by then is visited now (POSIX seconds)."""
+        """What is due by then is visited now (POSIX seconds): *now* where the crawl waits, else its start."""
         return now if self._rule.waits else self._opened_at
 
     def awaits(self, now: float) -> bool:
-        """Whether the crawl is to stay open for a page that falls due."""
+        """Whether the crawl is to stay open for a page that falls due within the ``horizon`` of the rule, in
+        seconds from *now*. No store read."""
         return self._rule.waits and self.next is not None and self.next <= now + self._rule.horizon
 
     @property
@@ -113,7 +117,14 @@ class Returning:
         return min(self.next, self._looked_at + _MINUTE)
 
     def wake(self, now: float) -> None:
-        """Queue pages that are due, a handful at a time; commits. O(1) while none is."""
+        """Queue pages that are due, a handful at a time, and go on with the budget; commits. O(1) while none
+        is. To be called where there is a rule."""
+        if self.next is not None or self.forbidden.are_to_judge:
+            self._queue_due(now)
+            if self.budget.is_due(now):
+                self.budget.step(now)
+
+    def _queue_due(self, now: float) -> None:
         self._looked_at = now
         if self.forbidden.are_to_judge:
             self._judge_again(now)
@@ -160,25 +171,17 @@ class Returning:
         page = page._replace(attempts=0, visits=visits._replace(due=QUEUED_AGAIN))
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
         weight = due.weight or due_rows.code(1.0)
-        place = self._place(due, host.name, page, visits, now)
-        sort_key = due_rows.return_key(place, weight, visits.last, page_id)
+        place = due_rows.TOP
+        if not self._hubs.let_in(due.is_hub):
+            value = self.rates.value(host.name, page, visits, due_rows.number_of(due.weight) or 1.0, now)
+            place = min(due_rows.code(value), due_rows.TOP - 1)
+        sort_key = due_rows.revisit_key(place, weight, visits.last, page_id)
         batch.queue(host, sort_key)
-        batch.count_returning(host, 1)
+        batch.count_revisits(host, 1)
         host.add(sort_key)
         self._hosts.put(host, now)
         if self.share is not None:
             self.share.joins(host)
-
-    def _place(self, due: Due, host: str, page: Page, visits: Visits, now: float) -> int:
-        """Where a page stands among those that are due: hubs first, but no more of them than their share."""
-        if not due.is_hub:
-            share = self._rule.hub_share
-            self._ahead = min(self._ahead + (share / (1.0 - share) if share < 1.0 else inf), _AHEAD)
-        elif self._ahead >= 1.0:
-            self._ahead -= 1.0
-            return due_rows.TOP
-        weight = due_rows.number_of(due.weight) or 1.0
-        return min(due_rows.code(self.rates.value(host, page, visits, weight, now)), due_rows.TOP - 1)
 
     # -- a visit ends ----------------------------------------------------------------------------------
 
@@ -195,17 +198,18 @@ class Returning:
         return self.come_back(lease, page._replace(visits=visits), plan, after, now)
 
     def plan_of(self, page_id: int, page: Page, host: str, visits: Visits, weight: int) -> Plan:
-        """When a page of *host* is to come back, by what is known of it."""
-        plan = self.plans.of(page_id, page)
+        """When a page of *host* is to come back, by settings, request, what its *visits* showed and its
+        *weight* (as a due row holds it)."""
+        plan = self._plans.of(page_id, page)
         return self.budget.plan(plan, host, page, visits, due_rows.number_of(weight) or 1.0)
 
     def after_end(self, page: Page, visits: Visits, plan: Plan, now: float) -> tuple[float, Visits]:
-        """Seconds until a page comes back that ended like this, and its record with that."""
-        met = met_at_the_end(page.state, page.status, page.reason, plan.is_hub)
-        if met is Met.ERROR or (plan.is_hub and met in NO_END_OF_A_HUB):
-            end = ending(Met.ERROR, page.state, plan.span, self.longest(plan), visits.bad, now)
-            return end.after, visits._replace(bad=end.doubt)
-        return rest(met, plan.span, self.longest(plan)), visits
+        """Seconds until a page comes back that ended like this, infinite: never; and its record with that."""
+        result = result_at_the_end(page.state, page.status, page.reason, plan.is_hub)
+        if result is Result.ERROR or (plan.is_hub and result in NO_END_OF_A_HUB):
+            end = ending(Result.ERROR, page.state, plan.span, self.longest(plan), visits.bad, now)
+            return end.after, visits._replace(bad=end.bad)
+        return next_span(result, plan.span, self.longest(plan)), visits
 
     def forbid(self, lease: Lease, page: Page, now: float) -> Page:
         """The record of a page that robots.txt forbids: it comes back with that, the first of its site by
@@ -218,10 +222,13 @@ class Returning:
         return self.come_back(lease, page._replace(visits=visits), plan, after, now)
 
     def longest(self, plan: Plan) -> float:
+        """Seconds that a page by *plan* rests at most: the rule's longest, or its own span if that is
+        longer."""
         return max(self._rule.bounds.longest, plan.span)
 
     def come_back(self, lease: Lease, page: Page, plan: Plan, after: float, now: float) -> Page:
-        """The *page* of an ended lease, which comes back *after* so many seconds, or never: a due row."""
+        """The *page* of an ended lease, which comes back *after* so many seconds (infinite: never): its due
+        row is in the open batch, and its record says when."""
         visits = page.visits
         assert visits is not None
         if after == inf or plan.span == inf:
@@ -232,7 +239,8 @@ class Returning:
         return page._replace(visits=visits._replace(due=when))
 
     def due_at(self, visited: float, span: float) -> int:
-        """When a page is due that was *visited* last then."""
+        """When a page is due that was *visited* last then and comes back after *span*: a second as rows hold
+        it."""
         return _second(due_at(visited, span, self._rule.waits))
 
     def put(self, due: Due) -> None:
@@ -245,7 +253,7 @@ class Returning:
             self._cursor = b""
 
     def finished(self, page_id: int) -> Page | None:
-        """The record of a page that was visited, and came to an end."""
+        """The record of a page that was visited, and came to an end; None for any other. A lookup."""
         page = self.read(page_id)
         is_it = page is not None and page.visits is not None and page.state in FINISHED
         return page if is_it else None
@@ -284,7 +292,26 @@ class Returning:
                 batch.rows[place.key] = None
                 host.forget(place.sort_key)
                 batch.count_queued(host, -1)
-                batch.count_returning(host, -1)
+                batch.count_revisits(host, -1)
+
+    def make_due(self, page_id: int, now: float) -> bool:
+        """See `Edits.make_due`."""
+        page = self.finished(page_id) if self.rule is not None else None
+        visits = page.visits if page is not None else None
+        if page is None or visits is None or not visits.due:
+            return False
+        when = max(int(self.until(now)), QUEUED_AGAIN + 1)
+        visits, key = visits._replace(is_signalled=True), due_rows.due_key(visits.due, page_id)
+        due = due_rows.decode_due(key, self._batch.get(key) or b"")
+        weight, host = due_rows.number_of(due.weight) or 1.0, page.host or host_of(page.url)
+        is_due = visits.due > when > visits.last
+        if is_due and (is_due := self.budget.is_due_by_signal(host, page, visits, weight, now)):
+            self._batch.rows[key] = None
+            self._batch.counts.due -= 1
+            self.put(due._replace(when=when))
+            visits = visits._replace(due=when)
+        self._batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page._replace(visits=visits))
+        return is_due
 
     def put_off(self, host: Host, sort_key: bytes, page: Page, now: float) -> None:
         """Take a page out of the queue of *host* in a crawl that comes back to none: it is due as soon as one
@@ -294,7 +321,7 @@ class Returning:
         when = _second(now)
         batch.unqueue(host, sort_key)
         host.drop_sort_key(sort_key)
-        batch.count_returning(host, -1)
+        batch.count_revisits(host, -1)
         batch.rows[due_rows.due_key(when, page_id)] = due_rows.encode_due(
             Due(when, page_id, weight=due_rows.weight_in(sort_key))
         )
@@ -303,12 +330,13 @@ class Returning:
         batch.rows[keys.page_key(page_id)] = page_rows.encode_page(page)
 
     def weight(self, lease: Lease) -> int:
-        """What the page of a lease weighs, as a due row holds it."""
+        """What the page of a lease weighs, as a due row holds it (`due_rows.code`): by the scorer, or as
+        queued."""
         score = self.score_of(lease.page_id)
         return due_rows.weight_in(lease.sort_key) if score is None else due_rows.code(score)
 
     def score_of(self, page_id: int) -> float | None:
-        """What the scorer thinks of a page now; None where nobody knows."""
+        """What the scorer thinks of a page now, about 1 for an average one; None where nobody knows."""
         return None if self._scores is None else self._scores.score_of(page_id)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
-from ..hosts.domain import CLOSED, Place
+from ..hosts.domain import CLOSED, HostState
 from ..store.due_rows import RETURNS
 from ..store.states import State
 
@@ -13,12 +14,32 @@ if TYPE_CHECKING:
     from ..hosts.ready_hosts import Hosts
     from ..store.batch import Batch
 
+_AHEAD = 8.0  # hubs that may come before all others at once
 _MOST = 4.0  # visits that one of the two may be behind
 _LOOKED_AT = 16  # hosts for one turn
 _FIND_AGAIN = 256  # turns until the hosts in memory are looked through once more
 
 
-class ReturnShare:
+class HubShare:
+    """Lets hubs come before all others that are due, no more of these than their *share*."""
+
+    def __init__(self, share: float) -> None:
+        self._gain = share / (1.0 - share) if share < 1.0 else inf
+        self._ahead = _AHEAD
+
+    def let_in(self, is_hub: bool) -> bool:
+        """Whether the next page that is due comes first: only a hub does, while its kind has a place saved.
+        Every other page saves it share / (1 - share) of one, 8 at most; they begin with 8. Counts the
+        page."""
+        if not is_hub:
+            self._ahead = min(self._ahead + self._gain, _AHEAD)
+            return False
+        is_let_in = self._ahead >= 1.0
+        self._ahead -= is_let_in
+        return is_let_in
+
+
+class RevisitShare:
     """Gives pages that come back their *share* of the visits, over all and on each host that has both: they
     stand in the queues behind all that is new, and are taken out of turn.
 
@@ -35,16 +56,18 @@ class ReturnShare:
         self._unasked = 0  # turns until the line is made anew
 
     def joins(self, host: Host) -> None:
-        """A page of *host* that came back is queued."""
+        """A page of *host* that came back is queued: the host has its turn behind the others that have such
+        pages."""
         self._line.setdefault(host.name)
 
     def handed_out(self, host: Host, sort_key: bytes) -> None:
-        """A page is handed out, of whichever kind."""
+        """A page is handed out, of whichever kind: count it, while both kinds wait, against the share of its
+        own."""
         counts = self._batch.counts
         gain = self._share - sort_key.startswith(RETURNS)
-        if 0 < counts.returning < counts.states[State.QUEUED]:
+        if 0 < counts.queued_revisits < counts.states[State.QUEUED]:
             self.credit = min(max(self.credit + gain, -_MOST), _MOST)
-        if 0 < host.returning < host.queued:
+        if 0 < host.queued_revisits < host.queued:
             own = self._own.get(host.name, 0.0)
             self._own[host.name] = min(max(own + gain, -_MOST), _MOST)
         elif self._own:
@@ -52,7 +75,7 @@ class ReturnShare:
 
     def turn(self, otherwise: Host) -> tuple[Host, bytes | None]:
         """If it is their turn, a host that may be asked for a page that came back and the sort key of its
-        best; else *otherwise*, for its best of all."""
+        best; else *otherwise*, for its best of all. Some 16 hosts are looked at, one seek each."""
         if self.credit < 1.0:
             return otherwise, None
         if not self._line:
@@ -61,11 +84,11 @@ class ReturnShare:
             name = next(iter(self._line))
             del self._line[name]
             host = self._hosts.find(name)
-            if host is None or not host.returning:
+            if host is None or not host.queued_revisits:
                 self._own.pop(name, None)
                 continue
             self._line[name] = None
-            if host.place is not Place.READY or not host.heads:
+            if host.state is not HostState.READY or not host.heads:
                 continue
             if host.domain is not None and host.domain.level == CLOSED:
                 continue
@@ -79,9 +102,9 @@ class ReturnShare:
     def _find(self) -> None:
         """Those that earlier runs left."""
         self._unasked -= 1
-        if self._unasked < 0 and self._batch.counts.returning:
+        if self._unasked < 0 and self._batch.counts.queued_revisits:
             self._unasked = _FIND_AGAIN
-            self._line = {name: None for name, host in self._hosts.by_name.items() if host.returning}
+            self._line = {name: None for name, host in self._hosts.by_name.items() if host.queued_revisits}
 
     def _best_of(self, host: Host) -> bytes | None:
         batch = self._batch

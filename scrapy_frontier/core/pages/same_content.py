@@ -10,7 +10,7 @@ from ..parse.urls import clean_host
 from ..store import keys
 from ..store.page_rows import Page, decode_page
 from ..store.states import State
-from .visits import are_alike
+from .visits import differ
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Contents:
-    """Owns the rows that lead from a digest to the first page with it."""
+    """Tells pages of a host with the same content; owns the rows that lead from a digest to the first page
+    with it."""
 
     _batch: Batch
 
@@ -27,8 +28,8 @@ class Contents:
         """The page of *host* whose content had the same *digest*; if there is none, this one has from now on.
 
         A page that failed does not count: nobody followed its links; nor one that has changed, as its record
-        says where such content would have another digest *kept*, if both are of a kind. One lookup, two for a
-        duplicate.
+        says where such content would have another digest *kept*, if both are of a kind. Commits what is open;
+        one lookup, two for a duplicate.
         """
         self._batch.commit()
         key = keys.body_key(clean_host(host), digest)
@@ -37,7 +38,7 @@ class Contents:
         page = lenient(decode_page, self._batch.get(keys.page_key(first))) if first != page_id else None
         if page is not None and page.state in (State.DONE, State.QUEUED):
             now_has = b"" if page.visits is None else page.visits.digest
-            if not are_alike(now_has, kept) or now_has == kept:
+            if not differ(kept, now_has):
                 return page
         if stored is None or first != page_id:
             self._batch.rows[key] = keys.id_bytes(page_id)

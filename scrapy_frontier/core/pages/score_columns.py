@@ -21,7 +21,8 @@ BLOCK = 4096  # pages in a piece of a column
 
 
 class ScoreColumns:
-    """The columns and the content scores of *scorer* in the store, which has *pages* at the start."""
+    """The columns and the content scores of *scorer* in the store, which has *pages* at the start. A cursor
+    is where to go on: b"" at first, None when there is no more."""
 
     def __init__(self, scorer: Scorer, batch: Batch, pages: int) -> None:
         self._scorer = scorer
@@ -36,7 +37,8 @@ class ScoreColumns:
         self._scorer.judged(page_id, content_score)
 
     def load(self, after: bytes, limit: int) -> bytes | None:
-        """One piece for every forty of *limit*; where to go on, None when all are read."""
+        """Take back one piece for every forty of *limit*, behind *after*; where to go on, None when all are
+        read."""
         rows = list(self._batch.store.scan(keys.COLUMN, after, max(limit // 40, 1)))
         for key, value in rows:
             name, _, first = key[1:].partition(b"\0")
@@ -48,7 +50,7 @@ class ScoreColumns:
         return rows[-1][0][1:] if rows else None
 
     def load_content(self, after: bytes, limit: int) -> bytes | None:
-        """The opinions that stand in no column yet."""
+        """Take back *limit* of the opinions that stand in no column yet, behind *after*; where to go on."""
         rows = list(self._batch.store.scan(keys.CONTENT, after, limit))
         for key, value in rows:
             page_id, score = keys.key_id(key), rate_rows.decode_content(value)
@@ -58,7 +60,8 @@ class ScoreColumns:
         return rows[-1][0][1:] if len(rows) == limit else None
 
     def save(self, after: bytes, limit: int, pages: int) -> bytes | None:
-        """Write one piece of each column for every thousand of *limit*; content rows go into theirs."""
+        """Put one piece of each column, of *pages* in all, into the open batch for every thousand of *limit*;
+        content rows go into theirs. Where to go on, None when all are there."""
         first = int.from_bytes(after, "big")
         if not self._scorer.columns:
             return None
@@ -87,6 +90,8 @@ class Steps:
         self._cursor = b""
 
     def step(self, limit: int) -> bool:
+        """Have the first task that is left take its next slice of *limit*; true when all are done, not to be
+        called after that."""
         cursor = self._tasks[0](self._cursor, limit)
         self._cursor = cursor or b""
         if cursor is None:

@@ -24,10 +24,10 @@ _ONE_QUIET = 0x10
 _FULL_AFTER = 9  # 304s in a row comes a full visit
 _SPREAD = 6  # or up to so many less one later: not of all pages at once
 _FULL_IN_DOUBT = 2
-_LIES_OF_A_HOST = 3  # pages with a false 304, after which the whole host is asked unconditionally
+_FALSE_OF_A_HOST = 3  # pages with a false 304, after which the whole host is asked unconditionally
 
 
-class Told(NamedTuple):
+class Served(NamedTuple):
     """What a server told of a page with its content, and the ``digest`` of that; b"": nothing, or unknown."""
 
     etag: bytes = b""
@@ -36,28 +36,36 @@ class Told(NamedTuple):
 
 
 def may_send(trust: int, page_id: int, etag: bytes, last_modified: bytes) -> tuple[bytes, bytes]:
-    """With which of the kept validators a page may be asked for now; both b"": unconditionally."""
+    """With which of the kept validators a page may be asked for now; both b"": unconditionally.
+
+    So it is after 9 to 14 304s in a row, after 2 where one is doubted, and always after one that was false. A
+    tag that changes while the page does not is left out. *trust* is the byte in the record of the page.
+    """
     most = _FULL_IN_DOUBT if trust & _DOUBTS else _FULL_AFTER + page_id % _SPREAD
-    if is_lied_to(trust) or _quiet(trust) >= most:
+    if had_false_304(trust) or _quiet(trust) >= most:
         return b"", b""
     return (b"" if trust & _CHANGED_TAGS == _TAG_IS_NOISE else etag), last_modified
 
 
-def is_lied_to(trust: int) -> bool:
-    """Whether a 304 for the page was false."""
+def had_false_304(trust: int) -> bool:
+    """Whether a 304 for the page was false, by the byte *trust* in its record."""
     return trust & _DOUBTS >= _LIED_TO
 
 
 def after_unmodified(trust: int) -> int:
-    """The trust in a page after a 304 that answered us; a tag that is noise was not asked about."""
+    """The trust in a page after a 304 that answered us, one more in a row; a tag that is noise was not asked
+    about."""
     changed = _TAG_IS_NOISE if trust & _CHANGED_TAGS == _TAG_IS_NOISE else 0
     return trust & _DOUBTS | changed | min(_quiet(trust) + 1, 0x0F) * _ONE_QUIET
 
 
-def after_content(trust: int, kept: Told, told: Told, was_asked: bool) -> int:
-    """The trust in a page after its content came; *was_asked*: only if it had changed."""
+def after_content(trust: int, kept: Served, told: Served, was_asked: bool) -> int:
+    """The trust in a page after its content came; *was_asked*: only if it had changed.
+
+    Where *kept* or *told* has no digest nothing is learnt but that the 304s in a row have ended.
+    """
     quiet, trust = _quiet(trust), trust & ~_QUIET
-    if not kept.digest or not told.digest or is_lied_to(trust):
+    if not kept.digest or not told.digest or had_false_304(trust):
         return trust
     if kept.digest == told.digest:
         return _tag_bits(trust, kept.etag, told.etag)
@@ -81,24 +89,27 @@ def _tag_bits(trust: int, kept: bytes, told: bytes) -> int:
     return 0 if is_same_tag(kept, told) else min(changed + 1, _TAG_IS_NOISE)
 
 
-def _would_be_unmodified(trust: int, kept: Told, told: Told) -> bool:
+def _would_be_unmodified(trust: int, kept: Served, told: Served) -> bool:
     """Whether a server that compares what it tells now with what it told then would have answered 304."""
     if kept.etag and trust & _CHANGED_TAGS != _TAG_IS_NOISE:
         return bool(told.etag) and is_same_tag(kept.etag, told.etag)
     return bool(kept.last_modified) and kept.last_modified == told.last_modified
 
 
-class Lies:
-    """The pages of which hosts were found to lie, as far as they were visited in this run."""
+class False304s:
+    """The pages of which hosts were found to have a false 304, as far as they were visited in this run. In
+    memory only."""
 
     def __init__(self) -> None:
         self._pages: dict[str, set[int]] = {}
 
     def note(self, host: str, page_id: int, trust: int) -> None:
-        """A visit of the page has ended with that trust in it."""
-        if is_lied_to(trust) and not self.are_many(host):
+        """A visit of the page has ended with that *trust*: where that says that a 304 was false, it counts
+        for *host*."""
+        if had_false_304(trust) and not self.are_many(host):
             self._pages.setdefault(host, set()).add(page_id)
 
     def are_many(self, host: str) -> bool:
-        """Whether nothing is asked conditionally of *host*."""
-        return len(self._pages.get(host, ())) >= _LIES_OF_A_HOST
+        """Whether nothing is asked conditionally of *host*: three of its pages were answered by a false 304.
+        O(1)."""
+        return len(self._pages.get(host, ())) >= _FALSE_OF_A_HOST

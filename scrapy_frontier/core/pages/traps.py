@@ -1,7 +1,8 @@
-"""URLs that look like traps: too long, too deep, repeating or growing without end, one more for each session.
+"""URLs that look like traps: too long, too deep, or repeating themselves.
 
 The checks look at URLs alone, so that they can be asked before a URL costs a row. All are linear in the
-length of the URL but `repeats`, which bounds what it reads.
+length of the URL but `repeats`, which bounds what it reads. Redirects that grow are `redirect_chains`', one
+more URL for each session `urls.without_session`'s.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FEW = (5, 6, 7)  # slashes of a URL with three to five segments
 
 @dataclass(frozen=True)
 class TrapLimits:
-    """Where a URL stops looking like a page. Zero switches a check off."""
+    """Where a URL stops looking like a page: characters, path segments, runs. Zero switches a check off."""
 
     # characters; the longest URL Internet Explorer took, and so the longest a public page has
     length: int = 2083
@@ -35,7 +36,7 @@ class TrapLimits:
 
     @cached_property
     def longest(self) -> int:
-        """No longer one is a trap for its length."""
+        """Characters of a URL that is no trap for its length; with that check off as many as there are."""
         return self.length or sys.maxsize
 
     @cached_property

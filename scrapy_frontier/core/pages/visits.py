@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..store.visit_rows import NO_HISTORY, NO_VALIDATORS, NOT_BAD, Validators, Visits
-from .signal_trust import Told, after_content, after_unmodified
+from ..store.visit_rows import NO_HISTORY, NO_VALIDATORS, NOT_BAD, Validators, Visits, new_visits
+from .signal_trust import Served, after_content, after_unmodified
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..store.page_rows import Page
+    from .revisit_policy import Result
 
 
 class Fetched(NamedTuple):
@@ -28,17 +32,23 @@ class Fetched(NamedTuple):
     was_asked: bool = False
 
 
-class VisitEnd(NamedTuple):
-    """What a further visit of a page came to.
+# `Fetched` of a tuple of all fields, in half the time.
+new_fetched: Callable[[tuple[bytes, bytes, bytes, str, int, bool, bool]], Fetched]
+new_fetched = partial(tuple.__new__, Fetched)
 
-    ``fate``: "changed", "unchanged", "gone", or None where it showed nothing. ``was`` is the record of the
-    page until then, ``last_visit`` the one before (POSIX seconds), ``before`` and ``digest`` are the digests
-    then and now, empty where there was none. ``added`` and ``removed`` are ids of pages that the page links
-    now, or links no more. ``blamed`` is its host, where most pages of that were lost within the hour, so that
-    none is given up.
+
+class VisitEnd(NamedTuple):
+    """What a revisit came to.
+
+    ``fate``: "changed", "unchanged", "gone", "still gone" where that was told before, or None where it
+    showed nothing; ``result`` is what it met. ``was`` is the record of the page until then, ``last_visit``
+    the one before (POSIX seconds), ``before`` and ``digest`` are the digests then and now, empty where there
+    was none. ``added`` and ``removed`` are ids of pages that the page links now, or links no more. ``blamed``
+    is its host, where most pages of that were lost within the hour, so that none is given up.
     """
 
     fate: str | None
+    result: Result
     was: Page
     last_visit: int
     before: bytes = b""
@@ -53,22 +63,28 @@ def as_given(digest: bytes) -> bytes:
     return digest[:-1] + bytes((digest[-1] | 1,)) if digest else b""
 
 
-def are_alike(one: bytes, other: bytes) -> bool:
-    """Whether two digests are made of the same kind of content, so that they can be compared."""
-    return bool(one and other) and not (one[-1] ^ other[-1]) & 1
+def differ(one: bytes, other: bytes) -> bool | None:
+    """Whether two digests are of different content; None where nobody can tell: one is missing, or they are
+    made of two kinds of content (`as_given`)."""
+    return None if not one or not other or (one[-1] ^ other[-1]) & 1 else one != other
 
 
 def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
-    """What is kept of a page that was fetched."""
+    """What is kept of a page that was fetched at *now*: its record was *before*, None where it had none.
+
+    A body that broke off adds a visit and its time, no more; validators are kept of a whole one alone.
+    """
     etag, last_modified, digest, content_type, length, is_body_whole, _ = fetched
-    validators = Validators(etag, last_modified) if is_body_whole else NO_VALIDATORS
+    is_bare = not (is_body_whole and (etag or last_modified))
+    validators = NO_VALIDATORS if is_bare else Validators(etag, last_modified)
     if before is None or not before.visits:
         digest = digest if is_body_whole else b""
-        return Visits(now, now, 0, 0, 1, 0, NO_HISTORY, digest, content_type, length, NOT_BAD, validators)
+        about = now, now, 0, 0, 1, 0, NO_HISTORY, digest, content_type, length, NOT_BAD, validators, 0, False
+        return new_visits(about)
     if not is_body_whole:
         return before._replace(last=now, visits=before.visits + 1)
     has_changed = bool(before.digest and digest) and before.digest != digest
-    kept, told = Told(*before.validators, before.digest), Told(*validators, digest)
+    kept, told = Served(*before.validators, before.digest), Served(*validators, digest)
     return before._replace(
         last=now,
         changed=now if has_changed else before.changed,

@@ -57,8 +57,7 @@ def _rfc822(text: str) -> float | None:
     parsed = parsedate_tz(_CLOCK_AND_ZONE.sub(r"\1 \2\3", text))
     if parsed is None:
         return None
-    year, month, day, hour, minute, second = parsed[:6]
-    whole = _posix(year, month, day, hour, minute, second)
+    whole = _posix(*parsed[:6])
     offset = parsed[9] or 0
     return None if whole is None or abs(offset) > _LARGEST_OFFSET else whole - offset
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from .. import reasons
 from .dates import timestamp
 from .headers import parse_link_header
+from .redirect_chains import is_same_site
 from .robots_txt import product_token
 from .urls import absolute, without_fragment
 
@@ -29,6 +31,7 @@ _WORDS = frozenset(
     )
 )
 _DENIED = frozenset(("false", "no", "off", "0"))  # what ``noindex: false`` says is that there is none
+_NOTES = {"skip": reasons.SKIPPED(), "drop-items": reasons.NOINDEX(), "ignore": ""}
 _EVERYBODY = ("", "*", "robots")  # "robots" is everybody in a meta, and written in headers for that
 
 
@@ -38,15 +41,17 @@ class RobotsDirectives:
 
     # every directive without a value, in lower case; ``none`` taken apart
     names: frozenset[str] = frozenset()
-    unavailable_after: float | None = None  # POSIX seconds, the earliest
-    expired: bool = False  # `unavailable_after` has passed
+    expired: bool = False  # the earliest ``unavailable_after`` has passed
 
     @property
     def noindex(self) -> bool:
+        """Whether the page is not to be kept: it says so, or the time until which it was available has
+        passed."""
         return self.expired or "noindex" in self.names
 
     @property
     def nofollow(self) -> bool:
+        """Whether no link of the page is to be followed."""
         return "nofollow" in self.names
 
 
@@ -127,11 +132,9 @@ def _sum(rules: Sequence[tuple[str, str]], now: float) -> RobotsDirectives:
         if value.lower() not in _DENIED:
             names.update(("noindex", "nofollow") if name == "none" else (name,))
     dates = (timestamp(value) for name, value in rules if name == "unavailable_after")
-    until = min((date for date in dates if date is not None), default=None)
     return RobotsDirectives(
         names=frozenset(name for name in names if name in _WORDS or not _is_rule(name)),
-        unavailable_after=until,
-        expired=until is not None and until < now,
+        expired=any(date is not None and date < now for date in dates),
     )
 
 
@@ -147,3 +150,24 @@ def canonical(head: Head, link_headers: Iterable[str], url: str) -> str | None:
     named += [absolute(link.target, url) for link in links if "canonical" in link.rel and not link.anchored]
     targets = {without_fragment(target) for target in named if target is not None}
     return targets.pop() if len(targets) == 1 else None
+
+
+class Obeyed(NamedTuple):
+    """Which directives are obeyed; ``noindex`` by "skip" or "drop-items", or not by "ignore"."""
+
+    noindex: str
+    nofollow: bool
+    canonical: bool
+
+
+def consequences(
+    noindex: bool, nofollow: bool, named: str | None, url: str, obeyed: Obeyed
+) -> Iterator[tuple[str, str, str | None]]:
+    """What follows for the page at *url*, whose canonical URL is *named* (None: itself): for each the stat
+    that counts it, its note where it is obeyed, and the better self of the page."""
+    if noindex:
+        yield "frontier/noindex/pages", _NOTES[obeyed.noindex], None
+    if nofollow:
+        yield "frontier/nofollow/pages", reasons.NOFOLLOW() if obeyed.nofollow else "", None
+    if named is not None and obeyed.canonical and is_same_site(named, url):
+        yield "frontier/canonical", reasons.ALIAS(url=named[: reasons.LONGEST_URL]), named

@@ -6,23 +6,25 @@ A line in, a value out; None where it says nothing. ``now`` is POSIX seconds.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from .dates import http_date, timestamp
 from .urls import absolute
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LONGEST_WAIT = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large to hold
 BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
 
 
 class Refresh(NamedTuple):
-    """Go to *url* after *seconds*; an empty *url* is the page itself."""
+    """Go to *url* after *seconds*, whole ones up to `LONGEST_WAIT`; an empty *url* is the page itself."""
 
     seconds: int
     url: str
+
+    @property
+    def is_at_once(self) -> bool:
+        """Whether the page is shown to nobody, so that it is no page for people."""
+        return self.seconds <= 1
 
 
 _REFRESH_TIME = re.compile(rf"[{BLANK}]*([0-9]*)([0-9.]*)")
@@ -92,14 +94,6 @@ def rel_tokens(rel: str | None) -> frozenset[str]:
     ``canonical``...
     """
     return frozenset((rel or "").lower().split())
-
-
-def shared_rel(rels: Iterable[frozenset[str]]) -> frozenset[str]:
-    """Return the types that every link of a page to one URL carries: linked once without nofollow, it is
-    followed.
-    """
-    rels = list(rels)
-    return frozenset.intersection(*rels) if rels else frozenset()
 
 
 class LinkValue(NamedTuple):

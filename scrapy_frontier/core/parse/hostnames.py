@@ -91,9 +91,6 @@ def _ipv4(name: str) -> str | None:
     return str(ipaddress.IPv4Address(address))
 
 
-_ZEROS = re.compile(r"\b0(?::0)+\b")
-
-
 def _ipv6(text: str) -> str | None:
     try:
         address = ipaddress.IPv6Address(text)
@@ -101,12 +98,9 @@ def _ipv6(text: str) -> str | None:
         return None
     if address.scope_id is not None:
         return None
-    # Not as `ipaddress` writes it: newer Pythons end an address that holds one of IPv4 in dotted decimals.
-    text = ":".join(f"{int(address) >> shift & 0xFFFF:x}" for shift in range(112, -1, -16))
-    zeros = max(_ZEROS.finditer(text), key=lambda run: len(run[0]), default=None)
-    if zeros is None:
-        return f"[{text}]"
-    return f"[{text[: zeros.start()].rstrip(':')}::{text[zeros.end() :].lstrip(':')}]"
+    if address.ipv4_mapped is not None:  # newer Pythons write one in dotted decimals
+        return f"[::ffff:{int(address) >> 16 & 0xFFFF:x}:{int(address) & 0xFFFF:x}]"
+    return f"[{address}]"
 
 
 def is_private(host: str) -> bool:

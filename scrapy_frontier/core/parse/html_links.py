@@ -47,7 +47,8 @@ class References:
             self._before = {"/": f"{self._origin}/", "#": f"{base}#"}
 
     def absolute(self, reference: str) -> str | None:
-        """The URL that *reference* leads to, with its fragment; 1 us where it is plain."""
+        """The URL that *reference* leads to, with its fragment, None where to nothing; 1 us where it is
+        plain."""
         if self._origin and reference.startswith("/") and _is_plain_path(reference) is not None:
             return self._origin + reference
         if reference.startswith("http") and _is_plain_url(reference) is not None:

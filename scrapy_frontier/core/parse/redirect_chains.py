@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChainLimits:
-    """``most_hosts`` different hosts in a chain, its first included (0: no limit)."""
+    """``most_hosts`` different hosts in a chain, its first included (0: no limit); ``allows_private``: public
+    pages may lead into private networks."""
 
     most_hosts: int = 5
     allows_private: bool = False
@@ -67,7 +68,8 @@ def refusal(
 
 
 def is_private_url(url: str) -> bool:
-    """Whether the host of *url* only means something on a local network, as far as its name tells."""
+    """Whether the host of *url* only means something on a local network, as far as its name tells: nobody is
+    asked for its address. False for what is no URL."""
     try:
         host = urlsplit(url).hostname or ""
     except ValueError:
@@ -85,7 +87,7 @@ def without_foreign_userinfo(target: str, source: str) -> str:
 
 
 def is_same_site(one: str, other: str) -> bool:
-    """Whether two URLs have the same host, a ``www.`` in front left aside."""
+    """Whether two URLs have the same host, a ``www.`` in front left aside; scheme and port do not count."""
     return host_of(one).removeprefix("www.") == host_of(other).removeprefix("www.")
 
 

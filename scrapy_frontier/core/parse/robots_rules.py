@@ -27,14 +27,15 @@ class Hours(NamedTuple):
     end: int
 
     def holds(self, now: float) -> bool:
+        """Whether *now* (POSIX seconds) lies in this part of the day; its start does, its end does not."""
         moment = now % DAY
         if self.start < self.end:
             return self.start <= moment < self.end
         return moment >= self.start or moment < self.end
 
 
-class Rate(NamedTuple):
-    """At most *requests* in *seconds*, always or during *hours*."""
+class RequestRate(NamedTuple):
+    """At most *requests* in *seconds*, neither of them 0; always, or during *hours*."""
 
     requests: int
     seconds: int
@@ -45,7 +46,7 @@ class Rate(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """One Allow or Disallow line, ready to match."""
+    """One Allow or Disallow line, ready to match: equal when the lines ask the same in the same words."""
 
     length: int  # octets of the normal form
     allow: bool
@@ -66,31 +67,29 @@ class Rules:
 
     rules: tuple[Rule, ...] = ()  # best first
     crawl_delay: float | None = None  # seconds; the largest the group names
-    request_rate: tuple[Rate, ...] = ()
+    request_rate: tuple[RequestRate, ...] = ()
     visit_time: tuple[Hours, ...] = ()  # none: any time
     sitemaps: tuple[str, ...] = ()  # http(s) URLs and no others, where the file's own URL was known
     numbers: dict[str, int] = field(default_factory=dict, repr=False, compare=False)  # lines of the rules
-    _literal: dict[str, Rule] = field(init=False, repr=False, compare=False)
+    _literal: dict[str, Rule] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _special: list[Rule] = field(init=False, default_factory=list, repr=False, compare=False)
     _lengths: tuple[int, ...] = field(init=False, repr=False, compare=False)
-    _special: tuple[Rule, ...] = field(init=False, repr=False, compare=False)
     _pieces: int = field(init=False, repr=False, compare=False)  # of the special ones
 
     def __post_init__(self) -> None:
-        literal: dict[str, Rule] = {}
-        special: list[Rule] = []
         for rule in self.rules:
             if len(rule.pieces) > 1 or rule.anchored or rule.query_pieces:
-                special.append(rule)
+                self._special.append(rule)
             else:
-                literal.setdefault(rule.pieces[0], rule)
-        object.__setattr__(self, "_literal", literal)
-        object.__setattr__(self, "_lengths", tuple(sorted({len(text) for text in literal}, reverse=True)))
-        object.__setattr__(self, "_special", tuple(special))
-        pieces = sum(len(rule.pieces) + len(rule.query_pieces) for rule in special)
+                self._literal.setdefault(rule.pieces[0], rule)
+        lengths = tuple(sorted(set(map(len, self._literal)), reverse=True))
+        object.__setattr__(self, "_lengths", lengths)
+        pieces = sum(len(rule.pieces) + len(rule.query_pieces) for rule in self._special)
         object.__setattr__(self, "_pieces", pieces)
 
     def allowed(self, url: str) -> bool:
-        """May *url* be fetched? The longest matching rule decides; no rule, no objection (2.2.2)."""
+        """May *url* be fetched? The longest matching rule decides; no rule, no objection (2.2.2). Takes
+        `cost`."""
         rule = self._decisive(url)
         return rule is None or rule.allow
 
@@ -113,7 +112,8 @@ class Rules:
         return max(self.crawl_delay or 0.0, *(rate.seconds / rate.requests for rate in rates), 0.0)
 
     def opens_in(self, now: float) -> float:
-        """Return the seconds from *now* until a `visit_time` begins: 0 during one, and when none is set."""
+        """Return the seconds from *now* (POSIX seconds) until a `visit_time` begins: 0 during one, and when
+        none is set."""
         if not self.visit_time or any(hours.holds(now) for hours in self.visit_time):
             return 0.0
         return min((hours.start - now) % DAY for hours in self.visit_time)

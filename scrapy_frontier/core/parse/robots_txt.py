@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypeVar
 
-from .robots_rules import DAY, Hours, Rate, Rule, Rules, rules_of
+from .robots_rules import DAY, Hours, RequestRate, Rule, Rules, rules_of
 from .urls import absolute
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _seconds(text: str) -> float | None:
     return float(match[1]) if match else None
 
 
-def _rate(text: str) -> Rate | None:
+def _rate(text: str) -> RequestRate | None:
     match = _RATE.fullmatch(text)
     if match is None:
         return None
@@ -207,7 +207,7 @@ def _rate(text: str) -> Rate | None:
     hours = _hours(match[4]) if match[4] else None
     if not requests or not seconds or (match[4] and hours is None):
         return None
-    return Rate(requests, seconds, hours)
+    return RequestRate(requests, seconds, hours)
 
 
 def _hours(text: str) -> Hours | None:

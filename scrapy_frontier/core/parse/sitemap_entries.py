@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from .dates import timestamp
 from .urls import absolute
@@ -19,18 +19,32 @@ MAX_LOCATION = 2_048  # characters; a location must be shorter (sitemaps.org)
 
 
 class Entry(NamedTuple):
-    """One URL of a sitemap, absolute and as a browser would request it."""
+    """One URL of a sitemap or feed, absolute and as a browser would request it, and what is said of it."""
 
     url: str  # never empty in what `read` yields
     lastmod: float | None = None  # POSIX seconds
     priority: float | None = None  # 0 to 1, relative to the site; unstated means 0.5
 
 
-Element = Any  # one of lxml, which ships no types
+class Element(Protocol):
+    """What is used here of an element of lxml, which ships no types."""
+
+    tag: object  # no text for an entity
+    text: str | None
+    tail: str | None
+
+    def get(self, name: str) -> str | None: ...
+    def getparent(self) -> Element | None: ...
+    def getprevious(self) -> Element | None: ...
+    def clear(self) -> None: ...
+    def remove(self, element: Element) -> None: ...
+    def __iter__(self) -> Iterator[Element]: ...
+    def __delitem__(self, place: int) -> None: ...
 
 
 def local_name(element: Element) -> str:
-    """Return the name without namespace, and without the prefix of an undeclared one."""
+    """Return the name without namespace, and without the prefix of an undeclared one; empty for what is no
+    element, a comment say."""
     try:
         tag = element.tag
     except UnicodeDecodeError:  # a namespace with half a character in it
@@ -38,33 +52,37 @@ def local_name(element: Element) -> str:
     return tag.rpartition("}")[2].rpartition(":")[2] if isinstance(tag, str) else ""
 
 
-_MOST_PARTS = 32  # children of a location or a date: entities that nobody expands, tags that mean nothing
+_MOST_PARTS = 32  # elements in a location or a date: entities that nobody expands, tags that mean nothing
 
 
 def _text(element: Element) -> str:
-    """Return the text directly inside *element*: not that of children, and nothing for an entity; empty where
-    these are very many."""
+    """Return the text directly inside *element*: not that of elements in it, and nothing for an entity; empty
+    where these are very many."""
     parts = list(islice(element, _MOST_PARTS + 1))
     if len(parts) > _MOST_PARTS:
         return ""
-    return "".join([element.text or "", *(child.tail or "" for child in parts)]).strip()
+    return "".join([element.text or "", *(part.tail or "" for part in parts)]).strip()
 
 
 _FIELDS = frozenset(("loc", "lastmod", "priority"))
 
 
 def sitemap_entries(record: Iterable[Element], url: str) -> Iterator[Entry | None]:
-    """Yield an entry per ``loc``: some generators forget to close one record before they begin the next."""
+    """Yield an entry per ``loc``: some generators forget to close one record before they begin the next.
+
+    *url* is where relative ones start from. None stands for one that ends no entry, so that whoever
+    iterates can give way.
+    """
     fields: dict[str, str] = {}
-    for child in record:
-        name = local_name(child)
-        if name not in _FIELDS or (name == "loc" and _OF_AN_EXTENSION(str(child.tag))):
+    for element in record:
+        name = local_name(element)
+        if name not in _FIELDS or (name == "loc" and _OF_AN_EXTENSION(str(element.tag))):
             yield None
             continue
         yield _sitemap_entry(fields, url) if name == "loc" and name in fields else None
         if name == "loc" and name in fields:
             fields = {}
-        fields.setdefault(name, _text(child))
+        fields.setdefault(name, _text(element))
     yield _sitemap_entry(fields, url)
 
 
@@ -84,18 +102,19 @@ def feed_entry(record: Iterable[Element], bases: Bases) -> Iterator[Entry | None
     published).
 
     A guid that looks like a URL is taken for one even where it says that it is no permalink: the blogs that
-    write such answer at it. The id of an Atom entry is a name (RFC 4287 4.2.6).
+    write such answer at it. The id of an Atom entry is a name (RFC 4287 4.2.6). None stands for each element
+    that was read; the entry comes last, None without a location.
     """
     location = guid = ""
     dates: dict[str, float] = {}
-    for child in record:
+    for element in record:
         yield None
-        name = local_name(child)
+        name = local_name(element)
         if name == "link":
-            location = location or _link(child, bases)
+            location = location or _link(element, bases)
         elif name == "guid":
-            guid = _text(child)
-        elif name in _FEED_DATES and name not in dates and (date := timestamp(_text(child))) is not None:
+            guid = _text(element)
+        elif name in _FEED_DATES and name not in dates and (date := timestamp(_text(element))) is not None:
             dates[name] = date
     location = location_of(location or (guid if guid.startswith(("http://", "https://")) else ""), "")
     date = next((dates[name] for name in _FEED_DATES if name in dates), None)
@@ -165,10 +184,12 @@ _FEED_DATES = ("updated", "modified", "pubDate", "date", "published", "issued")
 
 
 def location_of(text: str, base: str | None) -> str:
+    """Return the http(s) URL in *text*, as a browser would request it from *base*; empty for what is none, or
+    has `MAX_LOCATION` characters or more."""
     if not text or len(text) >= MAX_LOCATION:
         return ""
     return absolute(text, base or None) or ""
 
 
 def _priority(text: str) -> float | None:
-    return float(text) if re.fullmatch(r"0?\.\d{1,9}|[01](?:\.0{0,9})?|0\.\d{1,9}", text, re.ASCII) else None
+    return float(text) if re.fullmatch(r"0?\.\d{1,9}|[01](?:\.0{0,9})?", text, re.ASCII) else None

@@ -24,7 +24,8 @@ _GZIP = b"\x1f\x8b"
 
 
 class Inflated:
-    """The chunks of a body, inflated if it is gzip, up to *max_bytes* or to where the gzip data break."""
+    """The chunks of a body, inflated if it is gzip, up to *max_bytes* or to where the gzip data break;
+    ``problem`` says then why it ends early. To be iterated once."""
 
     def __init__(self, body: bytes | Iterable[bytes], max_bytes: int) -> None:
         self._chunks = _chunks(body)
@@ -122,7 +123,8 @@ class Sniffed(NamedTuple):
 
 
 def sniffed(chunks: Iterable[bytes]) -> Sniffed:
-    """Tell XML from plain text by its first bytes, and drop the blanks and the warnings before these."""
+    """Tell XML from plain text by its first bytes, and drop the blanks and the warnings before these. Takes
+    some chunks at once; the rest follows."""
     head, rest = _sniff(iter(chunks))
     encoding = next((encoding for mark, encoding in _WIDE if head.startswith(mark)), None)
     if encoding is not None:

@@ -19,18 +19,17 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class _Url(NamedTuple):
-    """A parsed http(s) URL: *authority* is serialised already, *path* its segments after the first slash."""
+    """A parsed http(s) URL: *authority* is serialised already, *path* its segments after the first slash,
+    *query* and *fragment* begin with their marks, or are empty where there is none."""
 
     scheme: str
     authority: str
     path: tuple[str, ...]
-    query: str | None
-    fragment: str | None
+    query: str
+    fragment: str
 
     def __str__(self) -> str:
-        query = "" if self.query is None else f"?{self.query}"
-        fragment = "" if self.fragment is None else f"#{self.fragment}"
-        return f"{self.scheme}://{self.authority}/{'/'.join(self.path)}{query}{fragment}"
+        return f"{self.scheme}://{self.authority}/{'/'.join(self.path)}{self.query}{self.fragment}"
 
 
 # What the parser returns unchanged, unless "/." shows a dot segment: most links. No escapes, a last label
@@ -124,8 +123,8 @@ def _relative_to(text: str, base: _Url) -> _Url | None:
         return _with_path(text[1:], base.scheme, base.authority, ())
     if not text or text[0] in "?#":
         _, query, fragment = _cut(text)
-        kept = base.query if query is None else _escape(query, _QUERY)
-        return base._replace(query=kept, fragment=_escape_or_none(fragment, _FRAGMENT))
+        kept = _escape(query, _QUERY) if query else base.query
+        return base._replace(query=kept, fragment=_escape(fragment, _FRAGMENT))
     return _with_path(text, base.scheme, base.authority, base.path[:-1])
 
 
@@ -151,15 +150,14 @@ def _with_path(text: str, scheme: str, authority: str, parents: tuple[str, ...])
             segments.append(_escape(piece, _PATH))
     if dots in (".", ".."):
         segments.append("")
-    query, fragment = _escape_or_none(query, _QUERY), _escape_or_none(fragment, _FRAGMENT)
-    return _Url(scheme, authority, tuple(segments), query, fragment)
+    return _Url(scheme, authority, tuple(segments), _escape(query, _QUERY), _escape(fragment, _FRAGMENT))
 
 
-def _cut(text: str) -> tuple[str, str | None, str | None]:
-    """Split *text* into path, query and fragment; None stands for a part that is not there."""
+def _cut(text: str) -> tuple[str, str, str]:
+    """Split *text* into path, query and fragment, these with their marks; empty where there is none."""
     text, hash_sign, fragment = text.partition("#")
     path, question_mark, query = text.partition("?")
-    return path, query if question_mark else None, fragment if hash_sign else None
+    return path, question_mark + query, hash_sign + fragment
 
 
 # The percent-encode sets of section 1.3; non-ASCII and controls are always in.
@@ -183,10 +181,6 @@ def _spelling(must: frozenset[str]) -> tuple[str, ...]:
         chr(octet) if 0x20 <= octet < 0x7F and chr(octet) not in must else f"%{octet:02X}"
         for octet in range(256)
     )
-
-
-def _escape_or_none(text: str | None, must: frozenset[str]) -> str | None:
-    return None if text is None else _escape(text, must)
 
 
 def _authority(text: str, scheme: str) -> str | None:
@@ -243,6 +237,7 @@ def origin(url: str) -> str | None:
 
 
 def without_fragment(url: str) -> str:
+    """Return *url* up to its first ``#``."""
     return url.partition("#")[0]
 
 
@@ -259,9 +254,8 @@ def escaped_fragment(url: str) -> str | None:
     address, bang, state = url.partition("#!")
     if not bang:
         return None
-    escaped = "".join(map(_spelling(_STATE).__getitem__, state.encode("utf-8", "replace")))
     joint = "&" if "?" in address else "?"
-    return f"{address}{joint}_escaped_fragment_={escaped}"
+    return f"{address}{joint}_escaped_fragment_={_escape(state, _STATE)}"
 
 
 _PLAIN_HOST = re.compile(r"https?://([a-z0-9.-]+)(?::[0-9]+)?(?=[/?#]|$)").match
@@ -279,7 +273,8 @@ def host_of(url: str) -> str:
 
 
 def clean_host(host: str) -> str:
-    """A host name that can stand in a key: no NUL, no lone surrogate."""
+    """A host name that can stand in a key: no NUL, and ``?`` for each lone surrogate. Case is left as it
+    is."""
     return host.replace("\0", "").encode(errors="replace").decode()
 
 

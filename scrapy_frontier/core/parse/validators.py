@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from .. import reasons
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+UNREAD = (reasons.NOINDEX(), reasons.SKIPPED())  # notes for which nothing of a page is to be read
 LONGEST_TAG = 255  # bytes
 LONGEST_DATE = 64  # bytes; an HTTP-date has 29
 
@@ -60,6 +63,15 @@ def answers(sent: bytes, got: Sequence[bytes]) -> bool:
     """
     tag, _ = kept(got, ())
     return not tag or not sent or is_same_tag(sent, tag)
+
+
+def is_settled(news: Sequence[str], is_last: bool) -> bool:
+    """Whether a 304 that answers us, and says this *news* to crawlers, in notes, ends the visit of a page.
+
+    What is new of its links has to be read on the page, unless nobody waits any longer (*is_last*); where
+    nothing of it is to be read, there is nothing to ask for.
+    """
+    return is_last or all(note in UNREAD for note in news)
 
 
 def _opaque(tag: bytes) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .matrix import Ranking, Stop, Weights
-    from .scorer import Bools, Change, Codes, Floats, Ints
+    from .scorer import Bools, Change, Codes, Floats, Ints, Kind
 
 RANK, CASH, CHANCE = 0, 1, 2
 
@@ -30,7 +30,8 @@ _OLDEST = 63  # rankings; a choice that old counts for nothing
 
 
 class Choices(NamedTuple):
-    """What a ranking makes of the pages known when it was prepared."""
+    """What a ranking makes of the pages known when it was prepared: by id the ``rank`` and ``score`` of each
+    and who ``chosen`` it, then what chance goes by until the next."""
 
     rank: Floats
     score: Floats
@@ -63,7 +64,7 @@ class Mixed(PageRank):
     against_host = 0.5  # exponent of the mean rank of a host by which the rank of its pages is divided
     doubt = 20  # pages of average rank that every host is thought to have besides
 
-    def __init__(self, chance: random.Random | None = None) -> None:
+    def __init__(self, rng: random.Random | None = None) -> None:
         super().__init__()
         self._cash = room(np.float32)
         # Who chose the three pages above, two bits each, the parent lowest; plus one, and 0 for none.
@@ -76,11 +77,12 @@ class Mixed(PageRank):
         self._parsed_since = self._discovered_since = 0
         self._best: list[float] = []  # scores that chance lifts to
         self._luck = 0.0
-        self._chance = chance or random.Random(0)  # noqa: S311 - draws pages, guards nothing
+        self._rng = rng or random.Random(0)  # noqa: S311 - draws pages, guards nothing
 
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
     ) -> float:
+        """What links have paid the page so far, or by chance the score of one of the best; 1 for a seed."""
         if node >= self.known:
             if node < len(self._score):
                 self.known = node + 1
@@ -94,14 +96,15 @@ class Mixed(PageRank):
                 above = int(self._chosen[parent]) + 1 | int(self._lineage[parent]) << 2
                 self._lineage[node] = above & 0x3F
             self._discovered_since += 1
-            if self._chance.random() < self._luck:
-                self._score[node] = self._told[node] = self._chance.choice(self._best)
+            if self._rng.random() < self._luck:
+                self._score[node] = self._told[node] = self._rng.choice(self._best)
                 self._chosen[node] = CHANCE
         return float(self._score[node])
 
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:
+        """Pay the targets cash, and those that are not read yet a part of the page's rank."""
         self._parsed[node] = self._shut[node] = True
         self._round[node] = self._rounds
         self._parsed_since += 1
@@ -109,19 +112,21 @@ class Mixed(PageRank):
         links = len(targets)
         share = self.damping / max(links, 1) if weights is None else self._share(1.0, links, weights)
         self._cash[targets] += share * self._cash[node]
-        gain: Any = share * float(self._rank[node])
+        gain: Floats | float = share * float(self._rank[node])
         if self._content is not None:
             gain *= self._opinion(node)
         is_shut = self._shut[targets]
         unread = ~(is_shut & self._parsed[targets])
         waiting = targets[unread]
         # An array in any case: added to float32, a float of Python would be rounded to that first.
-        gain = np.array((gain,)) if weights is None else gain[unread]
+        gain = np.array((gain,)) if isinstance(gain, float) else gain[unread]
         rank = self._rank[waiting] = (self._rank[waiting] + gain).astype(np.float32)
         self._score[waiting] = np.maximum(self._score[waiting], rank)
         return noticed(self._score, self._told, targets[~is_shut])
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
+        """As `Cash.requeued`; cash that was lost is as much, and rank that was found since the columns were
+        kept."""
         self._grow_to(int(nodes.max(initial=-1)) + 1)
         before = self._score[nodes]
         super().requeued(nodes, scores)
@@ -138,6 +143,8 @@ class Mixed(PageRank):
         return preference
 
     def rank(self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None) -> Ranking:
+        """`foreseen_pagerank` from the rank of before; pages with links, and those parsed, are taken for
+        read."""
         read = np.diff(indptr) > 0
         known = min(len(read), self.known)
         read[:known] |= self._parsed[:known]
@@ -145,6 +152,8 @@ class Mixed(PageRank):
         return foreseen_pagerank(indptr, indices, read, weights=weights, stop=stop, **about)
 
     def prepare(self, ranking: Ranking) -> Choices:
+        """Rank seen against hosts, and which queued pages cash and chance lift to the scores of the best by
+        rank, as many as they have earned."""
         pages = len(ranking.scores)
         known = max(self.known, pages)
         rank = _filled(self._rank, known)
@@ -162,11 +171,11 @@ class Mixed(PageRank):
         cash = _filled(self._cash, known)
         by_cash = queued[_largest(cash[queued], served)[0]]
         by_cash = by_cash[np.argsort(-cash[by_cash], kind="stable")]
-        drawn = self._chance.sample(range(len(queued)), math.ceil(served * shares[CHANCE]))
+        drawn = self._rng.sample(range(len(queued)), math.ceil(served * shares[CHANCE]))
         for chooser, candidates in ((CASH, by_cash), (CHANCE, queued[drawn])):
             lucky = candidates[: math.ceil(served * shares[chooser])]
             # They are lifted to scores of the best by rank: one after so many of these, as the shares are.
-            turns = (np.arange(len(lucky)) + self._chance.random()) * (shares[RANK] / shares[chooser])
+            turns = (np.arange(len(lucky)) + self._rng.random()) * (shares[RANK] / shares[chooser])
             scores = best[np.minimum(turns.astype(np.int64), len(best) - 1)]
             lifted = scores > score[lucky]
             score[lucky[lifted]] = scores[lifted]
@@ -183,6 +192,8 @@ class Mixed(PageRank):
         return np.asarray(seen * (len(seen) / max(seen.sum(), 1e-30)), np.float64)
 
     def column(self, name: str, first: int, stop: int) -> Codes:
+        """As `Cash.column`; "state" has besides who chose the page and those above it, and how many rankings
+        ago it was read, "site" a number for its host."""
         here = slice(first, stop)
         if name == "site":
             return self._site[here]
@@ -198,6 +209,7 @@ class Mixed(PageRank):
         return column
 
     def restore(self, name: str, first: int, codes: Codes) -> None:
+        """As `Cash.restore`; the sites are a column more, and "state" has the choice, lineage and age too."""
         super().restore(name, first, codes)
         here = slice(first, first + len(codes))
         if name == "site":
@@ -224,6 +236,8 @@ class Mixed(PageRank):
         self._luck = self.parts[CHANCE] / each
 
     def adopt(self, prepared: Choices) -> None:
+        """Scores, ranks and choices are those *prepared*; pages read meanwhile keep who chose them. A round
+        begins."""
         known = len(prepared.score)
         self._grow_to(known)
         self._rank[:known] = prepared.rank
@@ -238,7 +252,8 @@ class Mixed(PageRank):
         self._told[: self.known] = self._score[: self.known]
 
     def shares(self) -> NDArray[np.float64]:
-        """What part of the next choices rank, cash and chance get."""
+        """What part of the next choices rank, cash and chance get, by what they chose so far; their sum is 1.
+        O(pages)."""
         return self._shares(self._rank[: self.known])
 
     def _shares(self, rank: Floats) -> NDArray[np.float64]:
@@ -248,8 +263,8 @@ class Mixed(PageRank):
         picks = np.bincount(self._chosen[pages], count, 3)
         worth = rank[pages] * count
         pay = np.zeros(3)
-        choosers: NDArray[Any] = self._chosen[pages]
-        lineage: NDArray[Any] = self._lineage[pages]
+        choosers: NDArray[np.integer] = self._chosen[pages]
+        lineage: NDArray[np.integer] = self._lineage[pages]
         while len(choosers):
             above = lineage & 3
             pay += np.bincount(choosers, worth * np.where(above, 1 - self.lineage, 1.0), 3)
@@ -261,7 +276,7 @@ class Mixed(PageRank):
         return np.asarray(parts / parts.sum(), np.float64)
 
 
-def _filled(array: NDArray[Any], pages: int) -> NDArray[Any]:
+def _filled(array: NDArray[Kind], pages: int) -> NDArray[Kind]:
     """A copy of the first *pages*, zeros where there are fewer."""
     copy = np.zeros(pages, array.dtype)
     kept = array[:pages]

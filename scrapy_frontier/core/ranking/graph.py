@@ -50,6 +50,7 @@ class Graph(NamedTuple):
 
     @property
     def pages(self) -> int:
+        """How many pages the graph has, those without links too."""
         return len(self.indptr) - 1
 
 
@@ -213,13 +214,14 @@ def _weights_of(part: Part) -> NDArray[np.float32]:
 
 
 def ranking_weights(graph: Graph) -> NDArray[np.float32] | None:
-    """`link_weights`, or None where each link counts as much."""
+    """`link_weights`, or None where each link counts as much: then a ranking needs no array for them."""
     is_plain = graph.weights is None and not (graph.flags & NOFOLLOW).any()
     return None if is_plain else link_weights(graph)
 
 
 def link_weights(graph: Graph) -> NDArray[np.float32]:
-    """What each link counts in a ranking: its score, 0 for nofollow."""
+    """What each link counts in a ranking, aligned with ``indices``: its score, 0 for nofollow. A new
+    array."""
     weights = np.ones(len(graph.indices), np.float32) if graph.weights is None else graph.weights.copy()
     weights[graph.flags & NOFOLLOW > 0] = 0
     return weights

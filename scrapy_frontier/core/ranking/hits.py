@@ -27,10 +27,11 @@ def hits(
 ) -> Ranking:
     """HITS (Kleinberg 1999): ``a = A'(c h)``, ``h = A(c a)``, both scaled to sum 1, from uniform h.
 
-    Ends when a sweep changes a and h by at most *tolerance* (L1), or after *max_iterations* with the
-    vectors of the least change. *content* weighs what a page passes on.
-    Where the largest singular value is not simple, uniform h decides; without links the scores are uniform.
-    Converges slowly on page graphs: bound it. Raises as `pagerank` does.
+    Ends when a sweep changes a and h by at most *tolerance* (L1), or after *max_iterations* with the vectors
+    of the least change, as it does once *stop*, asked before each sweep, says so. *content* weighs what a
+    page passes on; *exact* computes in float64, else float32. Where the largest singular value is not simple,
+    uniform h decides; without links the scores are uniform. Converges slowly on page graphs: bound it. Raises
+    as `pagerank` does.
     """
     pages = checked(indptr, indices, weights)
     if pages == 0:

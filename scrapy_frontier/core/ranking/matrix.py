@@ -11,7 +11,7 @@ clock.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -44,6 +44,22 @@ class Ranking:
     converged: bool
     hubs: NDArray[np.float64] | None = None
 
+    @property
+    def error(self) -> str:
+        """``error_bound`` in words: "at most" where it is proven, "about" where it is estimated."""
+        return f"{'at most' if self.hubs is None else 'about'} {self.error_bound:.1e}"
+
+
+class Matrix(Protocol):
+    """What is used here of a sparse array of SciPy, which ships no types."""
+
+    @property
+    def T(self) -> Matrix: ...  # noqa: N802 - SciPy's name
+    def tocsc(self) -> Matrix: ...
+    def astype(self, kind: np.dtype[np.floating]) -> Matrix: ...
+    def power(self, exponent: int) -> Matrix: ...
+    def __matmul__(self, vector: Floats) -> Floats: ...
+
 
 def checked(indptr: Ints, indices: Ints, weights: Weights) -> int:
     """How many pages these CSR arrays have. Raises `ValueError` where they are none. O(links)."""
@@ -57,14 +73,18 @@ def checked(indptr: Ints, indices: Ints, weights: Weights) -> int:
     return pages
 
 
-def link_matrix(indptr: Ints, indices: Ints, weights: Weights, pages: int) -> Any:
-    """Pages by pages: the weight of each link, or 1."""
+def link_matrix(indptr: Ints, indices: Ints, weights: Weights, pages: int) -> Matrix:
+    """The links as a SciPy CSR array, *pages* by *pages*, float32: the weight of each link, or 1."""
     data = np.ones(len(indices), np.float32) if weights is None else np.asarray(weights, np.float32)
-    return sparse.csr_array((data, indices, indptr), shape=(pages, pages))
+    matrix: Matrix = sparse.csr_array((data, indices, indptr), shape=(pages, pages))
+    return matrix
 
 
 def distribution(values: ArrayLike | None, pages: int, name: str) -> NDArray[np.float64]:
-    """*values* scaled to sum 1; uniform if there are none or all are 0."""
+    """*values* scaled to sum 1; uniform if there are none or all are 0.
+
+    Raises `ValueError`, with *name* for what they are, unless they are *pages* finite numbers of at least 0.
+    """
     if values is None:
         return np.full(pages, 1 / pages)
     array = np.asarray(values, np.float64)
@@ -75,17 +95,18 @@ def distribution(values: ArrayLike | None, pages: int, name: str) -> NDArray[np.
 
 
 def filled(start: ArrayLike, pages: int) -> NDArray[np.float64]:
-    """A vector of an earlier, smaller graph for *pages* pages."""
+    """A vector of an earlier, smaller graph for *pages* pages: those it lacks get its mean, 1 where it is
+    empty."""
     known = np.asarray(start, np.float64)[:pages]
     return np.concatenate((known, np.full(pages - len(known), known.mean() if len(known) else 1.0)))
 
 
 def scaled(values: Floats, otherwise: Floats) -> Floats:
-    """*values* to a sum of 1; *otherwise* where they have none."""
+    """*values* to a sum of 1; *otherwise*, unchanged, where their sum is 0."""
     total = values.sum()
     return values / total if total > 0 else otherwise
 
 
 def distance(one: Floats, other: Floats) -> float:
-    """In the L1 norm."""
+    """How far two vectors of one length are apart in the L1 norm: the sum of the differences."""
     return float(np.abs(one - other).sum())

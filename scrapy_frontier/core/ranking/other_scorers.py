@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -16,31 +16,42 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .matrix import Ranking, Stop, Weights
-    from .scorer import Bools, Change, Codes, Floats, Ints
+    from .scorer import Bools, Change, Codes, Floats, Ints, Prepared
+
+    class Known(TypedDict):
+        """What a ranking is told besides the graph, as `pagerank` takes it."""
+
+        damping: float
+        preference: NDArray[np.float64]
+        start: Floats | None
 
 
 class Fifo(Scorer):
-    """First in, first out: breadth first."""
+    """First in, first out: breadth first. Remembers nothing."""
 
 
 class Lifo(Scorer):
-    """Last in, first out: depth first, in classes of 0.07 % of the pages."""
+    """Last in, first out: depth first, in classes of 0.07 % of the pages, for a queue key holds no more.
+    Remembers nothing."""
 
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
     ) -> float:
+        """The later a page was found, the more."""
         return float(node + 1)
 
     def opened(self, node: int) -> float:
+        """As when it was found."""
         return float(node + 1)
 
 
 class LinkScore(Scorer):
-    """The link score a page was first found with."""
+    """The link score a page was first found with, and 1 for one that is queued later. Remembers nothing."""
 
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
     ) -> float:
+        """The *link_score* of the link that found it, as it is; nothing is kept."""
         return link_score
 
 
@@ -92,6 +103,7 @@ class Cash(Scorer):
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
     ) -> float:
+        """What links have paid the page so far; 1 for a seed."""
         if node >= self.known:
             self._grow_to(node + 1)
         if parent is None:
@@ -99,11 +111,13 @@ class Cash(Scorer):
         return float(self._score[node])
 
     def closed(self, node: int) -> None:
+        """It is paid on, but no change of its score is told."""
         if node >= self.known:
             self._grow_to(node + 1)
         self._shut[node] = True
 
     def opened(self, node: int) -> float:
+        """What links have paid the page so far."""
         if node >= self.known:
             self._grow_to(node + 1)
         self._shut[node] = False
@@ -113,6 +127,8 @@ class Cash(Scorer):
     def parsed(
         self, node: int, outlinks: Sequence[int], weights: Sequence[float] | None = None
     ) -> list[Change]:
+        """Pay each target its part of ``damping`` times the score, and the callback's opinion, of the
+        page."""
         self._parsed[node] = self._shut[node] = True
         targets = np.asarray(outlinks, np.int64)
         share = self._share(float(self._score[node]) * self._opinion(node), len(targets), weights)
@@ -127,14 +143,17 @@ class Cash(Scorer):
         return shares * (self.damping * score / total) if total > 0 else 0.0
 
     def judged(self, node: int, content_score: float) -> None:
+        """It counts from the next time the links of the page are parsed."""
         if node >= self.known:
             self._grow_to(node + 1)
         self._judge(node, content_score)
 
     def current_scores(self, nodes: Ints) -> Floats | None:
+        """Those that were told last, so that small changes move no row."""
         return self._told[nodes]
 
     def column(self, name: str, first: int, stop: int) -> Codes:
+        """In "state" 1 stands for parsed, and 2 for not queued; the others are buckets."""
         here = slice(first, stop)
         if name == "state":
             state: Codes = (self._parsed[here] + np.uint16(2) * self._shut[here]).astype(np.uint16)
@@ -145,6 +164,7 @@ class Cash(Scorer):
         return buckets(values)
 
     def restore(self, name: str, first: int, codes: Codes) -> None:
+        """What it knows of these pages is as `column` gave it; pages it never met are made."""
         stop = first + len(codes)
         self._grow_to(stop)
         if name == "state":
@@ -159,12 +179,14 @@ class Cash(Scorer):
             self._told[first:stop] = self._score[first:stop]
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
+        """A page is worth no less than its row says, which is what was told last."""
         if len(nodes):
             self._grow_to(int(nodes.max()) + 1)
             self._score[nodes] = np.maximum(self._score[nodes], scores)
             self._told[nodes] = scores
 
     def reopened(self, is_queued: Bools) -> None:
+        """All that is not queued is paid in silence: its score grows, and no change of it is told."""
         self._grow_to(len(is_queued))
         self._shut[: len(is_queued)] = ~is_queued
 
@@ -183,7 +205,7 @@ class PageRank(Cash):
         preference[:known] = self._opinions(slice(0, known))
         return preference
 
-    def _known(self, pages: int, before: Floats) -> dict[str, Any]:
+    def _known(self, pages: int, before: Floats) -> Known:
         """What a ranking of so many *pages* is told of them, and of what was *before*."""
         return {
             "damping": self.damping,
@@ -194,14 +216,17 @@ class PageRank(Cash):
     def rank(
         self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None
     ) -> Ranking | None:
+        """PageRank from the vector of before, to an L1 error of 1e-4; see `pagerank.pagerank`."""
         known = self._known(len(indptr) - 1, self._score)
         # L1: an average page is right to 0.01 %, a seventh of a bucket.
         return pagerank(indptr, indices, weights=weights, tolerance=1e-4, stop=stop, **known)
 
-    def prepare(self, ranking: Ranking) -> Any:
+    def prepare(self, ranking: Ranking) -> Prepared:
+        """The scores of all pages in the graph: PageRank times their number."""
         return (ranking.scores * len(ranking.scores)).astype(np.float32)
 
-    def adopt(self, prepared: Any) -> None:
+    def adopt(self, prepared: Prepared) -> None:
+        """The scores of these pages are those of the ranking; pages found since keep theirs."""
         self._grow_to(len(prepared))
         self._score[: len(prepared)] = prepared
         self._told[: self.known] = self._score[: self.known]
@@ -213,6 +238,15 @@ class Hits(PageRank):
     def rank(
         self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None
     ) -> Ranking | None:
+        """HITS to a change of 1e-3, 100 sweeps at most, in float32; see `hits.hits`."""
         content = self._preference(len(indptr) - 1) if self._content is not None else None
-        until: dict[str, Any] = {"tolerance": 1e-3, "max_iterations": 100, "exact": False, "stop": stop}
-        return hits(indptr, indices, weights=weights, content=content, **until)
+        return hits(
+            indptr,
+            indices,
+            weights=weights,
+            tolerance=1e-3,
+            max_iterations=100,
+            content=content,
+            exact=False,
+            stop=stop,
+        )

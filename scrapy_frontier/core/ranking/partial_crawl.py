@@ -32,16 +32,17 @@ def foreseen_pagerank(
 ) -> Ranking:
     """PageRank where a page that is not *read* links like pages near it that are.
 
-    Plain PageRank takes an unread page for one without links. What it will link to (its siblings, the
-    menu of its site) then gets too little, and a part of the web that is read whole too much. So `LIKE` of
-    the rank of an unread page goes back to the pages that link to it, in equal parts, and is divided there
-    among the read pages linked beside it and the page itself, which counts as `OWN` of them; each passes on
-    what it got like its own rank. An unread page beside pages that turned out to have no links is thus
-    thought to have few. No page is thought to link to itself: the only link of a page would else lead to
-    one three times too good, and on along any endless chain. The rest goes where teleports go.
+    Plain PageRank takes an unread page for one without links. What it will link to (its siblings, the menu of
+    its site) then gets too little, and a part of the web that is read whole too much. So `LIKE` of the rank
+    of an unread page goes back to the pages that link to it, in equal parts, and is divided there among the
+    read pages linked beside it and the page itself, which counts as `OWN` of them; each passes on what it got
+    like its own rank. An unread page beside pages that turned out to have no links is thus thought to have
+    few. No page is thought to link to itself: the only link of a page would else lead to one three times too
+    good, and on along any endless chain. The rest goes where teleports go.
 
     A sweep brings two vectors of sum 1 closer by at least *damping* (L1), from which the error bound follows.
-    It is three float32 products. Arguments as for `pagerank.pagerank`, with 0 < *damping* < 1.
+    It is three float32 products; there are 100 at most. Arguments as for `pagerank.pagerank`, with 0 <
+    *damping* < 1; the arrays of links are not checked.
     """
     pages = len(indptr) - 1
     if pages == 0:

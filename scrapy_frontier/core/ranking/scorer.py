@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import math
 import mmap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
+    from ..store.meta_rows import LastRanking
     from .matrix import Ranking, Stop, Weights
 
     Change = tuple[int, float]
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     Ints = NDArray[np.signedinteger]
     Bools = NDArray[np.bool_]
     Codes = NDArray[np.uint16]
+    Kind = TypeVar("Kind", bound=np.generic)
+    # What a scorer's own `prepare` makes for its own `adopt`: nobody in between looks into it.
+    Prepared: TypeAlias = Any
 
 # Pages there is room for at first: 24 bytes and more each of addresses, of memory only for those there are.
 # To make room for as many again takes the loop 50 ms and more at two million pages.
@@ -41,14 +45,15 @@ NOTICED = 256
 
 
 def bucket(score: float) -> int:
-    """The place of a score in a queue key, 0 to 65535; a doubling is 1024 steps, from 2**-40 to 2**24."""
+    """The place of a score in a queue key, 0 to 65535; a doubling is 1024 steps, from 2**-40 to 2**24; 0 for
+    what is not positive."""
     if not score > 0:
         return 0
     return min(max(round((math.log2(score) - _SMALLEST) * _STEPS), 0), 0xFFFF)
 
 
 def buckets_of(changes: Sequence[Change]) -> list[int]:
-    """`bucket` of each new score; faster than `buckets` for those of one page."""
+    """`bucket` of each new score, in order; faster than `buckets` for those of one page."""
     log2 = math.log2
     return [
         min(max(round((log2(score) - _SMALLEST) * _STEPS), 0), 0xFFFF) if score > 0 else 0
@@ -57,7 +62,7 @@ def buckets_of(changes: Sequence[Change]) -> list[int]:
 
 
 def buckets(scores: Floats) -> Codes:
-    """`bucket` of many scores."""
+    """`bucket` of many scores at once, as uint16 and in the same order; 0 for those that are not positive."""
     with np.errstate(divide="ignore"):
         places = np.rint((np.log2(np.maximum(scores, 0).astype(np.float64)) - _SMALLEST) * _STEPS)
     clipped: Codes = np.clip(places, 0, 0xFFFF).astype(np.uint16)
@@ -65,7 +70,7 @@ def buckets(scores: Floats) -> Codes:
 
 
 def scores_of(codes: Codes) -> NDArray[np.float32]:
-    """The scores in the middle of buckets; 0 for bucket 0."""
+    """The scores in the middle of buckets, to within 0.04 % those that `bucket` was given; 0 for bucket 0."""
     scores: NDArray[np.float32] = np.exp2(codes.astype(np.float64) / _STEPS + _SMALLEST).astype(np.float32)
     scores[codes == 0] = 0
     return scores
@@ -81,7 +86,7 @@ def noticed(score: Floats, told: Floats, targets: Ints) -> list[Change]:
     return list(zip(changed.tolist(), scores.tolist(), strict=True))
 
 
-def room(kind: DTypeLike, pages: int = ROOM) -> NDArray[Any]:
+def room(kind: type[Kind] | np.dtype[Kind], pages: int = ROOM) -> NDArray[Kind]:
     """Zeros that take no memory before they are written to; NumPy would take 2 MB at a time."""
     size = pages * np.dtype(kind).itemsize
     return np.frombuffer(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), kind)
@@ -103,7 +108,8 @@ class Scorer:
     def discovered(
         self, node: int, parent: int | None = None, host: str = "", link_score: float = 1.0
     ) -> float:
-        """The score of a page found on *parent* (None: a seed) and queued for *host*."""
+        """The score of a page found on *parent* (None: a seed) and queued for *host*; called once for each
+        *node*, whose ids only grow. 0 puts it behind all others."""
         return 1.0
 
     def closed(self, node: int) -> None:
@@ -113,7 +119,8 @@ class Scorer:
         """
 
     def opened(self, node: int) -> float:
-        """The score of a page that is queued after it was `closed` or `parsed`."""
+        """The score of a page that is queued after it was `closed` or `parsed`; from now on it is one that is
+        queued."""
         return 1.0
 
     def parsed(
@@ -126,10 +133,12 @@ class Scorer:
         return []
 
     def judged(self, node: int, content_score: float) -> None:
-        """The callback's opinion of a page, at least 0; 1 if it has none."""
+        """The callback's opinion of a page, at least 0; 1 if it has none. It counts from the next time its
+        links are `parsed` or ranked."""
 
     def current_scores(self, nodes: Ints) -> Floats | None:
-        """The scores that queue rows should have; None for a scorer whose scores never change."""
+        """The scores that the queue rows of *nodes* should have, aligned; None for a scorer whose scores
+        never change."""
         return None
 
     # -- rankings
@@ -137,17 +146,22 @@ class Scorer:
     def rank(
         self, indptr: Ints, indices: Ints, weights: Weights = None, *, stop: Stop = None
     ) -> Ranking | None:
-        """Rank the graph of a snapshot; None for scorers that need none. Changes nothing."""
+        """Rank the graph of a snapshot (CSR arrays, see `matrix`); None for scorers that need none. Changes
+        nothing.
+
+        It may run in a thread. *stop* is asked before each sweep: once it is true the best so far is
+        returned.
+        """
         return None
 
-    def prepare(self, ranking: Ranking) -> Any:
+    def prepare(self, ranking: Ranking) -> Prepared:
         """All of a ranking's consequences that take time, for `adopt`. Changes nothing.
 
         Like `rank` it may run in a thread while the crawl goes on: what it reads may be a moment old.
         """
-        raise NotImplementedError(f"{type(self).__name__} needs no ranking")
+        raise NotImplementedError(f"{type(self).__name__} has no prepare: define it, or unset needs_ranking")
 
-    def adopt(self, prepared: Any) -> None:
+    def adopt(self, prepared: Prepared) -> None:
         """Take over what `prepare` made; about 2 ms for a million pages.
 
         What pages parsed since the snapshot gave to pages in it is forgotten until the next ranking.
@@ -156,11 +170,12 @@ class Scorer:
     # -- restarts
 
     def column(self, name: str, first: int, stop: int) -> Codes:
-        """The pages from *first* to before *stop* in one of `columns`."""
-        raise KeyError(name)
+        """The pages from *first* to before *stop* in one of `columns`, a number each."""
+        raise KeyError(f"{type(self).__name__} has no column {name!r}: define column, or take it off columns")
 
     def restore(self, name: str, first: int, codes: Codes) -> None:
-        """Take back a piece of a column."""
+        """Take back a piece of a column, *codes* of the pages from *first* on, before anything else is told
+        of these; a *name* that is none of its columns is passed over."""
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
         """What the rows of a queue that outlived a kill say of pages; never less than what is known."""
@@ -171,8 +186,9 @@ class Scorer:
 
 def about_ranking(
     ranking: Ranking, scorer: Scorer, pages: int, links: int, seconds: float, now: float
-) -> dict[str, Any]:
-    """What is kept of a ranking."""
+) -> LastRanking:
+    """What is kept of a ranking, for `Rescoring.keep_ranking` and the commands: made at *now* (POSIX
+    seconds), in so many *seconds*, of so many *pages* and *links*. Plain values, fit for JSON."""
     return {
         "at": now,
         "scorer": type(scorer).__name__,

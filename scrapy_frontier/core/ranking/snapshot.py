@@ -5,7 +5,7 @@ What the rows mean is `graph`'s; here is what needs a store. A `Snapshot` may be
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..store import keys
 from . import graph
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):
-    """Somebody asked for an end while a snapshot was read."""
+    """Somebody asked for an end while a snapshot was read: what was read is to be thrown away."""
 
 
 class Snapshot:
-    """The graph as it was; `close` it, and soon: LevelDB keeps what is deleted since."""
+    """The graph as it was; `close` it, and soon: LevelDB keeps what is deleted since. Any thread may read
+    it."""
 
     def __init__(self, store: Store, pages: int) -> None:
         self._store = store
-        self._snapshot: Any = store.snapshot()
+        self._snapshot = store.snapshot()
         self.pages = pages
 
     def read(self, stop: Callable[[], bool]) -> Graph:
@@ -38,7 +39,8 @@ class Snapshot:
         return graph.read_graph(loose, packed, self.pages)
 
     def repack(self, stop: Callable[[], bool]) -> Iterator[Repacked]:
-        """Segments worth writing anew, see `graph.repack`; for `Rankings.put_in_place`."""
+        """Segments worth writing anew, see `graph.repack`; for `Rankings.put_in_place`. Writes nothing. Its
+        iterator raises `Stopped` once *stop* says so, and `ValueError` on rows that cannot be read."""
         return graph.repack(self._scan(keys.LINK_ROW, stop), self._snapshot.get)
 
     def _scan(self, prefix: bytes, stop: Callable[[], bool]) -> Iterator[Row]:
@@ -48,5 +50,5 @@ class Snapshot:
             yield row
 
     def close(self) -> None:
-        """Let go of it: LevelDB keeps what is deleted since."""
+        """Let go of it: LevelDB keeps what is deleted since. Nobody may be reading it any more."""
         self._snapshot.close()

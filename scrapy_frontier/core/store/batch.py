@@ -20,7 +20,7 @@ from .states import QUEUED, SEEN, State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from .bloom import Seen
+    from .bloom import BloomFilter
     from .host_rows import KeptHost
     from .leveldb import Store
     from .link_rows import PlainEdge
@@ -43,9 +43,8 @@ class Batch:
     is told of each batch that was written: its rows, in order.
     """
 
-    def __init__(self, store: Store, seen: Seen, on_commit: OnCommit | None = None) -> None:
+    def __init__(self, store: Store, seen: BloomFilter, on_commit: OnCommit | None = None) -> None:
         self.store = store
-        self._batch = store.batch()
         self.seen = seen
         self._on_commit = on_commit
         self.rows: dict[bytes, bytes | None] = {}
@@ -73,7 +72,7 @@ class Batch:
             ) from error
 
     def check(self) -> None:
-        """Raise what the last write raised, if it failed."""
+        """Raise what the last write raised, if it failed (`FrontierUnwritable`); O(1)."""
         if self.failure is not None:
             raise self.failure
 
@@ -83,16 +82,16 @@ class Batch:
 
     @property
     def is_open(self) -> bool:
-        """Whether anything waits to be written."""
+        """Whether anything waits to be written, rows of hosts too."""
         return bool(self.rows or self._touched)
 
     @property
     def turn(self) -> int:
-        """Whose turn comes now among equals: that of the page discovered last."""
+        """Whose turn comes now among equals: that of the page discovered last; 0 where there is none."""
         return max(self.counts.next_page - 1, 0)
 
     def new_visit(self) -> int:
-        """An id for a request that is not a page of its own."""
+        """An id for a request that is not a page of its own, from `FIRST_VISIT` on; never given twice."""
         self.counts.next_visit += 1
         return keys.FIRST_VISIT + self.counts.next_visit - 1
 
@@ -119,7 +118,7 @@ class Batch:
         head = PAGE_HEAD.pack(_QUEUED, 0, priority, int(now), 0 if parent is None else parent + 1, len(raw))
         rows[keys.PAGE + name] = head + raw + payload
         rows[keys.INDEX + fingerprint] = name
-        number = hash(fingerprint)  # `Seen.add`, without the call
+        number = hash(fingerprint)  # `BloomFilter.add`, without the call
         self.seen.bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
         sort_key = SORT_KEY_HEAD.pack(MAX_PRIORITY - priority, 0xFFFF - bucket) + name
         rows[host.prefix + sort_key] = b""
@@ -131,7 +130,8 @@ class Batch:
         return sort_key
 
     def add_page(self, fingerprint: bytes, page: Page, is_marked: bool = False, is_seen: bool = False) -> int:
-        """A new page that is in no queue, and its index row, *is_marked* as `may_be_only_seen` says."""
+        """The id of a new page that is in no queue; its row, and its index row, *is_marked* as
+        `may_be_only_seen` says, are in the open batch. *is_seen* counts it as that."""
         page_id = self.counts.next_page
         self.counts.next_page = page_id + 1
         self.index(fingerprint, page_id, is_marked)
@@ -141,22 +141,23 @@ class Batch:
         return page_id
 
     def index(self, fingerprint: bytes, page_id: int, is_marked: bool) -> None:
-        """Have *fingerprint* lead to a page."""
+        """Have *fingerprint* lead to a page from now on; *is_marked*: whoever finds it has to ask the page's
+        own row."""
         self.seen.add(fingerprint)
         self.rows[keys.INDEX + fingerprint] = keys.index_value(page_id, is_marked)
 
     def queue(self, host: KeptHost, sort_key: bytes) -> None:
-        """Put the queue row of a page there."""
+        """Put the queue row of a page there, and count it; its page row is the caller's."""
         self.rows[host.prefix + sort_key] = b""
         self.count_queued(host, 1)
 
     def unqueue(self, host: KeptHost, sort_key: bytes) -> None:
-        """Have the queue row of a page go."""
+        """Have the queue row of a page go, and count it no more; its page row is the caller's."""
         self.rows[host.prefix + sort_key] = None
         self.count_queued(host, -1)
 
     def end(self, host: KeptHost, sort_key: bytes, page_id: int, page: Page) -> None:
-        """A queued page has come to an end, as its new row says; a further visit leaves no trace."""
+        """A queued page has come to an end, as its new row says; a revisit leaves no trace."""
         rows = self.rows
         rows[host.prefix + sort_key] = None
         host.queued -= 1
@@ -171,24 +172,27 @@ class Batch:
             self.count_ended(host, page.state, status=page.status)
 
     def put_links(self, page_id: int, links: Iterable[PlainEdge]) -> list[PlainEdge]:
-        """The links of a page, in place of those it had; each target once."""
+        """The links of a page, in place of those it had; each target once, ascending, as they are returned.
+
+        An empty row stands for no links. Raises `ValueError` for a target or flags that no edge has.
+        """
         edges, row = encode_links(page_id, links)
         self.rows[keys.LINK_ROW + page_id.to_bytes(keys.ID_BYTES, "big")] = row
         self.link_rows += 1
         return edges
 
     def count_queued(self, host: KeptHost, change: int) -> None:
-        """So many pages of *host* more are queued."""
+        """So many pages of *host* more are queued; *change* may be negative."""
         host.queued += change
         self.counts.states[QUEUED] += change
         if host.is_blocked:
             self.withheld += change
         self.touch(host)
 
-    def count_returning(self, host: KeptHost, change: int) -> None:
+    def count_revisits(self, host: KeptHost, change: int) -> None:
         """Of the pages queued on *host* so many more are finished ones that come back."""
-        host.returning += change
-        self.counts.returning += change
+        host.queued_revisits += change
+        self.counts.queued_revisits += change
         self.touch(host)
 
     def count_ended(self, host: KeptHost, state: State, change: int = 1, status: int = 0) -> None:
@@ -209,15 +213,16 @@ class Batch:
         self.touch(host)
 
     def is_touched(self, host: KeptHost) -> bool:
-        """Whether the next batch will hold the row of *host*."""
+        """Whether the next batch will hold the row of *host*: it must not be read from the disk until
+        then."""
         return host in self._touched
 
     def touch(self, host: KeptHost) -> None:
-        """Have the next batch hold the row of *host*."""
+        """Have the next batch hold the row of *host*, as it is when that is written."""
         self._touched.add(host)
 
     def write_host(self, host: KeptHost) -> None:
-        """Put the row of a host that is about to be forgotten into the open batch."""
+        """Put the row of a host that is about to be forgotten into the open batch, if it has changed."""
         if host in self._touched:
             self._touched.remove(host)
             self.left.add(host.name)
@@ -235,33 +240,27 @@ class Batch:
         Raises `FrontierUnwritable`, from then on always, so that nothing is written behind a broken log.
         """
         self.check()
-        rows, batch = self.rows, self._batch
+        rows = self.rows
         if not rows and not self._touched:
             return
         for host in self._touched:
             rows[keys.HOST + host.prefix[1:-1]] = self._row_of(host)
         rows[keys.COUNTS] = meta_rows.encode_counts(self.counts)
-        put, delete = batch.put, batch.delete
-        for key, value in rows.items():
-            if value is None:
-                delete(key)
-            else:
-                put(key, value)
         try:
-            self.store.write(batch)
+            self.store.write(rows)
         except FrontierError as error:
             self.failure = error
             raise
         if self._on_commit is not None:
             self._on_commit(list(rows.items()))
-        batch.clear()
         rows.clear()
         self._touched.clear()
         self.left.clear()
         self.ends = 0
 
     def begin_run(self) -> bool:
-        """Take the clean mark off; whether it was there, or the frontier is new."""
+        """Take the clean mark off; whether it was there, or the frontier is new. Commits where it was there.
+        False: the last run was killed, or could not write any more."""
         if self.is_first_run:
             return True
         was_clean = self.store.get(keys.CLEAN) is not None
@@ -271,7 +270,8 @@ class Batch:
         return was_clean
 
     def end_run(self) -> None:
-        """Commit, mark the end as clean, and leave LevelDB no log to replay."""
+        """Commit, mark the end as clean, and leave LevelDB no log to replay. Nothing where a write failed
+        before. Raises `FrontierUnwritable`."""
         if self.failure is None:
             self.rows[keys.CLEAN] = b""
             self.commit()

@@ -16,11 +16,11 @@ MASK = _BYTES - 1
 PAIRS = bytes([1 << one | 1 << two for one in range(8) for two in range(one)] * 10)[:256]
 
 
-class Seen:
+class BloomFilter:
     """A Bloom filter (Bloom 1970) with two probes in one byte, of fixed size and in memory only.
 
     Until `is_complete` is set, because all that was known before has been added, it vouches for nothing.
-    `Known.look_up` reads ``bits`` itself, as `is_new` does.
+    `PageIndex.look_up` reads ``bits`` itself, as `is_new` does.
     """
 
     __slots__ = ("bits", "is_complete")
@@ -30,16 +30,18 @@ class Seen:
         self.is_complete = False
 
     def add(self, key: bytes) -> None:
+        """Take in *key*: `is_new` is false for it from now on. For many `update` is faster."""
         self.update((key,))
 
     def update(self, keys: Iterable[bytes]) -> None:
-        """Take in *keys*."""
+        """Take in *keys*: `is_new` is false for each of them from now on. Nothing is ever taken out."""
         bits = self.bits
         for number in map(hash, keys):
             bits[number & MASK] |= PAIRS[number >> 23 & 0xFF]
 
     def is_new(self, key: bytes) -> bool:
-        """True: *key* was never added; false: it may have been."""
+        """True: *key* was never added; false: it may have been, or the filter is not complete yet. No store
+        read."""
         number = hash(key)
         pair = PAIRS[number >> 23 & 0xFF]
         return self.is_complete and self.bits[number & MASK] & pair != pair

@@ -64,12 +64,12 @@ class Lock:
         self._write(self.had_database)
 
     def database_made(self) -> None:
-        """From now on a missing database is one that was removed."""
+        """From now on a missing database is one that was removed: opening it raises `FrontierUnreadable`."""
         if not self.had_database:
             self._write(True)
 
     def database_removed(self) -> None:
-        """The next one who comes may make another."""
+        """The next one who comes may make another database, as in an empty directory."""
         self._write(False)
 
     def _write(self, has_database: bool) -> None:
@@ -81,6 +81,8 @@ class Lock:
             self._file.flush()
 
     def close(self) -> None:
+        """Let others have the directory; does nothing the second time. What a full disk did not take is not
+        told."""
         with contextlib.suppress(OSError):  # what a full disk did not take
             self._file.close()
 
@@ -113,11 +115,12 @@ def _held(directory: Path, holder: str = "", user: str = CRAWL) -> str:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a write failed for want of space, a quota or a limit of file sizes."""
+    """Whether a write failed for want of space, a quota or a limit of file sizes, by the words of *error*."""
     return any(text in str(error) for text in _FULL)
 
 
 def full_disk(directory: Path, cause: str | None) -> str:
+    """The message for a write to *directory* that failed because of *cause*: what to do, and what is kept."""
     return (
         f"cannot write to {directory} ({cause}): free some space or fix the disk, then start the same crawl "
         "again; nothing that was stored is lost"

@@ -41,45 +41,50 @@ def code(number: float) -> int:
 
 
 def number_of(coded: int) -> float:
+    """The number that `code` made *coded* of, to within .04 %; 0 for 0."""
     return 2.0 ** (coded / _STEPS + _SMALLEST) if coded else 0.0
 
 
 def due_key(when: int, page_id: int) -> bytes:
+    """The key of the due row of a page that comes back at *when*, a whole POSIX second of 32 bits."""
     return keys.DUE + when.to_bytes(4, "big") + keys.id_bytes(page_id)
 
 
 def due_time(key: bytes) -> int:
+    """When the page of a due row comes back (POSIX seconds)."""
     return int.from_bytes(key[1:5], "big")
 
 
 def encode_due(due: Due) -> bytes:
-    """The value of a due row."""
+    """The value of a due row: 5 bytes of flags, weight and rate; see ``format.md``."""
     return _VALUE.pack(_IS_HUB * due.is_hub, due.weight, due.rate)
 
 
 def decode_due(key: bytes, value: bytes) -> Due:
-    """A due row; weight and rate are 0 where the value cannot be read."""
+    """A due row; not a hub, and weight and rate 0, where the value cannot be read."""
     flags, weight, rate = _VALUE.unpack(value) if len(value) == _VALUE.size else (0, 0, 0)
     return Due(due_time(key), int.from_bytes(key[5:], "big"), bool(flags & _IS_HUB), weight, rate)
 
 
 def is_due_key(key: bytes) -> bool:
+    """Whether a key has the length of one of a due row."""
     return len(key) == 1 + 4 + keys.ID_BYTES
 
 
-def return_key(place: int, weight: int, visited: int, page_id: int) -> bytes:
+def revisit_key(place: int, weight: int, visited: int, page_id: int) -> bytes:
     """The sort key of a page that was due: those with the largest *place* first, then those *visited*
     longest ago. The *weight* is carried along."""
     turn = min(visited // _HOUR, 0xFFFFFF).to_bytes(3, "big") + weight.to_bytes(2, "big")
     return RETURNS + (TOP - place).to_bytes(2, "big") + turn + keys.id_bytes(page_id)
 
 
-def is_return_key(sort_key: bytes) -> bool:
+def is_revisit_key(sort_key: bytes) -> bool:
+    """Whether the page with that sort key stands in its queue as one that came back."""
     return sort_key.startswith(RETURNS)
 
 
 def weight_in(sort_key: bytes) -> int:
     """The weight of a page that was handed out: carried along, or the score bucket of a page that was new."""
-    if is_return_key(sort_key):
+    if is_revisit_key(sort_key):
         return int.from_bytes(sort_key[9:11], "big")
     return TOP - int.from_bytes(sort_key[4:6], "big")

@@ -1,7 +1,8 @@
 """What is kept of a host, in three small rows: its counts and last visit, its orders, its rest after trouble.
 
-The orders are kept apart from the host row: the crawl rewrites that with every lease, and a crawl that starts
-over must not forget who asked to be left alone. ``docs/internals/format.md`` describes the values.
+The orders are kept apart from the host row: the crawl rewrites that with every page that ends, and a crawl
+that starts over must not forget who asked to be left alone. ``docs/internals/format.md`` describes the
+values.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class HostRow:
     excluded: int = 0
     response_time: float = 0.0
     answered: int = 0
-    returning: int = 0
+    queued_revisits: int = 0
 
     def count_ended(self, state: State, change: int = 1, status: int = 0) -> None:
         """Count a page that ended in *state* with this HTTP *status*, or with -1 one that is taken back from
@@ -56,13 +57,14 @@ class HostRow:
 
     @property
     def fetched(self) -> int:
-        """Pages that count against a budget of pages."""
+        """Pages that count against a budget of pages: those that ended, but what was excluded before it was
+        answered."""
         return self.done + self.failed - self.excluded + self.answered
 
     @property
     def pending(self) -> int:
-        """Pages that count against a budget of queued pages."""
-        return self.queued - self.returning
+        """Pages that count against a budget of queued pages: not those that came back."""
+        return self.queued - self.queued_revisits
 
 
 class KeptHost(HostRow):
@@ -84,18 +86,19 @@ class KeptHost(HostRow):
 
 
 def encode_host(row: HostRow) -> bytes:
-    """40 bytes; see ``format.md``."""
+    """40 bytes, of which only the counts and times of the row; see ``format.md``."""
     begun = row.queued, row.done, row.failed, row.visited, row.deferred, row.excluded
-    return _HOST.pack(*begun, row.response_time, row.answered, row.returning)
+    return _HOST.pack(*begun, row.response_time, row.answered, row.queued_revisits)
 
 
-def decode_host(data: bytes) -> HostRow:
-    """Raises `UnreadableRecord` on bytes that are no host row."""
+def decode_host(value: bytes) -> HostRow:
+    """The host row of this format or one before, where what it lacks is 0. Raises `UnreadableRecord` on bytes
+    that are none, or whose times are no times."""
     try:
-        layout = next((each for each in (_HOST, *_HOSTS_BEFORE) if len(data) >= each.size), _HOST)
-        row = HostRow(*layout.unpack_from(data))
+        layout = next((each for each in (_HOST, *_HOSTS_BEFORE) if len(value) >= each.size), _HOST)
+        row = HostRow(*layout.unpack_from(value))
     except struct.error as error:
-        raise UnreadableRecord(f"host row of {len(data)} bytes: {error}") from error
+        raise UnreadableRecord(f"host row of {len(value)} bytes: {error}") from error
     if not -_LAST_SECOND < row.visited < _LAST_SECOND:  # nor NaN
         raise UnreadableRecord(f"host row with a visit at second {row.visited}")
     if not 0.0 <= row.response_time < _LAST_SECOND:
@@ -104,7 +107,8 @@ def decode_host(data: bytes) -> HostRow:
 
 
 class Orders(NamedTuple):
-    """``delay`` in seconds replaces what the settings say; ``blocked`` is since when (POSIX seconds)."""
+    """What the operator ordered for a host: ``delay`` in seconds replaces what the settings and the site say
+    (None: no order); ``blocked`` is since when (POSIX seconds; None: it is not)."""
 
     delay: float | None = None
     blocked: int | None = None
@@ -120,26 +124,27 @@ def encode_orders(orders: Orders) -> bytes:
     return json.dumps(given, separators=(",", ":")).encode()
 
 
-def decode_orders(data: bytes) -> Orders:
-    """Raises `UnreadableRecord` on anything but a JSON object with a sane delay and time."""
+def decode_orders(value: bytes) -> Orders:
+    """The orders in a row. Raises `UnreadableRecord` on anything but a JSON object with a sane delay and
+    time."""
     try:
-        found = json.loads(data)
+        found = json.loads(value)
         delay, blocked = found.get("delay"), found.get("blocked")
         if delay is not None and not 0 <= float(delay) < float("inf"):
             raise ValueError(f"a delay of {delay}")
         return Orders(None if delay is None else float(delay), None if blocked is None else int(blocked))
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise UnreadableRecord(f"orders row of {len(data)} bytes: {error}") from error
+        raise UnreadableRecord(f"orders row of {len(value)} bytes: {error}") from error
 
 
 def read_orders(store: Store, host: str) -> Orders:
-    """The orders for *host*; `UNREADABLE` where the row cannot be read."""
+    """The orders for *host*; `UNREADABLE` where the row cannot be read. One lookup."""
     stored = store.get(orders_key(host))
     return Orders() if stored is None else lenient(decode_orders, stored) or UNREADABLE
 
 
 def all_orders(store: Store) -> Iterator[tuple[str, Orders]]:
-    """Hosts and what was ordered for them; `UNREADABLE` where that cannot be told."""
+    """Hosts and what was ordered for them; `UNREADABLE` where that cannot be told. O(hosts with orders)."""
     for key, value in store.scan(ORDERS):
         yield key[1:].decode(errors="replace"), lenient(decode_orders, value) or UNREADABLE
 
@@ -162,11 +167,13 @@ class Cooldown(NamedTuple):
     is_answering: bool = False
 
     def is_forgiven(self, now: float) -> bool:
+        """Whether the host answers again, and its rest was over `FORGIVEN` seconds before *now*: strikes
+        start over."""
         return self.is_answering and now >= self.until + FORGIVEN
 
 
 def read_cooldown(store: Store, host: str) -> Cooldown | None:
-    """The cooldown of *host*; None where there is none, or none that can be read."""
+    """The cooldown of *host*; None where there is none, or none that can be read. One lookup."""
     return lenient(decode_cooldown, store.get(cooldown_key(host)))
 
 
@@ -177,13 +184,13 @@ def encode_cooldown(cooldown: Cooldown) -> bytes:
     return head + cooldown.reason.encode("utf-8", "replace")
 
 
-def decode_cooldown(data: bytes) -> Cooldown:
-    """Raises `UnreadableRecord` on bytes that are no cooldown row."""
+def decode_cooldown(value: bytes) -> Cooldown:
+    """The cooldown that `encode_cooldown` made a row of. Raises `UnreadableRecord` on other bytes."""
     try:
-        until, strikes, since = _ROW.unpack_from(data)
+        until, strikes, since = _ROW.unpack_from(value)
         strikes, is_answering = strikes & ~_ANSWERING, bool(strikes & _ANSWERING)
         if not (strikes and 0 <= since <= until < since + 2 * LONGEST_ASKED * 366):
             raise ValueError(f"strike {strikes} at {since} until {until}")
-        return Cooldown(until, strikes, since, data[_ROW.size :].decode(), is_answering)
+        return Cooldown(until, strikes, since, value[_ROW.size :].decode(), is_answering)
     except (struct.error, ValueError) as error:
-        raise UnreadableRecord(f"cooldown row of {len(data)} bytes: {error}") from error
+        raise UnreadableRecord(f"cooldown row of {len(value)} bytes: {error}") from error

@@ -70,7 +70,7 @@ COOLDOWN = b"t"
 
 ID_BYTES = 5
 MAX_ID = (1 << 40) - 1
-# Ids from here on are not pages of their own but further visits of known ones (``dont_filter``); page ids
+# Ids from here on are not pages of their own but revisits of known ones (``dont_filter``); page ids
 # below stay consecutive, so that they can index an array.
 FIRST_VISIT = 1 << 39
 SEGMENT = 4096  # pages: 1024 take 1 % more bytes, 16384 save 1 %, and a single page's links cost a segment
@@ -83,38 +83,48 @@ def index_value(page_id: int, is_seen: bool = False) -> bytes:
 
 
 def index_id(value: bytes) -> int:
+    """The page that an index row leads to, from the first 5 bytes of its value; whatever follows is a
+    flag."""
     return int.from_bytes(value[:ID_BYTES], "big")
 
 
 def id_bytes(page_id: int) -> bytes:
+    """An id in the five bytes of a key, in which byte order is the order of ids."""
     return page_id.to_bytes(ID_BYTES, "big")
 
 
 def page_key(page_id: int) -> bytes:
+    """Key of the row of a page, or of a revisit."""
     return PAGE + page_id.to_bytes(ID_BYTES, "big")
 
 
 def aside_key(page_id: int) -> bytes:
+    """Key of the bytes of a page row that nobody can read."""
     return ASIDE + page_id.to_bytes(ID_BYTES, "big")
 
 
 def column_key(name: str, first: int) -> bytes:
+    """Key of the piece of a scorer's column *name* that begins with page *first*."""
     return COLUMN + name.encode() + b"\0" + id_bytes(first)
 
 
 def content_key(page_id: int) -> bytes:
+    """Key of what a callback says a page is worth."""
     return CONTENT + id_bytes(page_id)
 
 
 def host_key(host: str) -> bytes:
+    """Key of the counts and the last visit of a host."""
     return HOST + host.encode()
 
 
 def domain_unit(domain: str) -> str:
+    """The unit of a registered domain: no host has a star in its name."""
     return f"*.{domain}"
 
 
 def rates_key(host: str) -> bytes:
+    """Key of what is known of how often the pages of a host change."""
     return RATES + host.encode()
 
 
@@ -126,14 +136,18 @@ def deferred_units(host: str) -> list[str]:
 
 
 def deferred_prefix(unit: str) -> bytes:
+    """Where the deferred rows of a unit begin."""
     return DEFERRED + unit.encode() + b"\0"
 
 
 def deferred_key(unit: str, page_id: int) -> bytes:
+    """Key of the row of a page that waits for room in the budget of *unit*."""
     return deferred_prefix(unit) + id_bytes(page_id)
 
 
 def body_key(host: str, digest: bytes) -> bytes:
+    """Key of the row that leads from the *digest* (16 bytes) of a body to the first page of *host* with
+    it."""
     return BODY + host.encode() + b"\0" + digest
 
 
@@ -147,11 +161,12 @@ def split_deferred_key(key: bytes) -> tuple[str, int] | None:
 
 
 def link_key(source: int) -> bytes:
+    """Key of the row of the links of *source*, which counts before its segment."""
     return LINK_ROW + source.to_bytes(ID_BYTES, "big")
 
 
 def segment_key(source: int) -> bytes:
-    """Key of the segment that holds the links of *source*."""
+    """Key of the segment that holds the links of *source*, and of all other pages of its 4096."""
     return SEGMENT_ROW + (source // SEGMENT * SEGMENT).to_bytes(ID_BYTES, "big")
 
 
@@ -161,26 +176,30 @@ def key_id(key: bytes) -> int:
 
 
 def orders_key(host: str) -> bytes:
+    """Key of what the operator ordered for a host."""
     return ORDERS + host.encode()
 
 
 def robots_key(authority: str) -> bytes:
+    """Key of the copy of the robots.txt of *authority* (scheme://host:port)."""
     return ROBOTS + authority.encode(errors="replace")
 
 
 def forbidden_prefix(authority: str) -> bytes:
-    """Of the pages that the robots.txt of *authority* forbids."""
+    """Where the rows of the pages begin that the robots.txt of *authority* (scheme://host:port) forbids."""
     return FORBIDDEN + authority.encode(errors="replace") + b"\0"
 
 
 def changed_key(authority: str) -> bytes:
-    """Of a site whose robots.txt has changed: its forbidden pages are to be judged again."""
+    """Key of the mark of a site whose robots.txt has changed: its forbidden pages are to be judged again."""
     return ROBOTS_CHANGED + authority.encode(errors="replace")
 
 
 def listing_key(authority: str) -> bytes:
+    """Key of what is known of the sitemaps of *authority* (scheme://host:port)."""
     return LISTING + authority.encode()
 
 
 def cooldown_key(host: str) -> bytes:
+    """Key of the rest of a host after trouble."""
     return COOLDOWN + host.encode()

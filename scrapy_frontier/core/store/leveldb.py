@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import plyvel
 
@@ -23,7 +23,9 @@ from .keys import FORMAT_VERSION, READABLE_FORMATS
 from .leveldb_files import log_name, read_catalogue
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+    from .leveldb_types import Database, RawRows, Readable
 
 # LevelDB with its own defaults is four to five times slower. The buffer is what a start after a kill
 # has to replay (0.4 s for 28 MB); docs/internals/benchmarks.md has the figures.
@@ -58,9 +60,13 @@ class Store:
         self.directory = Path(directory)
         self.is_restored = False
         self._lock = Lock(self.directory, user)
-        self._db: Any = None
         try:
             self._db = _open(self.directory / DATABASE, self._lock.had_database)
+        except BaseException:
+            self._lock.close()
+            raise
+        self._batch = self._db.write_batch()  # a new one for each write would take a microsecond more
+        try:
             if restored_scheme:
                 self.count_rows()
                 self._restore_format(restored_scheme)
@@ -73,7 +79,7 @@ class Store:
             raise
 
     def __repr__(self) -> str:
-        return f"<Store {self.directory}{' closed' if self._db is None or self._db.closed else ''}>"
+        return f"<Store {self.directory}{' closed' if self._db.closed else ''}>"
 
     def _unreadable(self, error: BaseException) -> FrontierError:
         return _why_not(self.directory / DATABASE, error)
@@ -83,10 +89,8 @@ class Store:
         lost = [key for key in (keys.FORMAT, keys.SCHEME) if self.get(key) is None]
         first = next(iter(self.keys_of(keys.PAGE, b"", 1)), b"")
         if lost and len(first) == keys.ID_BYTES:
-            batch = self.batch()
-            for key in lost:
-                batch.put(key, str(FORMAT_VERSION).encode() if key == keys.FORMAT else scheme.encode())
-            self.write(batch, sync=True)
+            rows = _said(scheme)
+            self.write({key: rows[key] for key in lost}, sync=True)
             self.is_restored = True
 
     def _check_format(self, scheme: str) -> None:
@@ -101,10 +105,7 @@ class Store:
                 )
             if self._lock.had_database:
                 raise _missing(self.directory / DATABASE, "holds no rows")
-            batch = self.batch()
-            batch.put(keys.FORMAT, str(FORMAT_VERSION).encode())
-            batch.put(keys.SCHEME, scheme.encode())
-            self.write(batch, sync=True)
+            self.write(_said(scheme), sync=True)
             return
         if found not in READABLE_FORMATS:
             raise FrontierVersion(
@@ -122,20 +123,22 @@ class Store:
     def get(self, key: bytes) -> bytes | None:
         """The value of *key*, or None. Like all reads it raises `FrontierUnreadable` on damaged files."""
         try:
-            value: bytes | None = self._db.get(key, verify_checksums=True)
+            return self._db.get(key, verify_checksums=True)
         except plyvel.Error as error:
             raise self._unreadable(error) from error
-        return value
 
     def scan(
-        self, prefix: bytes, after: bytes = b"", limit: int | None = None, snapshot: Any = None
+        self, prefix: bytes, after: bytes = b"", limit: int | None = None, snapshot: Readable | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Rows under *prefix* whose rest is greater than *after*, in byte order."""
+        """Rows under *prefix* whose rest is greater than *after*, in byte order, *limit* at most (None: all).
+
+        Of the store, or of *snapshot*; what is written meanwhile is not seen. Raises `FrontierUnreadable`.
+        """
         source = self._db if snapshot is None else snapshot
         for key, row in islice(self._seek(source, prefix, after), limit):
             yield key, row.value()
 
-    def _seek(self, source: Any, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, Any]]:
+    def _seek(self, source: Readable, prefix: bytes, after: bytes) -> Iterator[tuple[bytes, RawRows]]:
         """One key under *prefix* after the other, each with the raw iterator of *source* that stands on it.
 
         The convenient iterators of plyvel take damaged blocks for the end of the rows; raw ones raise.
@@ -164,30 +167,31 @@ class Store:
     def count_rows(self) -> Counter[bytes]:
         """How many rows there are by the first byte of their keys; reads every block of every file.
 
-        Raises `FrontierDamaged`.
+        Raises `FrontierUnreadable`, or `FrontierDamaged` of that kind where a block is.
         """
         return Counter(key[:1] for key, _ in self._seek(self._db, b"", b""))
 
-    def batch(self) -> Any:
-        """An empty write batch; nothing is written before `write`."""
-        return self._db.write_batch()
-
-    def write(self, batch: Any, sync: bool = False) -> None:
-        """Write *batch* atomically, with an fsync if *sync*.
+    def write(self, rows: Mapping[bytes, bytes | None], sync: bool = False) -> None:
+        """Write *rows* atomically, a value by key, None for a key that is deleted; with an fsync if *sync*.
 
         Raises `FrontierUnwritable`. After that no further write must be tried: LevelDB's log may end in
         half a record, and what is written behind it could be lost.
         """
-        try:
-            if sync:
-                with self._db.write_batch(sync=True) as synced:
-                    synced.append(batch)
+        batch = self._db.write_batch(sync=True) if sync else self._batch
+        put, delete = batch.put, batch.delete
+        for key, value in rows.items():
+            if value is None:
+                delete(key)
             else:
-                batch.write()
+                put(key, value)
+        try:
+            batch.write()
         except plyvel.CorruptionError as error:  # met when tables were merged
             raise FrontierUnwritable(str(_damaged(self.directory / DATABASE, error))) from error
         except (plyvel.Error, OSError) as error:
             raise FrontierUnwritable(full_disk(self.directory, _cause(error))) from error
+        finally:
+            batch.clear()
 
     def lags(self) -> bool:
         """Whether LevelDB is behind with its own work, so that many more writes now would have to wait; 2 us.
@@ -198,8 +202,9 @@ class Store:
         used = self._db.get_property(b"leveldb.approximate-memory-usage")  # by cache and buffers
         return int(tables or 0) >= _MANY_TABLES or int(used or 0) > CACHE + WRITE_BUFFER
 
-    def snapshot(self) -> Any:
-        """A consistent view of now, readable from any thread; close it soon."""
+    def snapshot(self) -> Readable:
+        """A consistent view of now, readable from any thread. Close it soon, and before the store: while it
+        is open LevelDB keeps what was overwritten since."""
         return self._db.snapshot()
 
     def sync(self) -> None:
@@ -213,7 +218,7 @@ class Store:
                 os.fsync(file.fileno())
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Bytes on disk, of all files of the database; a stat for each."""
         total = 0
         for file in (self.directory / DATABASE).iterdir():
             with contextlib.suppress(FileNotFoundError):
@@ -221,7 +226,8 @@ class Store:
         return total
 
     def flush(self) -> None:
-        """Write LevelDB's buffer out as a table, so that the next open has no log to replay."""
+        """Write LevelDB's buffer out as a table, so that the next open has no log to replay; waits until it
+        is there."""
         self._db.compact_range(start=_END, stop=_END)
 
     def compact(self) -> None:
@@ -230,13 +236,18 @@ class Store:
         Raises `FrontierUnwritable`.
         """
         self._db.compact_range(start=b"", stop=_END)  # without a stop plyvel asks for no row at all
-        self.write(self.batch())  # LevelDB tells only who writes that merging failed
+        self.write({})  # LevelDB tells only who writes that merging failed
 
     def close(self) -> None:
-        """Close the database and release the lock; does nothing the second time."""
-        if self._db is not None and not self._db.closed:
-            self._db.close()
+        """Close the database and release the lock; does nothing the second time. Whoever reads after it gets
+        a `RuntimeError` from plyvel."""
+        self._db.close()
         self._lock.close()
+
+
+def _said(scheme: str) -> dict[bytes, bytes]:
+    """The rows that say what the database is."""
+    return {keys.FORMAT: str(FORMAT_VERSION).encode(), keys.SCHEME: scheme.encode()}
 
 
 def _cause(error: BaseException) -> str:
@@ -296,7 +307,7 @@ def repair_files(path: Path) -> None:
         raise _why_not(path, error) from error
 
 
-def _open(path: Path, had_database: bool) -> Any:
+def _open(path: Path, had_database: bool) -> Database:
     if not (path / "CURRENT").exists() and not path.is_file():
         if path.with_name(REPAIRED).exists():
             raise _damaged(path, FileNotFoundError(f"a repair was interrupted, and left {REPAIRED}"))
@@ -309,6 +320,7 @@ def _open(path: Path, had_database: bool) -> Any:
         raise _damaged(path, FileNotFoundError(f"its file {log} is missing"))
     try:
         buffers = {"write_buffer_size": WRITE_BUFFER, "lru_cache_size": CACHE}
-        return plyvel.DB(str(path), create_if_missing=True, **buffers, **_TABLES)
+        database: Database = plyvel.DB(str(path), create_if_missing=True, **buffers, **_TABLES)
+        return database
     except (plyvel.Error, OSError) as error:
         raise _why_not(path, error) from error

@@ -29,13 +29,13 @@ def crc_tables() -> NDArray[np.uint32]:
     return tables
 
 
-def checksum(data: bytes) -> int:
-    """CRC-32C, masked as LevelDB stores it."""
+def checksum(raw: bytes) -> int:
+    """CRC-32C of *raw*, masked as LevelDB stores it (``log_format.md``): 32 bits."""
     import numpy as np
 
     crc, tables = 0xFFFFFFFF, crc_tables()
-    for start in range(0, len(data), _STEP):
-        some = np.frombuffer(data, np.uint8, min(_STEP, len(data) - start), start).copy()
+    for start in range(0, len(raw), _STEP):
+        some = np.frombuffer(raw, np.uint8, min(_STEP, len(raw) - start), start).copy()
         head = min(4, len(some))
         some[:head] ^= np.frombuffer(crc.to_bytes(4, "little"), np.uint8, head)
         added = tables[np.arange(len(some))[::-1], some]
@@ -44,31 +44,32 @@ def checksum(data: bytes) -> int:
 
 
 def masked(crc: int) -> int:
+    """A checksum as LevelDB stores it: of data that hold checksums themselves (``log_format.md``)."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def unsnap(data: bytes) -> bytes:
-    """Raises `ValueError` or `IndexError` on what is no Snappy block."""
-    size, at = varint.decode(data)
+def unsnap(raw: bytes) -> bytes:
+    """The bytes in a Snappy block. Raises `ValueError` or `IndexError` on what is none."""
+    size, at = varint.decode(raw)
     out = bytearray()
-    while at < len(data):
-        tag = data[at]
+    while at < len(raw):
+        tag = raw[at]
         at += 1
         kind, length = tag & 3, (tag >> 2) + 1
         if kind == 0:
             if length > 60:
                 width = length - 60
-                length = int.from_bytes(data[at : at + width], "little") + 1
+                length = int.from_bytes(raw[at : at + width], "little") + 1
                 at += width
-            out += data[at : at + length]
+            out += raw[at : at + length]
             at += length
             continue
         if kind == 1:
-            length, back = (tag >> 2 & 7) + 4, tag >> 5 << 8 | data[at]
+            length, back = (tag >> 2 & 7) + 4, tag >> 5 << 8 | raw[at]
             at += 1
         else:
             width = 2 * kind - 2 if kind == 2 else 4
-            back = int.from_bytes(data[at : at + width], "little")
+            back = int.from_bytes(raw[at : at + width], "little")
             at += width
         for _ in range(length):
             out.append(out[-back])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from . import varint
 from .leveldb_coding import checksum, crc_tables, masked, unsnap
@@ -39,7 +39,8 @@ _TOLD_IN = {_COMPARATOR: "t", _COMPACTED: "nt", _DELETED: "nn", _ADDED: "nnntt"}
 
 
 class Block(NamedTuple):
-    """Where a block of a table lies, without its trailer, and a key that none of its own is above."""
+    """Where a block of a table lies in bytes, without its trailer, and a key that none of its own is
+    above."""
 
     offset: int
     size: int
@@ -63,7 +64,7 @@ class Loss(NamedTuple):
 
 
 class ListedTable(NamedTuple):
-    """A table that should be there: its size, its least and its greatest key."""
+    """A table that should be there: its size in bytes, its least and its greatest key."""
 
     size: int
     first: bytes
@@ -92,7 +93,10 @@ def read_index(table: Table) -> list[Block] | None:
 
 
 def losses(name: str, table: bytes, blocks: list[Block]) -> list[Loss]:
-    """What the damaged blocks of a table held, as far as their neighbours tell."""
+    """What the damaged blocks of a table held, as far as their neighbours tell; nothing where all are sound.
+
+    *name* is that of the file, *blocks* what `read_index` found in *table*. Checks every block.
+    """
     return [
         Loss(name, block.size, len(table), before.last, block.last)
         for before, block in pairwise([Block(0, 0), *blocks])
@@ -207,10 +211,12 @@ def _append(out: bytearray, contents: bytes) -> Block:
 
 
 def table_name(number: int) -> str:
+    """The file of the table of that number, as LevelDB names it."""
     return f"{number:06}.ldb"
 
 
 def log_name(number: int) -> str:
+    """The file of the log of that number, as LevelDB names it."""
     return f"{number:06}.log"
 
 
@@ -255,14 +261,18 @@ def _apply(edit: bytes, tables: dict[int, ListedTable], log: int) -> int:
         return edit[at - size : at]
 
     while at < len(edit):
-        tag = number()
-        told: list[Any] = [number() if kind == "n" else text() for kind in _TOLD_IN.get(tag, "n")]
+        tag, numbers, texts = number(), [], []
+        for kind in _TOLD_IN.get(tag, "n"):
+            if kind == "n":
+                numbers.append(number())
+            else:
+                texts.append(text())
         if tag == _LOG:
-            log = told[0]
+            log = numbers[0]
         elif tag == _DELETED:
-            tables.pop(told[1], None)
+            tables.pop(numbers[1], None)
         elif tag == _ADDED:
-            _, name, size, first, last = told
+            (_, name, size), (first, last) = numbers, texts
             tables[name] = ListedTable(size, first[:-_INNER], last[:-_INNER])
     return log
 

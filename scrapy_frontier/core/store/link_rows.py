@@ -71,7 +71,7 @@ def encode_row(source: int, edges: Iterable[PlainEdge]) -> bytes:
 
 
 def encode_links(source: int, links: Iterable[PlainEdge]) -> tuple[list[PlainEdge], bytes]:
-    """*links* `collapse`d, and the row of *source* that holds them."""
+    """*links* `collapse`d, and the row of *source* that holds them; raises as `encode_row`."""
     edges = collapse(links)
     sections: dict[int, list[PlainEdge]] = {}
     for edge in edges:
@@ -104,25 +104,25 @@ def encode_links(source: int, links: Iterable[PlainEdge]) -> tuple[list[PlainEdg
     return edges, bytes(out)
 
 
-def decode_row(source: int, data: bytes) -> list[Edge]:
+def decode_row(source: int, row: bytes) -> list[Edge]:
     """The edges in a row, ascending; raises `ValueError` on bytes that are no row."""
     edges = []
     offset = 0
-    while offset < len(data):
-        flags, offset = varint.decode(data, offset)
-        count, offset = varint.decode(data, offset)
-        if flags & ~(FLAGS | WEIGHTED) or not 0 < count <= len(data) - offset:
+    while offset < len(row):
+        flags, offset = varint.decode(row, offset)
+        count, offset = varint.decode(row, offset)
+        if flags & ~(FLAGS | WEIGHTED) or not 0 < count <= len(row) - offset:
             raise ValueError(f"row of page {source}: section of {count} links with flags {flags}")
-        value, offset = varint.decode(data, offset)
+        value, offset = varint.decode(row, offset)
         target = source + ((value >> 1) ^ -(value & 1))
         targets = [target]
         for _ in range(count - 1):
-            value, offset = varint.decode(data, offset)
+            value, offset = varint.decode(row, offset)
             target += value + 1
             targets.append(target)
         weights = [1.0] * count
         if flags & WEIGHTED:
-            codes = data[offset : offset + count]
+            codes = row[offset : offset + count]
             if len(codes) < count or max(codes) > 0x7F:
                 raise ValueError(f"row of page {source}: the weights end early")
             weights = [WEIGHTS[code] for code in codes]
@@ -133,7 +133,7 @@ def decode_row(source: int, data: bytes) -> list[Edge]:
 
 
 def difference(old: Sequence[PlainEdge], new: Sequence[PlainEdge]) -> Difference:
-    """What became of the links of a page between two visits; both as `decode_row` gives them."""
+    """What became of the links of a page between two visits; both as `decode_row` gives them. O(links)."""
     before = {edge[0]: edge for edge in old}
     after = {edge[0]: edge for edge in new}
     return Difference(

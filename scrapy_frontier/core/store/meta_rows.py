@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from ..errors import UnreadableRecord
 from . import keys
@@ -32,23 +32,23 @@ _COUNTS_BEFORE = struct.Struct(f">QQQ{len(State)}QQ")  # the numbers it lacks ar
 class Totals(NamedTuple):
     """What a frontier holds, of all runs together: pages by the name of their state, every page that was ever
     given an id, attempts, and hosts with a row. Finished pages that are ``due``, at whatever time, and those
-    that were and are queued: ``returning``."""
+    that were and are queued: ``queued_revisits``."""
 
     states: dict[str, int]
     known: int
     attempts: int
     hosts: int
     due: int = 0
-    returning: int = 0
+    queued_revisits: int = 0
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Counts:
     """Kept counters: next ids, attempts, pages in each state (``LEASED`` ones count as queued), host rows.
 
-    Further visits of a page (``dont_filter``) count while they are queued, and no longer. Of the queued ones
-    so many are ``returning``: finished pages, which count as that too, until their visit ends. ``due`` counts
-    those that come back later.
+    Revisits of a page (``dont_filter``) count while they are queued, and no longer. Of the queued ones
+    so many are ``queued_revisits``: finished pages, which count as that too, until their visit ends. ``due``
+    counts those that come back later.
     """
 
     next_page: int
@@ -56,47 +56,66 @@ class Counts:
     attempts: int
     states: list[int]
     hosts: int = 0
-    returning: int = 0
+    queued_revisits: int = 0
     due: int = 0
 
     @classmethod
     def none(cls) -> Counts:
+        """Those of a frontier that holds nothing."""
         return cls(0, 0, 0, [0] * len(State))
 
     def totals(self) -> Totals:
+        """What there is, for people: of the queued pages those that came back are counted apart."""
         states = {state.name.lower(): self.states[state] for state in State if state is not State.LEASED}
-        states["queued"] -= self.returning
-        return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.returning)
+        states["queued"] -= self.queued_revisits
+        return Totals(states, self.next_page, self.attempts, self.hosts, self.due, self.queued_revisits)
 
 
 def encode_counts(counts: Counts) -> bytes:
-    """112 bytes; see ``format.md``."""
+    """112 bytes, 14 numbers; see ``format.md``."""
     begun = counts.next_page, counts.next_visit, counts.attempts
-    return _COUNTS.pack(*begun, *counts.states, counts.hosts, counts.returning, counts.due)
+    return _COUNTS.pack(*begun, *counts.states, counts.hosts, counts.queued_revisits, counts.due)
 
 
-def decode_counts(data: bytes) -> Counts:
-    """The counts of this format or the one before. Raises `UnreadableRecord`."""
+def decode_counts(value: bytes) -> Counts:
+    """The counts of this format or the one before. Raises `UnreadableRecord`, also where no id is left to
+    give."""
     try:
-        layout = _COUNTS if len(data) >= _COUNTS.size else _COUNTS_BEFORE
-        next_page, next_visit, attempts, *others = layout.unpack_from(data)
+        layout = _COUNTS if len(value) >= _COUNTS.size else _COUNTS_BEFORE
+        next_page, next_visit, attempts, *others = layout.unpack_from(value)
     except struct.error as error:
-        raise UnreadableRecord(f"counts row of {len(data)} bytes: {error}") from error
+        raise UnreadableRecord(f"counts row of {len(value)} bytes: {error}") from error
     if max(next_page, next_visit) >= keys.FIRST_VISIT:
         raise UnreadableRecord(f"counts row with page {next_page} and visit {next_visit} to come")
     return Counts(next_page, next_visit, attempts, others[: len(State)], *others[len(State) :])
 
 
 def read_counts(store: Store) -> Counts:
-    """Raises `UnreadableRecord`."""
+    """The counts as they were committed last, zeros where there are none. Raises `UnreadableRecord`."""
     stored = store.get(keys.COUNTS)
     return decode_counts(stored) if stored is not None else Counts.none()
 
 
-def last_ranking(store: Store) -> dict[str, Any] | None:
-    """What is kept of the last ranking; None if there was none, or none that can be read."""
+class LastRanking(TypedDict, total=False):
+    """What is kept of a ranking, of what it was told and found: ``at`` is when it ended (POSIX seconds). It
+    ``moved`` so many queue rows, and so many pages had been ``read``."""
+
+    at: float
+    scorer: str
+    pages: int
+    links: int
+    iterations: int
+    error_bound: float | None
+    seconds: float
+    converged: bool
+    moved: int
+    read: int
+
+
+def last_ranking(store: Store) -> LastRanking | None:
+    """What is kept of the last ranking; None if there was none, or none that can be read. One lookup."""
     try:
-        found = json.loads(store.get(keys.RANKING) or b"null")
+        found: LastRanking | None = json.loads(store.get(keys.RANKING) or b"null")
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

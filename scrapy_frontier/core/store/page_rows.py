@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import UnreadableRecord
 from . import keys, varint
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .leveldb import Store
+
+    PageFields = tuple[
+        str, State, int, int, int, int | None, str, bytes, int, int, int | None, str, bool, Visits | None
+    ]
 
 _STATES = tuple(State)
 
@@ -58,7 +62,7 @@ class Page(NamedTuple):
 
 
 # `Page` of a tuple of all fields, in half the time.
-new_page: Callable[[tuple[Any, ...]], Page] = partial(tuple.__new__, Page)
+new_page: Callable[[PageFields], Page] = partial(tuple.__new__, Page)
 
 
 def encode_page(page: Page) -> bytes:
@@ -92,27 +96,27 @@ def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
     return b"".join(map(varint.encode, (status, changed, target, len(raw)))) + raw
 
 
-def decode_page(data: bytes) -> Page:
-    """Raises `UnreadableRecord` on bytes that are no page row."""
+def decode_page(value: bytes) -> Page:
+    """The page in a row that `encode_page` made. Raises `UnreadableRecord` on other bytes."""
     try:
-        flags, attempts, priority, discovered, parent, length = PAGE_HEAD.unpack_from(data)
+        flags, attempts, priority, discovered, parent, length = PAGE_HEAD.unpack_from(value)
         offset = PAGE_HEAD.size + length
-        if offset > len(data):
+        if offset > len(value):
             raise ValueError("the URL ends early")
-        url = data[PAGE_HEAD.size : offset].decode("utf-8", "surrogatepass")
+        url = value[PAGE_HEAD.size : offset].decode("utf-8", "surrogatepass")
         host, reason, status, changed, target = "", "", 0, 0, 0
         if flags & _HAS_HOST:
-            size, offset = varint.decode(data, offset)
-            host, offset = _text(data, offset, size)
+            size, offset = varint.decode(value, offset)
+            host, offset = _text(value, offset, size)
         if flags & _HAS_ENDING:
-            status, offset = varint.decode(data, offset)
-            changed, offset = varint.decode(data, offset)
-            target, offset = varint.decode(data, offset)
-            size, offset = varint.decode(data, offset)
-            reason, offset = _text(data, offset, size)
+            status, offset = varint.decode(value, offset)
+            changed, offset = varint.decode(value, offset)
+            target, offset = varint.decode(value, offset)
+            size, offset = varint.decode(value, offset)
+            reason, offset = _text(value, offset, size)
         visits = None
         if flags & _HAS_VISITS:
-            visits, offset = decode_visits(data, offset, discovered, changed)
+            visits, offset = decode_visits(value, offset, discovered, changed)
         about = (
             url,
             _STATES[flags & _STATE_MASK],
@@ -121,7 +125,7 @@ def decode_page(data: bytes) -> Page:
             discovered,
             parent - 1 if parent else None,
             host,
-            data[offset:],
+            value[offset:],
             status,
             changed,
             target - 1 if target else None,
@@ -131,7 +135,7 @@ def decode_page(data: bytes) -> Page:
         )
         return new_page(about)
     except (struct.error, ValueError, IndexError) as error:
-        raise UnreadableRecord(f"page row of {len(data)} bytes: {error}") from error
+        raise UnreadableRecord(f"page row of {len(value)} bytes: {error}") from error
 
 
 def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: bytes) -> tuple[int, Page]:
@@ -142,11 +146,11 @@ def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: byte
     return int.from_bytes(name, "big"), decode_page(rows.get(key) or store.get(key) or b"")
 
 
-def _text(data: bytes, offset: int, size: int) -> tuple[str, int]:
+def _text(value: bytes, offset: int, size: int) -> tuple[str, int]:
     end = offset + size
-    if end > len(data):
+    if end > len(value):
         raise ValueError("a text ends early")
-    return data[offset:end].decode(), end
+    return value[offset:end].decode(), end
 
 
 def encode_deferred(depth: int = 0, bucket: int = 0) -> bytes:
@@ -158,7 +162,8 @@ def encode_deferred(depth: int = 0, bucket: int = 0) -> bytes:
 
 
 def decode_deferred(value: bytes) -> tuple[int, int]:
-    """Depth and bucket; zeros for what cannot be read, which matters little."""
+    """The depth and the score bucket in the value of a deferred row; zeros for what cannot be read, which
+    matters little."""
     try:
         depth, offset = varint.decode(value) if value else (0, 0)
         return depth, int.from_bytes(value[offset : offset + 2], "big")

@@ -40,7 +40,7 @@ def sort_key(priority: int, bucket: int, turn: int, page_id: int) -> bytes:
 
 
 def sort_key_id(sort_key: bytes) -> int:
-    """The page id in a sort key."""
+    """The page id in a sort key, or that of a revisit."""
     return int.from_bytes(sort_key[-keys.ID_BYTES :], "big")
 
 
@@ -50,20 +50,24 @@ def sort_key_bucket(sort_key: bytes) -> int:
 
 
 def pack_sort_key(sort_key: bytes, host: str) -> bytes:
-    """A sort key and its host as the value of a waiting row."""
+    """A sort key and its host as the value of a waiting row; `unpack_sort_key` is the inverse."""
     return bytes((len(sort_key),)) + sort_key + host.encode()
 
 
 def unpack_sort_key(value: bytes) -> tuple[bytes, str]:
-    """Sort key and host of the value of a waiting row."""
+    """Sort key and host of the value of a waiting row. Raises `UnicodeDecodeError`, or `IndexError` for
+    b""."""
     return value[1 : 1 + value[0]], value[1 + value[0] :].decode()
 
 
 def waiting_key(when: float, page_id: int) -> bytes:
+    """The key of the waiting row of a page whose backoff ends at *when* (POSIX seconds), to the
+    microsecond."""
     return keys.WAITING + max(0, int(when * 1e6)).to_bytes(8, "big") + keys.id_bytes(page_id)
 
 
 def waiting_time(key: bytes) -> float:
+    """When the backoff ends that a waiting row tells of (POSIX seconds)."""
     return int.from_bytes(key[1:9], "big") / 1e6
 
 
@@ -99,13 +103,14 @@ class SortKey(NamedTuple):
 
 
 def read_sort_key(sort_key: bytes) -> SortKey:
-    """Priority, score bucket and turn."""
+    """Priority, score bucket and turn of a sort key, as `sort_key` was given them; the priority clamped."""
     priority, bucket = SORT_KEY_HEAD.unpack_from(sort_key)
     turn = int.from_bytes(sort_key[SCORE_BYTES:_HEAD], "big")
     return SortKey(MAX_PRIORITY - priority, 0xFFFF - bucket, turn)
 
 
 def is_sort_key(sort_key: bytes) -> bool:
+    """Whether it has the length of a sort key: 11 bytes, or 16 with an id of its own."""
     return len(sort_key) in (_HEAD, _HEAD + keys.ID_BYTES)
 
 
@@ -132,7 +137,8 @@ def split_waiting_row(key: bytes, value: bytes) -> QueuePlace | None:
 
 
 def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
-    """The queue of *host*, best page first."""
+    """The queue of *host*, best page first, as it is on the disk; pages under way stand there too. Some us a
+    row."""
     prefix = queue_prefix(host)
     for ahead, (key, _) in enumerate(store.scan(prefix)):
         if is_sort_key(key[len(prefix) :]):
@@ -140,7 +146,8 @@ def queued_places(store: Store, host: str) -> Iterator[QueuePlace]:
 
 
 def waiting_places(store: Store) -> Iterator[QueuePlace]:
-    """All pages that wait for the end of a backoff, soonest first."""
+    """All pages that wait for the end of a backoff, soonest first, as it is on the disk; what is no such row
+    is left out."""
     for key, value in store.scan(keys.WAITING):
         place = split_waiting_row(key, value)
         if place is not None:

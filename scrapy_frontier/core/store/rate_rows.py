@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import struct
 from math import log2
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,17 +30,17 @@ def encode_host_rates(rates: Iterable[float], delay: float, blame: int) -> bytes
 
 def decode_host_rates(stored: bytes | None) -> tuple[float, float, float, float, int]:
     """Three numbers, delay, blame; what an older row lacks is 0, all of one that cannot be read."""
-    return _numbers(_BLAMED_HOST, stored, HOST_SIZES)
+    return _BLAMED_HOST.unpack(_whole(_BLAMED_HOST, stored, HOST_SIZES))
 
 
-def encode_all_rates(rates: Iterable[float], multiplier: float, upheaval: Iterable[float]) -> bytes:
-    """The three numbers of *rates*, what a visit has to be worth, the two of *upheaval*."""
-    return _ALL.pack(*rates, multiplier, *upheaval)
+def encode_all_rates(rates: Iterable[float], multiplier: float, drift: Iterable[float]) -> bytes:
+    """The three numbers of *rates*, what a visit has to be worth, the two of *drift*."""
+    return _ALL.pack(*rates, multiplier, *drift)
 
 
 def decode_all_rates(stored: bytes | None) -> tuple[float, float, float, float, float, float]:
-    """These six, read as `decode_host_rates` reads."""
-    return _numbers(_ALL, stored, _ALL_SIZES)
+    """The six numbers of `encode_all_rates`, read as `decode_host_rates` reads."""
+    return _ALL.unpack(_whole(_ALL, stored, _ALL_SIZES))
 
 
 def encode_opened(running: float, wall: float, noted: float) -> bytes:
@@ -49,17 +49,17 @@ def encode_opened(running: float, wall: float, noted: float) -> bytes:
 
 
 def decode_opened(stored: bytes | None) -> tuple[float, float, float]:
-    """These three, read as `decode_host_rates` reads."""
-    return _numbers(_OPENED, stored, (_OPENED.size,))
+    """The three numbers of `encode_opened`, read as `decode_host_rates` reads."""
+    return _OPENED.unpack(_whole(_OPENED, stored, (_OPENED.size,)))
 
 
 def encode_content(score: float) -> bytes:
-    """What the callback of a page says it is worth."""
+    """What the callback of a page says it is worth: 4 bytes, single precision."""
     return _CONTENT.pack(score)
 
 
 def decode_content(stored: bytes) -> float | None:
-    """The same again; None for a row that cannot be read."""
+    """The score in a content row; None for one that cannot be read."""
     return _CONTENT.unpack(stored)[0] if len(stored) == _CONTENT.size else None
 
 
@@ -72,13 +72,14 @@ def encode_history(visits: float, changes: float, quiet: float, busy: float) -> 
     )
 
 
-def decode_history(data: bytes) -> tuple[float, float, float, float]:
-    """The same again; of eight bytes any are a history."""
-    visits, changes, quiet, busy = _HISTORY.unpack(data)
+def decode_history(value: bytes) -> tuple[float, float, float, float]:
+    """The visits, changes, quiet and busy seconds in the *value* of `encode_history`; of eight bytes any are
+    a history."""
+    visits, changes, quiet, busy = _HISTORY.unpack(value)
     counts = visits / _HISTORY_COUNTS, changes / _HISTORY_COUNTS
     return *counts, 2.0 ** (quiet / _HISTORY_SPANS) - 1.0, 2.0 ** (busy / _HISTORY_SPANS) - 1.0
 
 
-def _numbers(layout: struct.Struct, stored: bytes | None, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+def _whole(layout: struct.Struct, stored: bytes | None, sizes: tuple[int, ...]) -> bytes:
     known = stored if stored is not None and len(stored) in sizes else b""
-    return layout.unpack(known.ljust(layout.size, b"\0"))
+    return known.ljust(layout.size, b"\0")

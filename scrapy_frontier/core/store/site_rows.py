@@ -46,7 +46,8 @@ class RobotsCopy(NamedTuple):
 
 
 def encode_copy(copy: RobotsCopy) -> bytes:
-    """What is kept of a robots.txt; its body is compressed."""
+    """What is kept of a robots.txt, its body compressed; `decode_copy` is the inverse, but for more than 255
+    failures."""
     failures = min(copy.failures, 255)
     head = _ROW.pack(copy.verdict, copy.status, copy.fetched, copy.ask_at, copy.failing_since, failures)
     validators = b"".join(map(_with_length, (copy.etag, copy.modified)))
@@ -58,27 +59,28 @@ def _with_length(text: str) -> bytes:
     return varint.encode(len(raw)) + raw
 
 
-def decode_copy(data: bytes) -> RobotsCopy:
-    """Raises `UnreadableRecord`; a body that grows beyond all limits is none of ours."""
+def decode_copy(value: bytes) -> RobotsCopy:
+    """The robots.txt in a row. Raises `UnreadableRecord` on other bytes; a body that grows beyond all limits
+    is none of ours."""
     try:
-        number, status, fetched, ask_at, failing_since, failures = _ROW.unpack_from(data)
+        number, status, fetched, ask_at, failing_since, failures = _ROW.unpack_from(value)
         validators, body, offset = [], b"", _ROW.size
         for _ in range(2):
-            size, offset = varint.decode(data, offset)
-            validators.append(data[offset : offset + size].decode())
+            size, offset = varint.decode(value, offset)
+            validators.append(value[offset : offset + size].decode())
             offset += size
-        if offset > len(data):
+        if offset > len(value):
             raise ValueError("a validator ends early")
-        if len(data) > offset:
+        if len(value) > offset:
             inflating = zlib.decompressobj()
-            body = inflating.decompress(data[offset:], _LARGEST_BODY)
+            body = inflating.decompress(value[offset:], _LARGEST_BODY)
             if not inflating.eof:
                 raise ValueError("the body ends early, or never")
         return RobotsCopy(
             Verdict(number), status, fetched, ask_at, failing_since, failures, body, *validators
         )
     except (struct.error, ValueError, zlib.error) as error:
-        raise UnreadableRecord(f"robots row of {len(data)} bytes: {error}") from error
+        raise UnreadableRecord(f"robots row of {len(value)} bytes: {error}") from error
 
 
 class Listing(NamedTuple):
@@ -102,12 +104,12 @@ def encode_listing(listing: Listing) -> bytes:
     return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":")).encode()
 
 
-def decode_listing(data: bytes) -> Listing:
-    """Raises `UnreadableRecord` on anything but such a JSON object."""
+def decode_listing(value: bytes) -> Listing:
+    """The listing in a row. Raises `UnreadableRecord` on anything but such a JSON object."""
     try:
-        found = json.loads(data)
+        found = json.loads(value)
         listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
         signals = tuple(map(float, found.get("signals", ())))
         return Listing(listed, bool(found.get("contacted")), refused, signals if len(signals) == 4 else ())
     except (ValueError, TypeError, AttributeError) as error:
-        raise UnreadableRecord(f"listing row of {len(data)} bytes: {error}") from error
+        raise UnreadableRecord(f"listing row of {len(value)} bytes: {error}") from error

@@ -20,16 +20,16 @@ def encode(value: int) -> bytes:
     return bytes(out)
 
 
-def decode(data: bytes, offset: int = 0) -> tuple[int, int]:
+def decode(encoded: bytes, offset: int = 0) -> tuple[int, int]:
     """Decode the varint at *offset*: its value and the offset behind it.
 
     Raises `ValueError` when the bytes end early or describe more than 64 bits.
     """
     value = 0
     for index in range(_MAX_BYTES):
-        if offset + index >= len(data):
+        if offset + index >= len(encoded):
             raise ValueError("varint ends early")
-        byte = data[offset + index]
+        byte = encoded[offset + index]
         value |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:
             if value >= 1 << 64:

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import struct
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    VisitFields = tuple[
+        int, int, int, int, int, int, bytes, bytes, str, int, "BadVisits", "Validators", int, bool
+    ]
 
 _FULL, _ETAG, _LAST_MODIFIED, _SIGNALLED = 1, 2, 4, 8
 _DOCUMENT = struct.Struct(">BHB")  # content type, length (its upper 16 bits, its lower 8)
@@ -44,27 +51,29 @@ class Validators(NamedTuple):
 NO_VALIDATORS = Validators()
 
 
-class Bad(NamedTuple):
-    """Bad visits in a row: how many, what the first of them met (a number, see `pages.revisit_policy.Met`),
-    which a second one must confirm, and since when (POSIX seconds, to the minute)."""
+class BadVisits(NamedTuple):
+    """Bad visits in a row: how many, what the first of them met (the number of
+    a `pages.revisit_policy.Result`), which a second one must confirm, and since when (POSIX seconds, to the
+    minute)."""
 
     visits: int = 0
-    met: int = 0
+    result: int = 0
     since: int = 0
 
 
-NOT_BAD = Bad()
+NOT_BAD = BadVisits()
 
 
 class Visits(NamedTuple):
     """What the visits of a page showed.
 
     Whole POSIX seconds: ``first`` and ``last`` are visits that were answered with the page or with "not
-    modified", ``changed`` is the last that found it changed (0: none); the first and the last change are
-    kept to the minute. ``due`` is when it comes back, 0 where it does not or is in a queue. ``visits`` and
-    ``changes`` count, to 65,535; ``history`` is what `rate_rows.encode_history` makes. ``digest`` has five
-    bytes, or none. ``length`` of the body is in bytes, at most 16 MiB. ``trust`` is a byte of
-    `pages.signal_trust`. ``is_signalled``: a sitemap has told of a change since.
+    modified", ``changed`` is the last that found it changed (0: none); the first and the last change are kept
+    to the minute. ``due`` is when it comes back, 0 where it does not, `due_rows.QUEUED_AGAIN` while it stands
+    in a queue for that. ``visits`` and ``changes`` count, to 65,535; ``history`` is what
+    `rate_rows.encode_history` makes. ``digest`` has five bytes, or none. ``length`` of the body is in bytes,
+    at most 16 MiB. ``trust`` is a byte of `pages.signal_trust`. ``is_signalled``: a sitemap has told of a
+    change since.
     """
 
     first: int
@@ -77,17 +86,20 @@ class Visits(NamedTuple):
     digest: bytes = b""
     content_type: str = ""
     length: int = 0
-    bad: Bad = NOT_BAD
+    bad: BadVisits = NOT_BAD
     validators: Validators = NO_VALIDATORS
     trust: int = 0
     is_signalled: bool = False
 
 
+# `Visits` of a tuple of all fields, in half the time.
+new_visits: Callable[[VisitFields], Visits] = partial(tuple.__new__, Visits)
 NO_VISITS = Visits(0, 0, visits=0)  # of a page that comes back and was never seen
 
 
 def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
-    """*discovered* and *ended* are the times in the row of the page."""
+    """The bytes of *visits* in a page row, 5 at the least and 40 at most, and its validators. *discovered*
+    and *ended* are the times in that row, which are not written twice."""
     first, last, changed, due, count, changes, history, digest = visits[:8]
     content_type, length, bad, (etag, last_modified), _, is_signalled = visits[8:]
     flags = (_ETAG if 0 < len(etag) <= _LONGEST else 0) | (
@@ -126,7 +138,7 @@ def _full(flags: int, visits: Visits, discovered: int) -> bytes:
         visits.history,
         visits.digest.ljust(DIGEST, b"\0")[:DIGEST],
         visits.trust,
-        bad.met << 4 | min(bad.visits, _MOST_BAD),
+        bad.result << 4 | min(bad.visits, _MOST_BAD),
         min(max(bad.since - visits.last, 0) // 60, _MOST),
     )
 
@@ -136,21 +148,22 @@ def _minutes(seconds: int, least: int = 0) -> bytes:
     return min(max(seconds, 0) // 60 + least, _MOST_24).to_bytes(3, "big")
 
 
-def decode_visits(data: bytes, offset: int, discovered: int, ended: int) -> tuple[Visits, int]:
-    """The record at *offset* and where it ends. Raises `ValueError`, `IndexError` or `struct.error`."""
-    flags = data[offset]
+def decode_visits(value: bytes, offset: int, discovered: int, ended: int) -> tuple[Visits, int]:
+    """The record at *offset* and where it ends; *discovered* and *ended* are the times in the row of the
+    page. Raises `ValueError`, `IndexError` or `struct.error`."""
+    flags = value[offset]
     offset += 1
     full = None
     if flags & _FULL:
-        full = _VISITS.unpack_from(data, offset)
+        full = _VISITS.unpack_from(value, offset)
         offset += _VISITS.size
-    number, upper, lower = _DOCUMENT.unpack_from(data, offset)
+    number, upper, lower = _DOCUMENT.unpack_from(value, offset)
     offset += _DOCUMENT.size
     etag = last_modified = b""
     if flags & _ETAG:
-        etag, offset = _text(data, offset)
+        etag, offset = _text(value, offset)
     if flags & _LAST_MODIFIED:
-        last_modified, offset = _text(data, offset)
+        last_modified, offset = _text(value, offset)
     content_type = _TYPES[number] if number < len(_TYPES) else ""
     about = content_type, upper << 8 | lower
     validators = Validators(etag, last_modified)
@@ -159,14 +172,14 @@ def decode_visits(data: bytes, offset: int, discovered: int, ended: int) -> tupl
         return (visits._replace(is_signalled=True) if flags & _SIGNALLED else visits), offset
     last, first, changed, due, count, changes, history, digest, trust, kind, since = full
     ago = int.from_bytes(changed, "big")
-    bad = Bad(kind & _MOST_BAD, kind >> 4, last + 60 * since) if kind or since else NOT_BAD
+    bad = BadVisits(kind & _MOST_BAD, kind >> 4, last + 60 * since) if kind or since else NOT_BAD
     times = discovered + 60 * int.from_bytes(first, "big"), last, last - 60 * (ago - 1) if ago else 0, due
     seen = count, changes, history, digest if digest != bytes(DIGEST) else b""
     return Visits(*times, *seen, *about, bad, validators, trust, bool(flags & _SIGNALLED)), offset
 
 
-def _text(data: bytes, offset: int) -> tuple[bytes, int]:
-    end = offset + 1 + data[offset]
-    if end > len(data):
+def _text(value: bytes, offset: int) -> tuple[bytes, int]:
+    end = offset + 1 + value[offset]
+    if end > len(value):
         raise ValueError("a validator ends early")
-    return data[offset + 1 : end], end
+    return value[offset + 1 : end], end

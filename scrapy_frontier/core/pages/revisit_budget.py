@@ -1,4 +1,4 @@
-"""What a further visit has to be worth, so that all together are as many as can be made: the multiplier.
+"""What a revisit has to be worth, so that all together are as many as can be made: the multiplier.
 
 By "adaptive" a crawl makes as many visits as if every page came back after its shelf life. A host that may
 not be asked as often as its pages would like, by its delay and the time that the crawl runs, has a larger
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
     from .multipliers import Sample
-    from .rates import PageRates
-    from .revisit_wishes import Plan, Plans, RevisitRule
+    from .page_change_rates import PageChangeRates
+    from .revisit_plans import Plan, Plans, RevisitRule
 
 SAMPLE = 1024  # pages: to solve for them takes 20 ms
 DRAWS = 4 * SAMPLE  # at most, where few pages come back
@@ -51,7 +51,8 @@ class Opened(NamedTuple):
 
 
 def went_on(opened: Opened, now: float, is_running: bool = True) -> Opened:
-    """The same at *now*. A clock that was set back costs nothing."""
+    """*opened* at *now* (POSIX seconds), the crawl running since or not. A clock that was set back costs
+    nothing."""
     passed = max(now - opened.noted, 0.0) if opened.noted else 0.0
     kept = exp(-passed / _FADING)
     return Opened(kept * opened.running + passed * is_running, kept * opened.wall + passed, now)
@@ -61,7 +62,7 @@ _Drawn = tuple[float, float, float, str]  # a page of the sample: its weight, ra
 
 
 @dataclass(eq=False, repr=False)
-class VisitBudget:
+class RevisitBudget:
     """When pages come back by *rule*, which *plans* leave free to; *rates* say what is known of them.
 
     Owns the row of when the crawl was running. ``hosts`` are the multipliers of those at their limit.
@@ -71,7 +72,7 @@ class VisitBudget:
     _score_of: Callable[[int], float | None]
     _rule: RevisitRule
     _plans: Plans
-    _rates: PageRates
+    _rates: PageChangeRates
     _opened_at: float
     hosts: dict[str, float] = field(default_factory=dict, init=False)
     _sample: list[_Drawn] | None = field(default=None, init=False)  # while it is drawn
@@ -81,12 +82,12 @@ class VisitBudget:
     _solved_at = -inf
 
     def __post_init__(self) -> None:
-        self._chance = random.Random(0)  # noqa: S311 - draws a sample, guards nothing
+        self._rng = random.Random(0)  # noqa: S311 - draws a sample, guards nothing
         rule, opened_at, stored = self._rule, self._opened_at, self._batch.store.get(keys.OPENED)
         opened = Opened(*rate_rows.decode_opened(stored))
         counts, before = self._batch.counts, opened.noted
         # A pause counts where it left something undone: who had visited all that was due had time enough.
-        if counts.returning > _BEHIND * (counts.returning + counts.due):
+        if counts.queued_revisits > _BEHIND * (counts.queued_revisits + counts.due):
             opened = went_on(opened, opened_at, is_running=False)
         self._bounds = rule.bounds
         if not rule.waits:  # a page is visited once a run: what is planned for between two of them is lost
@@ -96,7 +97,7 @@ class VisitBudget:
         self._opened = opened._replace(noted=opened_at)
 
     def note(self, now: float) -> None:
-        """The crawl is running; in the open batch."""
+        """The crawl is running at *now*: have the open batch say so; by "adaptive" only."""
         if self._rates.is_adaptive:
             self._opened = went_on(self._opened, now)
             self._batch.rows[keys.OPENED] = rate_rows.encode_opened(*self._opened)
@@ -104,7 +105,8 @@ class VisitBudget:
     # -- when ------------------------------------------------------------------------------------------
 
     def plan(self, plan: Plan, host: str, page: Page, visits: Visits, weight: float) -> Plan:
-        """When a page comes back: when a visit is worth what it costs, unless somebody named a span."""
+        """*plan*, with the span after which a visit is worth what it costs, unless somebody named one.
+        *weight* is 1 for an average page."""
         policy = self._policy(host)
         if policy is None or plan.is_fixed or plan.span == inf:
             return plan
@@ -129,7 +131,8 @@ class VisitBudget:
     # -- what it costs ---------------------------------------------------------------------------------
 
     def is_due(self, now: float) -> bool:
-        """Whether there is a step to take: a sample is being drawn, or it is time to."""
+        """Whether there is a step to take at *now*: a sample is being drawn, a host is to be solved, or an
+        hour has passed. O(1)."""
         if not self._rates.is_adaptive:
             return False
         return self._sample is not None or bool(self._left) or now - self._solved_at >= _EVERY
@@ -144,7 +147,7 @@ class VisitBudget:
             self._sample, self._drawn = [], 0
             self.note(now)
         for _ in range(min(_AT_A_TIME, pages)):
-            self._draw(self._chance.randrange(pages))
+            self._draw(self._rng.randrange(pages))
         if len(self._sample) >= SAMPLE or self._drawn >= min(DRAWS, 4 * pages):
             self._solve(now)
 

@@ -9,7 +9,7 @@ from test_kill import said_before_the_kill
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
+from scrapy_frontier.core.pages.revisit_plans import RevisitRule
 from scrapy_frontier.core.store.leveldb import Store
 
 NOW = 1_700_000_000.0
@@ -23,8 +23,8 @@ import sys
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_policy import Met
-from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
+from scrapy_frontier.core.pages.revisit_policy import Result
+from scrapy_frontier.core.pages.revisit_plans import RevisitRule
 from scrapy_frontier.core.pages.crawl_value import Bounds
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store.leveldb import Store
@@ -53,9 +53,9 @@ while True:
     if step % 7 == 3 and lease.page.attempts == 0:
         frontier.release(lease, Outcome(Event.RETRIED, 503, delay=2.0), now)
         continue
-    if lease.is_return and step % 5 == 2:
-        outcome = Outcome(Event.FETCHED, 304, met=Met.UNCHANGED)
-    elif lease.is_return and step % 11 == 4:
+    if lease.is_revisit and step % 5 == 2:
+        outcome = Outcome(Event.FETCHED, 304, result=Result.UNCHANGED)
+    elif lease.is_revisit and step % 11 == 4:
         outcome = Outcome(Event.GONE, 404)
     else:
         outcome = Outcome(Event.FETCHED, 200, fetched=Fetched(digest=b"%5d" % (step % 3)))
@@ -72,11 +72,11 @@ def crawl_and_kill(directory: Path, now: float, after_lines: int) -> list[tuple[
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_killed_crawl_comes_back_to_the_same_pages(tmp_path: Path, seed: int) -> None:
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     visited: dict[int, float] = {}
     now = NOW
     for _ in range(KILLS):
-        for number, status, when in crawl_and_kill(tmp_path, now, chance.randrange(20, 300)):
+        for number, status, when in crawl_and_kill(tmp_path, now, rng.randrange(20, 300)):
             assert when >= visited.get(number, 0.0) + SPAN / 4, "no page comes before it is due"
             if status != 404:
                 visited[number] = when
@@ -85,7 +85,7 @@ def test_a_killed_crawl_comes_back_to_the_same_pages(tmp_path: Path, seed: int) 
         assert list(Check(store, None, now).run()) == []
         frontier = Frontier(store, now, revisits=RevisitRule())
         totals = frontier.totals()
-        assert totals.due + totals.returning == sum(
+        assert totals.due + totals.queued_revisits == sum(
             count for state, count in totals.states.items() if state not in ("queued", "seen")
         ), "every page that ended comes back"
         for number, when in visited.items():

@@ -1,6 +1,5 @@
 """How long a host rests: the rule over virtual time, the row, and what the frontier makes of both."""
 
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
 from scrapy_frontier.core.errors import UnreadableRecord
 from scrapy_frontier.core.frontier import Frontier, Link
@@ -162,15 +162,6 @@ def test_a_clock_set_back_makes_no_rest_longer(found: Cooldown, opened_at: float
 
 # -- the frontier ----------------------------------------------------------------------------------------
 
-opened: list[Store] = []
-
-
-@pytest.fixture(autouse=True)
-def _let_go() -> Iterator[None]:
-    yield
-    while opened:
-        opened.pop().close()
-
 
 class NoChance:
     """No jitter."""
@@ -181,7 +172,7 @@ class NoChance:
 
 def start(directory: Path, now: float = NOW, **options: Any) -> Frontier:
     opened.append(Store(directory))
-    frontier = Frontier(opened[-1], now, chance=NoChance(), **options)  # type: ignore[arg-type]
+    frontier = Frontier(opened[-1], now, rng=NoChance(), **options)  # type: ignore[arg-type]
     while not frontier.load(now):
         pass
     return frontier

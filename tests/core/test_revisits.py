@@ -1,4 +1,4 @@
-"""Coming back: what is due is visited, nothing else, and a page stays what it is until its visit ends."""
+"""Revisits: what is due is visited, nothing else, and a page stays what it is until its visit ends."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,15 +10,16 @@ from zlib import crc32
 import plyvel
 import pytest
 
+from scrapy_frontier.core import reasons
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages.crawl_value import Bounds
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.recompute_due import DueAnew
-from scrapy_frontier.core.pages.revisit_policy import Met
-from scrapy_frontier.core.pages.revisit_wishes import SEEDS, RevisitRule
+from scrapy_frontier.core.pages.recompute_due import RecomputeDue
+from scrapy_frontier.core.pages.revisit_plans import SEEDS, RevisitRule
+from scrapy_frontier.core.pages.revisit_policy import Result
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.store import keys
@@ -35,7 +36,7 @@ NOW = 1_700_000_000.0
 HOUR, DAY = 3600.0, 86400.0
 WEEKLY = RevisitRule(shelf_life=7 * DAY)
 READ = Outcome(Event.FETCHED, 200, fetched=Fetched(b'"1"', digest=b"dig-1", content_type="text/html"))
-UNMODIFIED = Outcome(Event.FETCHED, 304, met=Met.UNCHANGED, fetched=Fetched())
+UNMODIFIED = Outcome(Event.FETCHED, 304, result=Result.UNCHANGED, fetched=Fetched())
 MISSING = Outcome(Event.GONE, 404)
 
 
@@ -215,12 +216,12 @@ def test_a_page_stays_what_it_is_until_its_visit_ends(tmp_path: Path) -> None:
     with opened(tmp_path, later) as frontier:
         lease = next_lease(frontier, later)
         assert lease is not None
-        assert lease.is_return
+        assert lease.is_revisit
         assert (lease.page_id, lease.node, lease.page.attempts) == (page_id, page_id, 0)
         assert record(frontier, page_id)[0].state is State.DONE
         assert frontier.totals().states["done"] == 1
         assert frontier.totals().states["queued"] == 0
-        assert (frontier.totals().due, frontier.totals().returning) == (0, 1)
+        assert (frontier.totals().due, frontier.totals().queued_revisits) == (0, 1)
         released = frontier.release(lease, Outcome(Event.RETRIED, 503, delay=10), later)
         assert released.state is State.QUEUED
         page, _ = record(frontier, page_id)
@@ -228,13 +229,13 @@ def test_a_page_stays_what_it_is_until_its_visit_ends(tmp_path: Path) -> None:
     with opened(tmp_path, later + 11) as frontier:
         lease = next_lease(frontier, later + 11)
         assert lease is not None
-        assert lease.is_return
+        assert lease.is_revisit
         assert lease.page.attempts == 1
         frontier.release(lease, READ, later + 11)
         page, visits = record(frontier, page_id)
         assert (page.state, visits.visits, visits.last) == (State.DONE, 2, int(later + 11))
         assert frontier.totals().states["done"] == 1
-        assert (frontier.totals().due, frontier.totals().returning) == (1, 0)
+        assert (frontier.totals().due, frontier.totals().queued_revisits) == (1, 0)
 
 
 def test_what_comes_back_counts_against_no_budget_and_is_never_deferred(tmp_path: Path) -> None:
@@ -281,7 +282,7 @@ def shares(
         for host, count in news.items():
             find(frontier, *[f"new{number}" for number in range(count)], host=host, now=later, priority=100)
         while found.total() < visits and (lease := next_lease(frontier, later)) is not None:
-            found[lease.host.upper() if lease.is_return else lease.host] += 1
+            found[lease.host.upper() if lease.is_revisit else lease.host] += 1
             frontier.release(lease, READ, later)
     return found
 
@@ -317,7 +318,7 @@ def test_no_page_comes_back_again_while_its_end_waits_to_be_written(tmp_path: Pa
         assert sorted(visit_all(frontier, later)) == [
             f"{kind}{number}" for kind in ("new", "old") for number in range(6)
         ]
-        assert (frontier.pending, frontier.totals().returning) == (0, 0)
+        assert (frontier.pending, frontier.totals().queued_revisits) == (0, 0)
 
 
 def test_the_share_holds_after_a_restart(tmp_path: Path) -> None:
@@ -326,7 +327,7 @@ def test_the_share_holds_after_a_restart(tmp_path: Path) -> None:
     with opened(tmp_path, later) as frontier:
         seen = []
         while len(seen) < 40 and (lease := next_lease(frontier, later)) is not None:
-            seen.append(lease.is_return)
+            seen.append(lease.is_revisit)
             frontier.release(lease, READ, later)
     assert seen.count(True) == pytest.approx(20, abs=4)
 
@@ -351,7 +352,7 @@ def test_switched_off_nothing_comes_back_and_switched_on_again_all_of_it(tmp_pat
     with opened(tmp_path, later) as frontier:
         lease = next_lease(frontier, later)
         assert lease is not None
-        assert frontier.totals().returning == 2
+        assert frontier.totals().queued_revisits == 2
         frontier.release(lease, Outcome(Event.RETURNED), later)
     with opened(tmp_path, later, rule=None) as frontier:
         assert visit_all(frontier, later) == []
@@ -366,7 +367,7 @@ def test_switched_off_nothing_comes_back_and_switched_on_again_all_of_it(tmp_pat
 def came_back(
     directory: Path, *outcomes: Outcome, every: float = 8 * DAY, rule: RevisitRule = WEEKLY
 ) -> Page:
-    """The record of a page that was read, with a link, and met these at its further visits."""
+    """The record of a page that was read, with a link, and met these at its revisits."""
     with opened(directory, rule=rule) as frontier:
         page_id, target = find(frontier, "page", "target")
         assert visit(frontier, NOW, READ, [Edge(target)]) is not None
@@ -491,7 +492,7 @@ def test_what_is_said_to_be_gone_is_gone_at_once_and_comes_back_in_the_end(tmp_p
 
 
 def test_a_callback_that_raised_fails_the_page_and_keeps_its_links(tmp_path: Path) -> None:
-    page = came_back(tmp_path, Outcome(Event.FAILED, 200, "ValueError", met=Met.CALLBACK_FAILED))
+    page = came_back(tmp_path, Outcome(Event.FAILED, 200, "ValueError", result=Result.CALLBACK_FAILED))
     assert page.state is State.FAILED
     assert page.visits is not None
     assert (page.visits.digest, page.visits.validators.etag) == (b"", b"")
@@ -577,9 +578,9 @@ def test_a_host_whose_pages_redirect_as_ever_is_not_to_blame(tmp_path: Path) -> 
         assert record(frontier, 5)[1].due == int(now + 0.9 * 28 * DAY)
 
 
-@pytest.mark.parametrize("outcome", [UNMODIFIED, READ._replace(met=Met.UNCHANGED)])
+@pytest.mark.parametrize("outcome", [UNMODIFIED, READ._replace(result=Result.UNCHANGED)])
 def test_an_alias_that_has_not_changed_is_one_still(tmp_path: Path, outcome: Outcome) -> None:
-    alias = READ._replace(reason="alias of http://a.example/else", met=Met.ALIAS)
+    alias = READ._replace(reason="alias of http://a.example/else", result=Result.ALIAS)
     page = came_back(tmp_path, alias, outcome._replace(reason=alias.reason), every=45 * DAY)
     assert page.visits is not None
     assert page.visits.visits == 3
@@ -601,7 +602,7 @@ def test_a_hub_keeps_its_span_whatever_its_canonical(tmp_path: Path) -> None:
         visit_all(frontier, NOW, alias)
         assert record(frontier, 0)[1].due == int(NOW + 0.9 * DAY)
     with opened(tmp_path, NOW + DAY, rule) as frontier:
-        visit_all(frontier, NOW + DAY, alias._replace(met=Met.ALIAS))
+        visit_all(frontier, NOW + DAY, alias._replace(result=Result.ALIAS))
         assert record(frontier, 0)[1].due == int(NOW + 1.9 * DAY)
 
 
@@ -631,7 +632,7 @@ def test_links_that_came_and_went_are_told(tmp_path: Path) -> None:
         (changed(b"dig-2"), "changed"),
         (Outcome(Event.GONE, 410), "gone"),
         (Outcome(Event.EXCLUDED), "gone"),
-        (READ._replace(met=Met.NOINDEX), "gone"),
+        (READ._replace(result=Result.NOINDEX), "gone"),
         (MISSING, None),
         (Outcome(Event.FAILED, 500), None),
     ],
@@ -647,6 +648,22 @@ def test_what_a_visit_came_to_is_told(tmp_path: Path, outcome: Outcome, fate: st
         assert found is not None
         assert found[1].visit is not None
         assert found[1].visit.fate == fate
+
+
+def test_a_page_that_is_not_to_be_indexed_is_told_as_gone_once_and_then_that_it_is_back(
+    tmp_path: Path,
+) -> None:
+    noindex, fates = READ._replace(result=Result.NOINDEX, reason=reasons.NOINDEX()), []
+    with opened(tmp_path) as frontier:
+        find(frontier, "page")
+        assert visit(frontier, NOW) is not None
+    for day, outcome in ((8, noindex), (16, noindex), (24, READ), (32, READ)):
+        with opened(tmp_path, NOW + day * DAY) as frontier:
+            found = visit(frontier, NOW + day * DAY, outcome)
+            assert found is not None
+            assert found[1].visit is not None
+            fates.append(found[1].visit.fate)
+    assert fates == ["gone", "still gone", "changed", "unchanged"]
 
 
 # -- first visits ----------------------------------------------------------------------------------------
@@ -750,7 +767,7 @@ def test_what_was_learnt_outlasts_restarts(tmp_path: Path) -> None:
     found = kept_for(tmp_path, 240, runs=8)
     assert found["often"] > found["seldom"] > found["never"] > 0
     with opened(tmp_path, NOW + 240 * DAY, ADAPTIVE) as frontier:
-        rates = frontier._returning.rates
+        rates = frontier._revisit_queue.rates
         assert rates is not None
         assert rates.multiplier > 0
         assert rates.expected("a.example") > rates.expected("unknown.example") / 100
@@ -802,7 +819,7 @@ def test_a_page_that_is_queued_anew_comes_back_once(tmp_path: Path, is_queued: b
         assert frontier.requeue(page_id, later)
         assert visit_all(frontier, later) == ["page"]
         assert record(frontier, page_id)[1].visits == 2
-        assert (frontier.totals().due, frontier.totals().returning) == (1, 0)
+        assert (frontier.totals().due, frontier.totals().queued_revisits) == (1, 0)
 
 
 @pytest.mark.parametrize("is_queued", [False, True])
@@ -825,7 +842,7 @@ def test_a_page_that_is_forgotten_does_not_come_back(
         else:
             assert frontier.forget(page_id, fingerprint_of, later)
         assert visit_all(frontier, later) == []
-        assert (frontier.totals().due, frontier.totals().returning) == (0, 0)
+        assert (frontier.totals().due, frontier.totals().queued_revisits) == (0, 0)
 
 
 # -- what it costs ---------------------------------------------------------------------------------------
@@ -968,8 +985,8 @@ def dues(directory: Path) -> dict[str, float]:
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two pages in a slice."""
-    step = DueAnew.step
-    monkeypatch.setattr(DueAnew, "step", lambda anew, limit: step(anew, 2))
+    step = RecomputeDue.step
+    monkeypatch.setattr(RecomputeDue, "step", lambda anew, limit: step(anew, 2))
 
 
 @pytest.mark.usefixtures("slowly")
@@ -1000,7 +1017,7 @@ def test_changed_settings_count(tmp_path: Path) -> None:
         visit_all(frontier, NOW)
     other = RevisitRule(shelf_life=inf, shelf_lives=(("news", DAY),), hubs=(("/hub", HOUR),))
     with opened(tmp_path, NOW + 2 * DAY, other) as frontier:
-        assert frontier.totals().due + frontier.totals().returning == 2
+        assert frontier.totals().due + frontier.totals().queued_revisits == 2
         assert visit_all(frontier, NOW + 2 * DAY) == ["hub", "news"]
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
         assert frontier.totals().due == 4
@@ -1029,7 +1046,7 @@ def test_nothing_is_looked_at_where_the_settings_are_the_same(
     with opened(tmp_path) as frontier:
         find(frontier, "page")
         visit_all(frontier, NOW)
-    monkeypatch.delattr(DueAnew, "step")
+    monkeypatch.delattr(RecomputeDue, "step")
     with opened(tmp_path, NOW + DAY):
         pass
 
@@ -1058,7 +1075,7 @@ def damage(directory: Path, name: str) -> None:
             db.put(keys.rates_key("a.example"), b"?")
         elif name == "counts":
             counts = decode_counts(db.get(keys.COUNTS))
-            counts.due, counts.returning = 7, 9
+            counts.due, counts.queued_revisits = 7, 9
             db.put(keys.COUNTS, encode_counts(counts))
 
 
@@ -1112,10 +1129,10 @@ def test_a_page_that_is_said_to_have_changed_is_due_in_this_run(tmp_path: Path) 
     with opened(tmp_path) as frontier:
         told, other = find(frontier, "told", "other")
         visit_all(frontier, NOW)
-        assert not frontier.hasten(told, NOW + 60), "it was visited in this run"
+        assert not frontier.make_due(told, NOW + 60), "it was visited in this run"
     with opened(tmp_path, NOW + DAY) as frontier:
-        assert frontier.hasten(told, NOW + DAY, b'{"meta":{"told":1}}')
-        assert not frontier.hasten(told, NOW + DAY), "it is due already"
+        assert frontier.make_due(told, NOW + DAY, b'{"meta":{"told":1}}')
+        assert not frontier.make_due(told, NOW + DAY), "it is due already"
         assert record(frontier, told)[0].payload == b'{"meta":{"told":1}}'
         assert frontier.totals().due == 2
         assert visit_all(frontier, NOW + DAY + 60, UNMODIFIED) == ["told"]
@@ -1130,7 +1147,7 @@ def test_while_the_crawl_waits_what_changed_is_due_now(tmp_path: Path) -> None:
         (told,) = find(frontier, "told")
         visit_all(frontier, NOW)
         assert visit_all(frontier, NOW + DAY) == []
-        assert frontier.hasten(told, NOW + DAY)
+        assert frontier.make_due(told, NOW + DAY)
         assert visit_all(frontier, NOW + DAY) == ["told"]
 
 
@@ -1138,11 +1155,11 @@ def test_what_does_not_come_back_is_not_hastened(tmp_path: Path) -> None:
     with opened(tmp_path, rule=None) as frontier:
         done, _ = find(frontier, "done", "queued")
         visit(frontier, NOW)
-        assert not frontier.hasten(done, NOW + DAY)
+        assert not frontier.make_due(done, NOW + DAY)
     with opened(tmp_path, NOW + DAY) as frontier:
         (queued,) = find(frontier, "new", now=NOW + DAY)
-        assert not frontier.hasten(queued, NOW + DAY)
-        assert not frontier.hasten(999, NOW + DAY)
+        assert not frontier.make_due(queued, NOW + DAY)
+        assert not frontier.make_due(999, NOW + DAY)
 
 
 def test_a_sitemap_is_a_hub_with_a_span_of_its_own_once_it_was_read(tmp_path: Path) -> None:
@@ -1169,7 +1186,7 @@ def test_what_was_told_of_a_page_counts_after_a_restart(tmp_path: Path) -> None:
         (told,) = find(frontier, "told", payload=LISTED)
         visit_all(frontier, NOW)
     with opened(tmp_path, NOW + DAY) as frontier:
-        assert frontier.hasten(told, NOW + DAY, TOLD)
+        assert frontier.make_due(told, NOW + DAY, TOLD)
         assert frontier.listing("http://a.example").signals == ()
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
         assert record(frontier, told)[1].is_signalled
@@ -1186,16 +1203,16 @@ def test_a_site_that_tells_what_is_not_so_makes_nothing_due(tmp_path: Path) -> N
         pages = find(frontier, *names, payload=LISTED)
         visit_all(frontier, NOW)
     with opened(tmp_path, NOW + DAY) as frontier:
-        assert all(frontier.hasten(page_id, NOW + DAY, TOLD) for page_id in pages)
+        assert all(frontier.make_due(page_id, NOW + DAY, TOLD) for page_id in pages)
         assert sorted(visit_all(frontier, NOW + DAY, UNMODIFIED)) == sorted(names)
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
-        assert not frontier.hasten(pages[0], NOW + 2 * DAY, LISTED)
+        assert not frontier.make_due(pages[0], NOW + 2 * DAY, LISTED)
         assert record(frontier, pages[0])[1].is_signalled, "it may yet prove honest"
         assert visit_all(frontier, NOW + 2 * DAY) == []
         (elsewhere,) = find(frontier, "page", host="b.example", payload=LISTED, now=NOW + 2 * DAY)
         visit_all(frontier, NOW + 2 * DAY)
     with opened(tmp_path, NOW + 3 * DAY) as frontier:
-        assert frontier.hasten(elsewhere, NOW + 3 * DAY, TOLD), "another site"
+        assert frontier.make_due(elsewhere, NOW + 3 * DAY, TOLD), "another site"
 
 
 def test_where_a_trusted_site_tells_nothing_its_pages_are_left_alone_for_longer(tmp_path: Path) -> None:
@@ -1221,7 +1238,7 @@ def test_where_a_trusted_site_tells_nothing_its_pages_are_left_alone_for_longer(
                 versions[f"told{ids[each] % 20}"] += 1
                 versions[f"untold{ids[each] % 20}"] += 1
                 payload = TOLD if number // 40 % 2 else LISTED
-                frontier.hasten(ids[each], now, payload)
+                frontier.make_due(ids[each], now, payload)
     assert (
         sorted(spans["told"])[len(spans["told"]) // 2]
         > 1.5 * sorted(spans["untold"])[len(spans["untold"]) // 2]
@@ -1320,9 +1337,9 @@ def test_a_changed_robots_txt_counts_after_a_restart_and_costs_a_handful_at_a_ti
     with opened(tmp_path, NOW + DAY) as frontier:
         frontier.keep_robots_copy(SITE, robots(b"new"))
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
-        seen, most, before = [], 0, frontier.totals().due + frontier.totals().returning
+        seen, most, before = [], 0, frontier.totals().due + frontier.totals().queued_revisits
         while (lease := frontier.lease(NOW + 2 * DAY)) is not None or frontier.is_refilling:
-            waiting = frontier.totals().due + frontier.totals().returning
+            waiting = frontier.totals().due + frontier.totals().queued_revisits
             most, before = max(most, waiting - before), waiting
             if lease is not None:
                 seen.append(name_of(lease))
@@ -1357,7 +1374,7 @@ def test_a_page_that_is_allowed_again_and_gives_an_error_is_tried_again(tmp_path
     forbid(tmp_path, 1)
     with opened(tmp_path, NOW + DAY) as frontier:
         frontier.keep_robots_copy(SITE, robots(b"new"))
-        assert len(visit_all(frontier, NOW + DAY, Outcome(Event.FAILED, 500, met=Met.ERROR))) == 2
+        assert len(visit_all(frontier, NOW + DAY, Outcome(Event.FAILED, 500, result=Result.ERROR))) == 2
     with opened(tmp_path, NOW + 4 * DAY) as frontier:
         assert len(visit_all(frontier, NOW + 4 * DAY)) == 2
 

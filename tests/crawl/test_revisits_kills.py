@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from changing import DAY, ChangingWeb, Document, JumpingClock, never, once
 from scrapy import Request
-from test_returning_crawl import INTERVAL
-from test_sitemaps_return import MONTHLY, NewsWeb, Visitor
+from test_revisits_crawl import INTERVAL
+from test_sitemap_revisits import MONTHLY, NewsWeb, Visitor
 from test_thirty_days import Keeper
 
 from scrapy_frontier.core.ranking import graph
@@ -95,7 +95,7 @@ def test_a_second_crawl_that_is_killed_finds_what_one_finds_that_is_not(
     clock: JumpingClock, start: Start, tmp_path: Path, seed: int
 ) -> None:
     """Every change is found, and no more is repeated than a kill may repeat."""
-    chance, web = random.Random(seed), ChangingWeb(clock, hosts=HOSTS)
+    rng, web = random.Random(seed), ChangingWeb(clock, hosts=HOSTS)
     try:
         url, directory, other = tree(web), tmp_path / "frontier", tmp_path / "unharmed"
         settings, file = {**INTERVAL, **SETTINGS}, tmp_path / "told"
@@ -106,7 +106,7 @@ def test_a_second_crawl_that_is_killed_finds_what_one_finds_that_is_not(
         before = len(web.seen)
         for kills in range(KILLS):
             crawl = start(Keeper, settings, urls=[url], file=str(file))
-            count = len(web.visits) + chance.randrange(1, PAGES // KILLS - 2 * AT_ONCE)
+            count = len(web.visits) + rng.randrange(1, PAGES // KILLS - 2 * AT_ONCE)
             web.limit = count + AT_ONCE  # however late the kill comes, pages are left
             web.wait(count)
             crawl.kill()
@@ -157,7 +157,7 @@ def test_what_a_sitemap_tells_is_heard_though_the_crawl_is_killed_while_it_is_re
     news: NewsWeb, start: Start, seed: int
 ) -> None:
     """The sitemap is read again, and every page that it told of is fetched, no other: 300 of 600."""
-    web, chance = news, random.Random(seed)
+    web, rng = news, random.Random(seed)
     settings = {**MONTHLY, **SETTINGS, "FRONTIER_SITEMAPS": True}
     assert start(Visitor, settings, url=web.url("/page0")).wait().reason == "finished"
     told_of = {number for number in range(web.pages) if number % 2}
@@ -168,7 +168,7 @@ def test_what_a_sitemap_tells_is_heard_though_the_crawl_is_killed_while_it_is_re
     assert deadly.process.returncode == -signal.SIGKILL, "the event loop had no turn in between"
     for _ in range(1, KILLS):
         crawl = start(Visitor, settings, url=web.url("/page0"))
-        count = len(web.visits) + chance.randrange(1, 40)
+        count = len(web.visits) + rng.randrange(1, 40)
         web.limit = count + AT_ONCE
         web.wait(count)
         crawl.kill()

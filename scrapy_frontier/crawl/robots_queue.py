@@ -17,7 +17,7 @@ from ..core.time_format import span
 from . import compat
 from .private_network import is_led_to, leads_inside
 from .robots_fetch import RobotsFetcher
-from .robots_sites import LARGE, KnownSites, Shelf, Surroundings
+from .robots_sites import LARGE, KnownSites, LruCache, RobotsServices
 from .stats import count
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ BEGUN_AT_ONCE = 8  # errands, 1 ms each; then everybody else gets a turn of the 
 LONGEST_NAP = 60.0  # seconds until an errand that has to wait asks again
 
 
-class Asking:
+class RobotsErrand:
     """A robots.txt that is being fetched, or waits to be: for which hosts, and who waits for it.
 
     ``is_meant`` unless only public pages elsewhere led to the site: then it may turn out to be private.
@@ -47,60 +47,65 @@ class Asking:
 
 
 @dataclass(eq=False, repr=False)
-class Errands:
-    """Fetches files for *sites*, by the clocks of their hosts if there is a frontier."""
+class RobotsQueue:
+    """Fetches files for *sites*, by the clocks of their hosts if there is a frontier; 64 under way at once,
+    or `CONCURRENT_REQUESTS` if that is more. Nothing is raised: a file that cannot be had is learnt as
+    such."""
 
-    _around: Surroundings
+    _services: RobotsServices
     _sites: KnownSites
-    asking: dict[str, Asking] = field(default_factory=dict, init=False)
+    errands: dict[str, RobotsErrand] = field(default_factory=dict, init=False)
     # Sites in a private network that only public pages led to, and their addresses: nobody is asked.
-    _inside: Shelf[str, str] = field(default_factory=lambda: Shelf(len), init=False)
+    _inside: LruCache[str, str] = field(default_factory=lambda: LruCache(len), init=False)
     _queue: deque[str] = field(default_factory=deque, init=False)
     _under_way = 0
 
     def __post_init__(self) -> None:
-        self._fetcher = RobotsFetcher(self._around)
-        self._most = max(AT_ONCE, self._around.crawler.settings.getint("CONCURRENT_REQUESTS"))
+        self._fetcher = RobotsFetcher(self._services)
+        self._most = max(AT_ONCE, self._services.crawler.settings.getint("CONCURRENT_REQUESTS"))
 
-    def ask(self, authority: str, host: str, request: Request) -> Asking:
-        """Have the file of *authority* fetched for a page of *host*, unless that is under way."""
-        asking = self.asking.get(authority)
-        is_new = asking is None
-        if asking is None:
-            asking = self.asking[authority] = Asking(host, request)
-        if not asking.is_meant:
-            asking.is_meant = self._around.settings.redirects.allows_private or not is_led_to(request)
-        if is_new and asking.is_meant and not self._is_unresolved(asking):
+    def ask(self, authority: str, host: str, request: Request) -> RobotsErrand:
+        """Have the file of *authority* fetched for a page of *host*, unless that is under way; who waits for
+        it adds itself to the answer. Where a public page leads to a private site nobody is asked."""
+        errand = self.errands.get(authority)
+        is_new = errand is None
+        if errand is None:
+            errand = self.errands[authority] = RobotsErrand(host, request)
+        if not errand.is_meant:
+            errand.is_meant = self._services.settings.redirects.allows_private or not is_led_to(request)
+        if is_new and errand.is_meant and not self._is_unresolved(errand):
             self._queue.append(authority)
             compat.call_later(0, self._begin)
         elif is_new:
-            compat.start(self._look_up(authority, asking))
-        return asking
+            compat.start(self._look_up(authority, errand))
+        return errand
 
     def private_address(self, authority: str, request: Request) -> str | None:
         """The address of a site in a private network that nobody asks, because a public page leads there."""
         address = self._inside.get(authority)
         return address if address is not None and is_led_to(request) else None
 
-    def _is_unresolved(self, asking: Asking) -> bool:
+    def _is_unresolved(self, errand: RobotsErrand) -> bool:
         """Whether the page waits under a name that stands for an address not known yet."""
-        is_by_name = asking.host == host_of(asking.request.url)
-        return self._around.units.are_addresses and is_by_name and not asking.request.meta.get("proxy")
+        is_by_name = errand.host == host_of(errand.request.url)
+        keys = self._services.politeness_keys
+        return keys.are_addresses and is_by_name and not errand.request.meta.get("proxy")
 
-    async def _look_up(self, authority: str, asking: Asking) -> None:
+    async def _look_up(self, authority: str, errand: RobotsErrand) -> None:
         """Ask a site by the clock of its address, unless that is private and only public pages led there."""
         address = None
         try:
-            if not asking.is_meant:
-                address = await leads_inside(asking.request)
-            if self._is_unresolved(asking):
-                asking.host = await self._around.units.looked_up(asking.request.url)
+            if not errand.is_meant:
+                address = await leads_inside(errand.request)
+            if self._is_unresolved(errand):
+                errand.host = await self._services.politeness_keys.looked_up(errand.request.url)
         except Exception:
-            extra = {"spider": self._around.crawler.spider}
-            logger.error("address of %s", authority, exc_info=True, extra=extra)
-        if address is not None and not asking.is_meant and not self._around.is_closed:
+            extra = {"spider": self._services.crawler.spider}
+            words = "The address of %s cannot be told, and it is asked by its name; please report this"
+            logger.error(words, authority, exc_info=True, extra=extra)
+        if address is not None and not errand.is_meant and not self._services.is_closed:
             self._inside.keep(authority, address)
-            self._let_go(self.asking.pop(authority))
+            self._let_go(self.errands.pop(authority))
             return
         self._queue.append(authority)
         self._begin()
@@ -108,18 +113,18 @@ class Errands:
     def _begin(self) -> None:
         """Start what may start: as many errands as there is room for, each by the clock of its host."""
         for _ in range(BEGUN_AT_ONCE):
-            if not self._queue or self._under_way >= self._most or self._around.is_closed:
+            if not self._queue or self._under_way >= self._most or self._services.is_closed:
                 return
             authority = self._queue.popleft()
-            asking = self.asking[authority]
+            errand = self.errands[authority]
             copy = self._sites.copy(authority)
-            is_known = copy is not None and is_current(copy, self._around.clock())
-            wait = 0.0 if is_known else self._fetcher.wait(asking.host)
+            is_known = copy is not None and is_current(copy, self._services.clock())
+            wait = 0.0 if is_known else self._fetcher.wait(errand.host)
             if wait:
                 compat.call_later(min(wait, LONGEST_NAP), self._again, authority)
             else:
                 self._under_way += 1
-                compat.start(self._learn(authority, asking, copy, is_known))
+                compat.start(self._learn(authority, errand, copy, is_known))
         compat.call_later(0, self._begin)
 
     def _again(self, authority: str) -> None:
@@ -135,64 +140,67 @@ class Errands:
         finally:
             self._under_way += 1
 
-    async def _learn(self, authority: str, asking: Asking, copy: RobotsCopy | None, is_known: bool) -> None:
+    async def _learn(
+        self, authority: str, errand: RobotsErrand, copy: RobotsCopy | None, is_known: bool
+    ) -> None:
         """Fetch, keep, parse; whatever happens, let go who waits for it."""
-        sites, agent = self._sites, self._sites.agent_of(asking.request)
+        sites, agent = self._sites, self._sites.agent_of(errand.request)
         try:
             if copy is None or not is_known:
-                copy = await self._fetch(authority, asking, copy)
-            if self._around.is_closed:
+                copy = await self._fetch(authority, errand, copy)
+            if self._services.is_closed:
                 return
             about, is_large = (copy, authority, agent), len(copy.body) > LARGE
             found = await compat.in_thread(sites.read, *about) if is_large else sites.read(*about)
-            sites.learn(authority, agent, found, copy, asking.failure)
+            sites.learn(authority, agent, found, copy, errand.failure)
         except Exception as error:
             if not isinstance(error, FrontierUnwritable):  # which the scheduler meets too, and says
-                count(self._around.crawler, "frontier/errors")
-                extra = {"spider": self._around.crawler.spider}
-                logger.error("robots.txt of %s", authority, exc_info=True, extra=extra)
-            copy = learnt(copy, Answer(None), self._around.clock())
+                count(self._services.crawler, "frontier/errors")
+                extra = {"spider": self._services.crawler.spider}
+                words = "The robots.txt of %s cannot be read, as if it gave no answer; please report this"
+                logger.error(words, authority, exc_info=True, extra=extra)
+            copy = learnt(copy, Answer(None), self._services.clock())
             sites.learn(authority, agent, sites.read(copy, authority, agent), copy)
         finally:
             self._under_way -= 1
-            self._let_go(self.asking.pop(authority))
+            self._let_go(self.errands.pop(authority))
             self._begin()
 
-    async def _fetch(self, authority: str, asking: Asking, before: RobotsCopy | None) -> RobotsCopy:
-        answer = await self._fetcher.fetch(f"{authority}/robots.txt", asking.host, self._sleep, before)
-        copy = learnt(before, answer, self._around.clock())
-        if self._around.is_closed:
+    async def _fetch(self, authority: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy:
+        answer = await self._fetcher.fetch(f"{authority}/robots.txt", errand.host, self._sleep, before)
+        copy = learnt(before, answer, self._services.clock())
+        if self._services.is_closed:
             return copy
-        if self._around.frontier is not None and not answer.retry_after:
-            copy = self._around.frontier.hastened(copy, self._around.clock())
+        if self._services.frontier is not None and not answer.retry_after:
+            copy = self._services.frontier.retried_sooner(copy, self._services.clock())
         self._sites.keep(authority, copy)
-        asking.failure = answer.failure
+        errand.failure = answer.failure
         if copy.failures:
             self._cool(copy, answer)
-            count(self._around.crawler, "frontier/robots/unreachable")
-            error, pause = answer.error or f"HTTP {answer.status}", span(copy.ask_at - self._around.clock())
+            count(self._services.crawler, "frontier/robots/unreachable")
+            error, pause = answer.error or f"HTTP {answer.status}", span(copy.ask_at - self._services.clock())
             meanwhile = "an old copy is used" if copy.body else "its pages wait"
             words = "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s"
-            extra = {"spider": self._around.crawler.spider}
+            extra = {"spider": self._services.crawler.spider}
             logger.warning(words, authority, error, meanwhile, pause, extra=extra)
         else:
-            await self._sites.parsers.tell(copy.body, asking.request)
+            await self._sites.parsers.tell(copy.body, errand.request)
         return copy
 
     def _cool(self, copy: RobotsCopy, answer: Answer) -> None:
         """Have a host rest that asks for less. Without an old copy its pages wait as it is."""
-        around = self._around
+        services = self._services
         is_asked = answer.status in TOO_BUSY and copy.verdict is Verdict.PARSE
-        if around.frontier is not None and is_asked and around.settings.cooldown.first:
+        if services.frontier is not None and is_asked and services.settings.cooldown.first:
             trouble = Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after or None)
-            if around.frontier.cool(answer.host, trouble, around.clock()).is_new:
-                count(around.crawler, "frontier/cooldown/strikes")
+            if services.frontier.cool(answer.host, trouble, services.clock()).is_new:
+                count(services.crawler, "frontier/cooldown/strikes")
 
-    def _let_go(self, asking: Asking) -> None:
-        around = self._around
-        for done in asking.waiting:
+    def _let_go(self, errand: RobotsErrand) -> None:
+        services = self._services
+        for done in errand.waiting:
             done.callback(None)
-        if around.frontier is not None:
-            for host in asking.held:
-                around.frontier.release_hold(host, around.clock())
-            compat.wake(around.crawler)
+        if services.frontier is not None:
+            for host in errand.held:
+                services.frontier.release_hold(host, services.clock())
+            compat.wake(services.crawler)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .host import Host
 
 
-class Rest(NamedTuple):
+class Cooled(NamedTuple):
     """A host's rest; ``is_new`` where the trouble counted as a strike. A page that does not keep its
     attempts must count this one."""
 
@@ -27,19 +27,21 @@ class Rest(NamedTuple):
     keeps_attempts: bool
 
 
-class Troubles:
-    """Gives hosts their cooldown and takes it back; rows go into the open batch."""
+class Cooldowns:
+    """Gives hosts their cooldown by *rule* and takes it back; rows go into the open batch. *rng* draws how
+    much longer a rest is."""
 
-    def __init__(self, batch: Batch, rule: CooldownRule, chance: random.Random) -> None:
+    def __init__(self, batch: Batch, rule: CooldownRule, rng: random.Random) -> None:
         self._batch = batch
         self._rule = rule
-        self._chance = chance
+        self._rng = rng
         # Most stores hold no cooldown at all: then no host that is loaded costs a lookup.
         self._latest = 0.0  # strike of this run
         self._are_any = next(batch.store.scan(keys.COOLDOWN, limit=1), None) is not None
 
     def recall(self, host: Host, opened_at: float) -> None:
-        """Give a host that is loaded the cooldown in its row; one that was forgiven goes."""
+        """Give a host that is loaded the cooldown in its row; one that was forgiven goes. A lookup, none
+        where no host of the store has any."""
         stored = self._batch.store.get(keys.cooldown_key(host.name)) if self._are_any else None
         if stored is None:
             return
@@ -50,7 +52,7 @@ class Troubles:
         else:
             host.cooldown, host.is_doubted = found, not found.is_answering
 
-    def meet(self, host: Host, trouble: Trouble, now: float) -> Rest:
+    def meet(self, host: Host, trouble: Trouble, now: float) -> Cooled:
         """Let *host* rest.
 
         Trouble that may be the page's own does not double the rest of a host that answers otherwise. An
@@ -63,7 +65,7 @@ class Troubles:
             # Nobody else was asked in between; but it failed on its own before, or others got answers.
             was_doubted = not trouble.attempts and trouble.origin not in host.origins
         starts_over = trouble.may_be_page and not was_doubted
-        found = after_trouble(before, self._rule, now, trouble, starts_over, self._chance.random())
+        found = after_trouble(before, self._rule, now, trouble, starts_over, self._rng.random())
         if found != before:
             self._are_any = True
             self._latest = max(self._latest, found.since)
@@ -76,10 +78,11 @@ class Troubles:
         host.trouble = trouble
         host.visited = host.visited or now  # by a request of somebody else's; a row of zeros is none
         host.ready_at = max(host.ready_at, found.until)
-        return Rest(found, is_new, keeps)
+        return Cooled(found, is_new, keeps)
 
     def answered(self, host: Host, sent: float, now: float) -> None:
-        """A host with a cooldown answered a request that was handed out at *sent*."""
+        """A host with a cooldown answered a request that was handed out at *sent*: it is doubted no more, and
+        forgiven half an hour after its rest. Nothing for what was sent before its last strike."""
         if host.cooldown is not None and sent >= host.cooldown.since:
             host.is_doubted, host.trouble = False, None
             if not host.cooldown.is_answering:
@@ -89,8 +92,9 @@ class Troubles:
                 host.cooldown = None
                 self._keep(host, None)
 
-    def end_rest(self, name: str, host: Host | None, now: float) -> bool:
-        """A host, in memory or not, need not rest any longer; whether it did. In the next batch."""
+    def end_cooldown(self, name: str, host: Host | None, now: float) -> bool:
+        """A host, in memory or not, need not rest any longer; whether it did at *now*. In the next batch; one
+        lookup."""
         rest = host_rows.read_cooldown(self._batch.store, name)
         if rest is None or rest.until <= now:
             return False

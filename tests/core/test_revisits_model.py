@@ -13,8 +13,8 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_policy import Met
-from scrapy_frontier.core.pages.revisit_wishes import RevisitRule
+from scrapy_frontier.core.pages.revisit_plans import RevisitRule
+from scrapy_frontier.core.pages.revisit_policy import Result
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
@@ -28,7 +28,7 @@ READ = Outcome(Event.FETCHED, 200, fetched=Fetched(digest=b"12345"))
 OUTCOMES = [
     READ,
     READ,
-    Outcome(Event.FETCHED, 304, met=Met.UNCHANGED),
+    Outcome(Event.FETCHED, 304, result=Result.UNCHANGED),
     Outcome(Event.FAILED, 500),
     Outcome(Event.RETRIED, 503),
     Outcome(Event.RETURNED),
@@ -66,7 +66,7 @@ class Machine(RuleBasedStateMachine):
             revisits=RULE,
             max_attempts=2,
             limits=Limits(host_pending=99),
-            chance=random.Random(0),
+            rng=random.Random(0),
         )
         while not frontier.load(self.now):
             pass
@@ -96,7 +96,7 @@ class Machine(RuleBasedStateMachine):
             return
         name = lease.page.url.rpartition("/")[2]
         assert name in self.expected()
-        assert lease.is_return is (name in self.due)
+        assert lease.is_revisit is (name in self.due)
         before = self.frontier.page(lease.page_id)
         assert before is not None
         released = self.frontier.release(lease, outcome, self.now)
@@ -107,7 +107,7 @@ class Machine(RuleBasedStateMachine):
             self.queued.add(name)
             return
         assert after.visits is not None
-        if outcome.event is not Event.FETCHED and lease.is_return and outcome.status != 410:
+        if outcome.event is not Event.FETCHED and lease.is_revisit and outcome.status != 410:
             assert before.visits is not None
             assert after.visits.last == before.visits.last, "no observation"
         self.queued.discard(name)

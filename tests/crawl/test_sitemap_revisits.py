@@ -125,10 +125,10 @@ def test_a_sitemap_comes_back_conditionally_and_leaving_it_is_no_sign(site: News
     site.listed = range(6)
     assert asked(2.5) == ["/sitemap.xml"], "a day and a half later than before: it had not changed"
     assert site.statuses("/sitemap.xml")[-1] == 200
-    rests = 0
+    unchanged = 0
     while asked(1) == []:
-        rests += 1
-    assert rests, "it changes rarely"
+        unchanged += 1
+    assert unchanged, "it changes rarely"
 
 
 def test_a_new_page_in_a_sitemap_is_fetched(site: NewsWeb, asked: Asking) -> None:

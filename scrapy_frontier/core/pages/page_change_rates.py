@@ -9,11 +9,11 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ..hosts import change_rates
-from ..hosts.change_rates import DAY, History, HostRates, Knowledge, Shown, Signals, Upheaval
+from ..hosts.change_rates import DAY, History, HostChangeRates, Observation, RateDrift, RateEstimates, Signals
 from ..parse.urls import origin
 from ..store import keys, rate_rows
+from .revisit_plans import ADAPTIVE, LASTMOD_KEY, RevisitRule
 from .revisit_policy import age_value, due_value
-from .revisit_wishes import ADAPTIVE, LASTMOD_KEY, RevisitRule
 
 if TYPE_CHECKING:
     from ..hosts.kept_robots_and_sitemaps import SiteNotes
@@ -25,68 +25,75 @@ _MOST_HOSTS = 10_000  # in memory
 _NO_SIGNALS = Signals()
 
 
-class PageRates:
-    """What visits have taught, by *rule*; *sites* keep how honest sitemaps were."""
+class PageChangeRates:
+    """What visits have taught, by *rule*; *sites* keep how honest sitemaps were.
+
+    Rates of up to 10,000 hosts stay in memory, others cost a lookup each. What is learnt goes into the open
+    batch.
+    """
 
     def __init__(self, batch: Batch, sites: SiteNotes, rule: RevisitRule) -> None:
         self._batch = batch
         self._sites = sites
         self.is_adaptive = rule.policy == ADAPTIVE
         self._unknown = 1.0 / rule.shelf_life if rule.shelf_life < inf else 1.0 / (7 * DAY)
-        self._hosts: dict[str, tuple[HostRates, float, int]] = {}
+        self._hosts: dict[str, tuple[HostChangeRates, float, int]] = {}
         *everywhere, multiplier, unlike, usual = rate_rows.decode_all_rates(batch.get(keys.RATES_OF_ALL))
-        self._everywhere, self._upheaval = HostRates(*everywhere), Upheaval(unlike, usual)
+        self._everywhere, self._drift = HostChangeRates(*everywhere), RateDrift(unlike, usual)
         self.multiplier = multiplier  # what a visit has to be worth everywhere; 0: nobody knows
 
     # -- what visits teach -----------------------------------------------------------------------------
 
     def expected(self, host: str) -> float:
-        """Changes a second to expect of a page of *host* of which nothing is known."""
+        """Changes a second to expect of a page of *host* of which nothing is known; above 0. See
+        `change_rates.expected_rate`."""
         return change_rates.expected_rate(self._of(host)[0], self._everywhere, self._unknown)
 
     def delay_of(self, host: str) -> float:
-        """Seconds that *host* wanted between two visits when it was visited last."""
+        """Seconds that *host* wanted between two visits when it was visited last; 0: none, or not known."""
         return self._of(host)[1]
 
     def blame_of(self, host: str) -> int:
-        """What stands against *host*, most of whose pages were lost at once; see `revisit_policy.Losses`."""
+        """What stands against *host*, most of whose pages were lost at once, 0 to 8; see
+        `revisit_policy.Losses`."""
         return self._of(host)[2]
 
     def put_blame(self, host: str, blame: int) -> None:
-        """The same from now on, in the open batch."""
+        """Have that *blame*, 0 to 8, stand against *host* from now on, in the open batch; nothing where it
+        does already."""
         rates, delay, before = self._of(host)
         if blame != before:
             self._put(host, rates, delay, blame)
 
-    def _put(self, host: str, rates: HostRates, delay: float, blame: int) -> None:
+    def _put(self, host: str, rates: HostChangeRates, delay: float, blame: int) -> None:
         self._hosts[host] = rates, delay, blame
         self._batch.rows[keys.rates_key(host)] = rate_rows.encode_host_rates(rates, delay, blame)
 
-    def _of(self, host: str) -> tuple[HostRates, float, int]:
+    def _of(self, host: str) -> tuple[HostChangeRates, float, int]:
         found = self._hosts.get(host)
         if found is None:
             stored = self._batch.get(keys.rates_key(host))
             *rates, delay, blame = rate_rows.decode_host_rates(stored)
             if len(self._hosts) >= _MOST_HOSTS:
                 self._hosts.clear()
-            found = self._hosts[host] = HostRates(*rates), delay, blame
+            found = self._hosts[host] = HostChangeRates(*rates), delay, blame
         return found
 
     def observed(
         self, host: str, delay: float, page: Page, visits: Visits, has_changed: bool, now: float
     ) -> Visits:
-        """The record *visits* after a further visit that showed whether the *page* of *host* has changed,
+        """The record *visits* after a revisit that showed whether the *page* of *host* has changed,
         with what that teaches; in the open batch. *page* is as it was before."""
         before = page.visits
         assert before is not None
         is_listed = LASTMOD_KEY in page.payload
-        seen = Shown(max(now - before.last, 1.0), has_changed, is_listed, before.is_signalled)
+        seen = Observation(max(now - before.last, 1.0), has_changed, is_listed, before.is_signalled)
         signals = self.signals_of(page)
         history = History(*rate_rows.decode_history(before.history))
-        known = Knowledge(history, self._of(host)[0], self._everywhere, signals, self._upheaval)
-        found = change_rates.taught(seen, known, self._unknown)
+        known = RateEstimates(history, self._of(host)[0], self._everywhere, signals, self._drift)
+        found = change_rates.observed(seen, known, self._unknown)
         self._put(host, found.host, delay, self.blame_of(host))
-        self._everywhere, self._upheaval = found.everywhere, found.upheaval
+        self._everywhere, self._drift = found.everywhere, found.drift
         if found.signals != signals:
             authority = origin(page.url) or ""
             listing = self._sites.listing(authority)
@@ -95,14 +102,15 @@ class PageRates:
         return visits._replace(history=rate_rows.encode_history(*found.history))
 
     def keep(self) -> None:
-        """Put what is known of all pages into the open batch."""
-        about = self._everywhere, self.multiplier, self._upheaval
+        """Put what is known of all pages, and the ``multiplier``, into the open batch: one row."""
+        about = self._everywhere, self.multiplier, self._drift
         self._batch.rows[keys.RATES_OF_ALL] = rate_rows.encode_all_rates(*about)
 
     # -- what is known ---------------------------------------------------------------------------------
 
     def rate_of(self, host: str, visits: Visits) -> float:
-        """Changes a second of a page."""
+        """Changes a second of a page of *host* by what its *visits* showed; above 0. See
+        `change_rates.rate`."""
         return change_rates.rate(History(*rate_rows.decode_history(visits.history)), self.expected(host))
 
     def signals_of(self, page: Page) -> Signals:
@@ -113,7 +121,11 @@ class PageRates:
         return Signals(*self._sites.listing(origin(page.url) or "").signals)
 
     def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
-        """What puts due pages in order, in days of an average page."""
+        """What puts due pages in order: the larger, the sooner. In days of a page of weight 1, by either
+        policy.
+
+        *weight* is the importance, 1 on average; a page that is listed costs a lookup.
+        """
         if not self.is_adaptive:
             return age_value(weight, visits.last, now) / DAY
         signals = self.signals_of(page)

@@ -1,4 +1,4 @@
-"""What the settings and a request ask of coming back: how often, whether as a hub, whether at all."""
+"""What the settings and a request ask of revisits: how often, whether as a hub, whether at all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..hosts.sitemap_sites import span_of
 from ..store.meta_rows import IN_MEMORY
@@ -67,18 +67,20 @@ class RevisitRule(NamedTuple):
 
     @property
     def hub_urls(self) -> list[str]:
-        """Hubs that are named by their URLs: they are queued though nobody yields them."""
+        """Hubs that are named by their URLs, in order: they are queued though nobody yields them."""
         return [pattern for pattern, _ in self.hubs if _is_url(pattern)]
 
     @property
     def name(self) -> bytes:
-        """Of two rules that make different due rows the names differ."""
+        """16 hexadecimal digits for what due rows depend on: of two rules that make different rows they
+        differ."""
         told = (self.policy, self.shelf_life, self.shelf_lives, self.bounds, self.waits, self.hubs)
         return hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest().encode()
 
 
 class Plans:
-    """When pages come back by *rule*; *page_of* finds a page by its id."""
+    """When pages come back by *rule*, as far as settings and requests say; *page_of* finds a page by its
+    id."""
 
     def __init__(self, rule: RevisitRule, page_of: Callable[[int], Page | None]) -> None:
         self._rule = rule
@@ -88,16 +90,22 @@ class Plans:
         self._seeds = dict(rule.hubs).get(SEEDS)
 
     def of(self, page_id: int, page: Page) -> Plan:
-        """2 us for most pages."""
-        wishes: dict[str, Any] = {}
+        """When *page* comes back: as a hub if its request or a pattern says so, or if it is a sitemap; else
+        after the span that its request or a pattern names, or the shelf life of the rule.
+
+        Never where only one process has its request, or where that changes something (no GET or HEAD, or a
+        body) and names no span. 2 us for most pages, 10 and more where the request has to be read; a lookup
+        for each page that leads to it, five at most, where the rule has hubs.
+        """
+        record: dict[str, object] = {}
         payload = page.payload
         if payload:
             if payload.startswith(IN_MEMORY):
                 return NEVER
             if any(word in payload for word in _UNUSUAL):
-                wishes = _read(payload)
-        refresh, shelf_life = _seconds(wishes, REFRESH_KEY), _seconds(wishes, SHELF_LIFE_KEY)
-        if refresh is None and shelf_life is None and not _is_plain(wishes):
+                record = _read(payload)
+        refresh, shelf_life = _seconds(record, REFRESH_KEY), _seconds(record, SHELF_LIFE_KEY)
+        if refresh is None and shelf_life is None and not _is_plain(record):
             return NEVER
         refresh = self._hub_span(page_id, page) if refresh is None else refresh
         if refresh is None and shelf_life is None and SITEMAP_KEY in payload and page.state is State.DONE:
@@ -132,13 +140,13 @@ def _is_url(pattern: str) -> bool:
     return pattern.startswith(("http://", "https://"))
 
 
-def _matcher(pattern: str) -> Callable[[str], Any]:
+def _matcher(pattern: str) -> Callable[[str], object]:
     if _is_url(pattern):
         return pattern.__eq__
     return re.compile(pattern).search
 
 
-def _read(payload: bytes) -> dict[str, Any]:
+def _read(payload: bytes) -> dict[str, object]:
     try:
         found = json.loads(payload)
     except ValueError:
@@ -146,14 +154,14 @@ def _read(payload: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _seconds(wishes: dict[str, Any], key: str) -> float | None:
-    meta = wishes.get("meta")
+def _seconds(record: dict[str, object], key: str) -> float | None:
+    meta = record.get("meta")
     value = meta.get(key) if isinstance(meta, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         return None
     return float(value)
 
 
-def _is_plain(wishes: dict[str, Any]) -> bool:
+def _is_plain(record: dict[str, object]) -> bool:
     """Whether a request may be made again without being told to: it asks, and changes nothing."""
-    return wishes.get("method", "GET") in ("GET", "HEAD") and not wishes.get("body")
+    return record.get("method", "GET") in ("GET", "HEAD") and not record.get("body")

@@ -1,6 +1,6 @@
 """What follows from a page's directives for the items and links that its callback yields.
 
-`Consequences.of` is asked once a page, and every output goes through the answer.
+`DirectiveRules.of` is asked once a page, and every output goes through the answer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from scrapy import FormRequest, Request
 from scrapy.http import HtmlResponse, JsonRequest
 
 from ..core import reasons
-from ..core.parse.headers import rel_tokens, shared_rel
+from ..core.parse.headers import rel_tokens
 from ..core.parse.redirect_chains import is_same_site
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.reasons import LONGEST_URL
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 _NO_TYPES: frozenset[str] = frozenset()
 
 
-class Consequences(Component):
-    """The rules of one crawl."""
+class DirectiveRules(Component):
+    """The rules of one crawl: made once, it is asked for those `of` each page."""
 
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
@@ -91,7 +91,7 @@ class Consequences(Component):
                     keys[href] = None if url is None else page_fingerprint(url)
                 key = keys[href]
                 if key is not None and (is_refused or key in shared):
-                    shared[key] = shared_rel((shared.get(key, types), types))
+                    shared[key] = shared.get(key, types) & types
         return frozenset(key for key, types in shared.items() if types)
 
     def with_ajax_form(self, request: Any) -> Any:
@@ -108,7 +108,7 @@ class PageRules:
 
     def __init__(
         self,
-        rules: Consequences,
+        rules: DirectiveRules,
         response: Response,
         said: dict[str, Any],
         leads_on: bool,
@@ -129,6 +129,8 @@ class PageRules:
             self._drops_items_for = "frontier/redirects/items"
 
     def filter(self, result: Iterable[Any]) -> Iterator[Any]:
+        """What goes on of the *result* of a callback: without items that are dropped, with links marked that
+        are not followed, and first the canonical page where that is to be fetched."""
         yield from self._more()
         for output in result:
             if (kept := self._judge(output)) is not None:
@@ -137,6 +139,7 @@ class PageRules:
     async def filter_async(
         self, result: AsyncIterator[Any], give_way: Callable[[], Awaitable[None]]
     ) -> AsyncIterator[Any]:
+        """As `filter`; others have a turn by *give_way* while a page with very many links is read."""
         for more in self._more():
             yield more
         async for output in result:
@@ -199,7 +202,7 @@ class PageRules:
 
     @property
     def refuses_none(self) -> bool:
-        """Whether `refusal` says nothing of any link. After `find_refused`."""
+        """Whether `refusal` says nothing of any link, so that nobody need ask. After `find_refused`."""
         return not self._is_nofollow and not self._nofollow_only
 
     def _refused(self, request: Request, reason: str, is_nofollow: bool = True) -> Request | None:
