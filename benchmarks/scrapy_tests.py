@@ -100,7 +100,7 @@ class Finder:
 sys.meta_path.insert(0, Finder)
 """
 
-# The tests that name Scrapy's scheduler, or its record of a request, themselves: the same tests on ours.
+# The tests that name Scrapy's scheduler, or how it keeps a request, themselves: the same tests on ours.
 OWN_TESTS = """\
 import pytest
 from scrapy.utils.request import RequestFingerprinter
@@ -126,8 +126,8 @@ def ours(monkeypatch):
 
 def assert_round_trip(request, spider=None):
     codec = Codec(spider or Spider("spider"))
-    record = codec.encode(request)
-    _assert_same_request(request, codec.decode(request.url, request.priority, record))
+    payload = codec.encode(request)
+    _assert_same_request(request, codec.decode(request.url, request.priority, payload))
 
 
 def test_references_and_strangers(spider):
@@ -138,9 +138,9 @@ def test_references_and_strangers(spider):
         assert name.encode() in Codec(spider).encode(request)
     with pytest.raises(Unstorable):
         Codec(spider).encode(Request("http://www.example.com", callback=lambda response: None))
-    record = Codec(spider).encode(Request("http://www.example.com", callback=spider.delegated_callback))
+    payload = Codec(spider).encode(Request("http://www.example.com", callback=spider.delegated_callback))
     with pytest.raises(Unreadable):
-        Codec(Spider("foo")).decode("http://www.example.com", 0, record)
+        Codec(Spider("foo")).decode("http://www.example.com", 0, payload)
 
 
 class TestOurs(test_scheduler_base.InterfaceCheckMixin):

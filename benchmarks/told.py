@@ -14,7 +14,7 @@ from drivers import ApiDriver  # of the harness
 
 from scrapy_frontier.core.frontier import Link
 
-TEXT = "\ufdd0"  # stands for the text of an anchor in the record all links share
+TEXT = "\ufdd0"  # stands for the text of an anchor in the payload all links share
 quote = json.encoder.encode_basestring
 
 
@@ -34,7 +34,7 @@ class Bulk(ApiDriver):
         self.crawler.engine.scraper.spidermw = SimpleNamespace(middlewares=[FrontierSpiderMiddleware()])
         super().open()
         crawl = self.scheduler._crawl
-        self.flights, self.intake, self.of_link = crawl.flights, crawl.intake, crawl.records.codec.of_link
+        self.flights, self.intake, self.of_link = crawl.flights, crawl.intake, crawl.requests.codec.of_link
         self.shared = self.make("http://example.com/", 0, TEXT, 1, "http://example.com/")
 
     def page_done(self, request, page_url, links):
@@ -43,7 +43,7 @@ class Bulk(ApiDriver):
         tally, recognize = self.scheduler._tally, intake.recognize
         before = tally["scheduler/enqueued/disk"]
         meta = self.shared.meta | {"depth": request.meta.get("depth", 0) + 1}
-        record, text = self.of_link(self.shared.callback, None, page_url, meta), quote(TEXT).encode()
+        shared, text = self.of_link(self.shared.callback, None, page_url, meta), quote(TEXT).encode()
         new, met = [], set()
         for url, priority, words in links:
             if url in met or recognize(url, lease):
@@ -51,7 +51,7 @@ class Bulk(ApiDriver):
             met.add(url)
             clean = intake.without_session(url)
             fingerprint, host = intake.identify(clean)
-            payload = record.replace(text, quote(words).encode())
+            payload = shared.replace(text, quote(words).encode())
             new.append(Link(fingerprint, clean, host, priority, payload, text=url))
         if new:
             intake.enqueue_links(new, lease)

@@ -35,7 +35,7 @@ SETTINGS: dict[str, Any] = {
 COMPONENTS = {
     "EXTENSIONS": {"scrapy_frontier.RankingExtension": 0},
     "SPIDER_MIDDLEWARES": {
-        "scrapy_frontier.DuplicatesMiddleware": 940,  # behind the next: links it drops are recorded
+        "scrapy_frontier.DuplicatesMiddleware": 940,  # behind the next: links it drops are kept
         "scrapy_frontier.FrontierSpiderMiddleware": 950,
     },
     "DOWNLOADER_MIDDLEWARES": {

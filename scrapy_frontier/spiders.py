@@ -11,7 +11,7 @@ from scrapy.utils.misc import load_object
 
 from .addon import Addon
 from .crawl import compat
-from .crawl.assembly import RECORDER
+from .crawl.assembly import SPIDER_MIDDLEWARE
 
 if TYPE_CHECKING:
     from scrapy.crawler import Crawler
@@ -59,6 +59,6 @@ class FrontierSpider(CrawlSpider):
         return super()._parse(response, **kwargs) if self.rules else self.parse(response, **kwargs)
 
     def _say_if_nobody_follows(self) -> None:
-        if not self.rules and not compat.has_middleware(self.crawler, RECORDER):
+        if not self.rules and not compat.has_middleware(self.crawler, SPIDER_MIDDLEWARE):
             words = "No link is followed, for %s is not at work: put scrapy_frontier.Addon into ADDONS"
-            self.logger.error(words, RECORDER)
+            self.logger.error(words, SPIDER_MIDDLEWARE)

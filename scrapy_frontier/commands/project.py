@@ -151,7 +151,7 @@ class Project:
             if plain is not None:
                 return plain
         if b'"class"' in page.payload:
-            self._import_spiders()  # a record names only classes that are there
+            self._import_spiders()  # a payload names only classes that are there
         try:
             if page.payload.startswith(IN_MEMORY):
                 return bytes.fromhex(json.loads(page.payload)["fingerprint"])
@@ -227,10 +227,10 @@ def request_of(page: Page) -> Request:
     fingerprint depends on them. Raises `callback_names.Unreadable`."""
     payload = page.payload
     if b'back":' in payload:
-        record = json.loads(payload.decode("utf-8", "surrogatepass"))
-        record.pop("callback", None)
-        record.pop("errback", None)
-        payload = json.dumps(record).encode() if record else b""
+        fields = json.loads(payload.decode("utf-8", "surrogatepass"))
+        fields.pop("callback", None)
+        fields.pop("errback", None)
+        payload = json.dumps(fields).encode() if fields else b""
     return _CODEC.decode(page.url, page.priority, payload)
 
 

@@ -17,7 +17,7 @@ from ..core.frontier import Link
 from ..core.parse.urls import host_of
 from ..crawl.meta_keys import FORCE, PATTERN
 from ..crawl.pattern_and_force import is_forced
-from ..crawl.request_codec import meta_record, with_meta
+from ..crawl.request_codec import meta_payload, with_meta
 from .output import progress
 from .project import NoFrontier, host_argument
 from .show import pattern_of
@@ -59,7 +59,7 @@ def add(call: Call) -> int:
     refused: list[str] = []
     new = known = 0
     with _open_lines(call.options.file) as lines, project.open(create=True) as store:
-        link = partial(_link, project, priority, meta_record(meta))
+        link = partial(_link, project, priority, meta_payload(meta))
         links = chain(map(link, urls), _links(lines, link, refused))
         with project.frontier(store) as frontier:
             while batch := list(islice(links, _AT_A_TIME)):

@@ -34,7 +34,7 @@ from .fingerprints import Identities
 from .in_flight import Flights
 from .load_in_slices import Loading
 from .politeness_key import PolitenessKeys, read_suffixes, registered_domain
-from .queued_requests import Records
+from .queued_requests import QueuedRequests
 from .redirect_links_and_retries import FollowUps
 from .refused_links import Refusals
 from .revisits import Revisits
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from .stats import Reporter
 
 # What is not made where the component that needs it is not at work.
-RECORDER = "FrontierSpiderMiddleware"
+SPIDER_MIDDLEWARE = "FrontierSpiderMiddleware"
 ROBOTS = "FrontierRobotsTxtMiddleware"
 SITEMAPS = "SitemapsMiddleware"
 
@@ -127,7 +127,7 @@ class Crawl:
         assert crawler.request_fingerprinter is not None
         self.identities = Identities(crawler.request_fingerprinter)
         self.politeness_keys = PolitenessKeys(settings.politeness_key)
-        self.records_links = settings.links != "none" and compat.has_middleware(crawler, RECORDER)
+        self.keeps_links = settings.links != "none" and compat.has_middleware(crawler, SPIDER_MIDDLEWARE)
         directory = _directory(crawler, settings, spider)
         self.is_temporary = directory is None
         with ExitStack() as undo:
@@ -161,7 +161,7 @@ class Crawl:
             pace=settings.pace,
             rates=DomainRates(*rates) if any(rates) else None,
             rng=Random(),  # noqa: S311 - draws pauses, guards nothing
-            scorer=make_scorer(settings.scorer, crawler, self.records_links),
+            scorer=make_scorer(settings.scorer, crawler, self.keeps_links),
             traps=settings.traps,
             limits=settings.limits,
             domain_of=registered_domain,
@@ -177,12 +177,12 @@ class Crawl:
         crawler, settings, frontier, clock = self._crawler, self.settings, self.frontier, self.clock
         identities = self.identities
         flights = self.flights = Flights()
-        records = self.records = Records(spider, identities, reporter, self.is_temporary)
-        self.may_be_called_again = records.codec.callbacks.may_be_called_again
+        requests = self.requests = QueuedRequests(spider, identities, reporter, self.is_temporary)
+        self.may_be_called_again = requests.codec.callbacks.may_be_called_again
         self._dupefilter = DupeFilter(crawler, reporter)
-        self.seeds = Seeds(frontier, clock, records, settings.comes_back)
+        self.seeds = Seeds(frontier, clock, requests, settings.comes_back)
         refusals = Refusals(reporter)
-        follow_ups = FollowUps(crawler, settings.backoff, records, reporter)
+        follow_ups = FollowUps(crawler, settings.backoff, requests, reporter)
         self.intake = Intake(
             settings,
             frontier,
@@ -190,7 +190,7 @@ class Crawl:
             identities,
             self.politeness_keys,
             self._dupefilter,
-            records,
+            requests,
             flights,
             follow_ups,
             self.seeds,
@@ -208,7 +208,7 @@ class Crawl:
             clock,
             flights,
             identities,
-            records,
+            requests,
             self.links,
             self.revisits,
             self.alarm,
@@ -222,19 +222,19 @@ class Crawl:
         """What takes down and follows the links of pages, for the middleware that is at work."""
         crawler, settings, identities, intake = self._crawler, self.settings, self.identities, self.intake
         self.links: Outlinks | None = None
-        if self.records_links:
+        if self.keeps_links:
             from .outlinks import Outlinks
 
             self.links = Outlinks(settings, self.frontier, identities, intake, self.flights, reporter)
         self.follow: Follow | None = None
-        if compat.has_middleware(crawler, RECORDER):
+        if compat.has_middleware(crawler, SPIDER_MIDDLEWARE):
             from .follow import Follow
 
             self.follow = Follow(
                 crawler,
                 spider,
                 settings,
-                self.records.codec,
+                self.requests.codec,
                 self._dupefilter,
                 self.flights,
                 identities,

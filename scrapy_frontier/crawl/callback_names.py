@@ -1,4 +1,4 @@
-"""The callbacks of a spider by name: what a record of a request may say, and nothing else."""
+"""The callbacks of a spider by name: what a payload may say, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CALLBACKS_OF_SCRAPY = frozenset(("parse", "_parse"))
 
 
 class Unreadable(ValueError):
-    """A record that cannot be turned into a request of this spider: its page is set aside, the crawl goes
+    """A payload that cannot be turned into a request of this spider: its page is set aside, the crawl goes
     on."""
 
 

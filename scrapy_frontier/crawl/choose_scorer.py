@@ -22,7 +22,7 @@ def make_scorer(name: str, crawler: Crawler, has_links: bool) -> Scorer | None:
     link. Raises `FrontierSetting`."""
     if name == "fifo" or (name in NEED_LINKS and not has_links):
         if name != "fifo":
-            logger.info("FRONTIER_SCORER = %r needs links, and none are recorded: first in, first out", name)
+            logger.info("FRONTIER_SCORER = %r needs links, and none are kept: first in, first out", name)
         return None
     return load_scorer(name, crawler)
 

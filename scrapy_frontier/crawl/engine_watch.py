@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..core.frontier import Frontier
     from .fingerprints import Identities
     from .outlinks import Outlinks
-    from .queued_requests import Records
+    from .queued_requests import QueuedRequests
     from .revisits import Revisits
     from .stats import Reporter
     from .wake_up import Alarm
@@ -58,7 +58,7 @@ class Watch:
     _clock: Callable[[], float]
     _flights: Flights
     _identities: Identities
-    _records: Records
+    _requests: QueuedRequests
     _links: Outlinks | None
     _revisits: Revisits
     _alarm: Alarm
@@ -186,7 +186,7 @@ class Watch:
         self._tally["frontier/late"] += released.is_late
         self._tally["frontier/links/recorded"] += released.links
         if released.state is not QUEUED:
-            self._records.held.pop(lease.page_id, None)
+            self._requests.held.pop(lease.page_id, None)
 
     def write_soon(self) -> None:
         """Have what waits for others written within `WRITTEN_WITHIN` seconds, if no other comes meanwhile.

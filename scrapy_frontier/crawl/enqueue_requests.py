@@ -16,7 +16,7 @@ from .fingerprints import plain_identity
 from .meta_keys import AUTO_SLOT, EVERY_RUN, FORCE, POSTPONED, REFUSED, SLOT, START
 from .plain_data import Unstorable
 from .redirect_links_and_retries import is_answer, is_seed, times
-from .request_codec import meta_record
+from .request_codec import meta_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .fingerprints import Identities
     from .in_flight import Flight, Flights
     from .politeness_key import PolitenessKeys
-    from .queued_requests import Records
+    from .queued_requests import QueuedRequests
     from .redirect_links_and_retries import FollowUps
     from .refused_links import Refusals
     from .seeds import Seeds
@@ -51,7 +51,7 @@ class Listed(NamedTuple):
 @dataclass(eq=False, repr=False)
 class Intake:
     """Turns requests into links for *frontier*, and keeps what that does not: requests as objects, by
-    *records*.
+    *requests*.
 
     Each is queued, counted or refused before its call returns; what is queued is on its way to the disk no
     later than the end of any page after it.
@@ -63,7 +63,7 @@ class Intake:
     _identities: Identities
     _politeness_keys: PolitenessKeys
     _dupefilter: DupeFilter
-    _records: Records
+    _requests: QueuedRequests
     _flights: Flights
     _follow_ups: FollowUps
     _seeds: Seeds
@@ -75,7 +75,7 @@ class Intake:
         self.recognize = self._frontier.recognize
         self._is_recent = self._frontier.is_recent
         self._discover_one = self._frontier.discover_one
-        self._encode = self._records.codec.encode
+        self._encode = self._requests.codec.encode
         self._tally = self._reporter.tally
         self._strips = settings.strips_sessions
         self.has_depth = bool(settings.limits.depth)
@@ -111,7 +111,7 @@ class Intake:
         try:
             payload, is_stored = self._encode(request), True
         except Unstorable:
-            payload, is_stored = self._records.of(request)
+            payload, is_stored = self._requests.payload_of(request)
         depth = times(request, "depth") if self.has_depth else 0
         about = fingerprint, clean, host, request.priority, payload, flags, weight, depth, url
         link = new_link(about + _ORDINARY)
@@ -120,7 +120,7 @@ class Intake:
         if answer.fate is _NEW and is_stored and page_id is not None:
             self._tally["scheduler/enqueued/disk"] += 1
             if answer.is_head:  # else others come first, and it is long gone when its turn comes
-                self._records.keep(page_id, request)
+                self._requests.keep(page_id, request)
             return True
         return self._act_on(request, link, answer, is_stored) is not None
 
@@ -167,7 +167,7 @@ class Intake:
         """Hand over the link that *request* is, made of the *original*; the page that it is queued for."""
         again = self._is_wanted_again(request, known, flight)
         host, kept_host = self._host_key(request)
-        payload, is_stored = self._records.of(request)
+        payload, is_stored = self._requests.payload_of(request)
         link = Link(
             fingerprint,
             request.url,
@@ -220,7 +220,7 @@ class Intake:
                 url = request.url
                 identity = self._identities.fingerprint(request), host_of(url)
             fingerprint, host = identity
-            payload = meta_record(meta) if meta else b""
+            payload = meta_payload(meta) if meta else b""
             link = Link(fingerprint, url, host, 0, payload, parent=parent, bucket=bucket, is_placed=True)
             key = self.politeness_key_of(url, host)
             links.append(link if key == host else link._replace(host=key, kept_host=key))
@@ -237,9 +237,9 @@ class Intake:
                 self._refusals.say(answer, link, link.url)
             elif answer.is_taken:
                 new += 1
-            elif answer.page is not None and self._records.is_missing(answer):
-                request = self._records.codec.decode(link.url, link.priority, link.payload)
-                self._records.queued(answer.page, request, False)
+            elif answer.page is not None and self._requests.is_missing(answer):
+                request = self._requests.codec.decode(link.url, link.priority, link.payload)
+                self._requests.queued(answer.page, request, False)
             elif not link.only_seen:
                 self._tally["dupefilter/filtered"] += 1
                 if known is not None and answer.page is not None:
@@ -281,11 +281,11 @@ class Intake:
             return None
         if answer.fate is Fate.DEFERRED:
             if not is_stored:
-                self._records.held[page_id] = request
+                self._requests.held[page_id] = request
         elif answer.is_taken:
-            self._records.queued(page_id, request, is_stored)
-        elif self._records.is_missing(answer):
-            self._records.queued(page_id, request, False)
+            self._requests.queued(page_id, request, is_stored)
+        elif self._requests.is_missing(answer):
+            self._requests.queued(page_id, request, False)
         else:
             self._filtered(request)
             return None

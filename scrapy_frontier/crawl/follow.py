@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .enqueue_requests import Intake
     from .fingerprints import Identities
     from .in_flight import Flights
-    from .outlinks import Outlinks, Recorder
+    from .outlinks import LinkCollector, Outlinks
     from .refused_links import Refusing
     from .request_codec import Codec
     from .stats import Reporter
@@ -134,9 +134,9 @@ class Follow:
                 yield Request(link.url, way.callback)
 
     def taker(
-        self, response: Response, recorder: Recorder | None, refusing: Refusing | None
+        self, response: Response, collector: LinkCollector | None, refusing: Refusing | None
     ) -> PageFollowing:
-        """Who follows the links of *response* in bulk, and stands before the *recorder*. To be asked after
+        """Who follows the links of *response* in bulk, and stands before the *collector*. To be asked after
         `after`, where it `is_followed`."""
         assert isinstance(response, HtmlResponse)
         flight, ways = self._flights[id(response.request)], self._take_ways(response)
@@ -153,7 +153,7 @@ class Follow:
             response,
             ways,
             self._receivers,
-            recorder,
+            collector,
             refusing,
         )
 

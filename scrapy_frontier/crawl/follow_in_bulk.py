@@ -1,6 +1,6 @@
 """One page whose links are followed in bulk: read once, judged one by one, handed over together.
 
-What stands for a link is a record that the new links of the page share but for the URL; the request is made
+What stands for a link is a payload that the new links of the page share but for the URL; the request is made
 of it when the page is handed out. Depth, Referer, the length of URLs and allowed domains are done to links as
 Scrapy's own middlewares do it to requests: their objects are asked, once a page or a site.
 """
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
     from .fingerprints import Identities
     from .follow_rules import Way
     from .in_flight import Flight
-    from .outlinks import Outlinks, Recorder
+    from .outlinks import LinkCollector, Outlinks
     from .refused_links import Refusing
     from .request_codec import Codec
     from .stock_middlewares import Stock
 
 TOGETHER = 300  # new links in one call at most, 6 ms
-_TEXT = "\ufdd0"  # no character: stands for the text of an anchor in a record all links share
+_TEXT = "\ufdd0"  # no character: stands for the text of an anchor in a payload all links share
 _quote = json.encoder.encode_basestring
 
 
 @dataclass(eq=False, repr=False)
 class PageFollowing:
-    """Follows the links of a page on their *ways* when its callback has ended; with *links* they are recorded
-    too. *receivers* hear of requests: checks for offsite ones. Stands before the *recorder* of what the
+    """Follows the links of a page on their *ways* when its callback has ended; with *links* they are kept
+    too. *receivers* hear of requests: checks for offsite ones. Stands before the *collector* of what the
     callback yields."""
 
     _crawler: Crawler
@@ -69,7 +69,7 @@ class PageFollowing:
     _response: HtmlResponse
     _ways: tuple[Way, ...]
     receivers: InitVar[list[Any]]
-    _recorder: Recorder | None
+    _collector: LinkCollector | None
     _refusing: Refusing | None
 
     def __post_init__(self, codec: Codec, flight: Flight, receivers: list[Any]) -> None:
@@ -79,19 +79,19 @@ class PageFollowing:
         self._found = flight.links or PageLinks(response.url)
         self._sites = _Sites(self._crawler, receivers, self._found.origin)
         self._depth = Depth(stock, response)
-        self._records = _Records(stock, codec, response, self._depth.of_links)
+        self._requests = _LinkRequests(stock, codec, response, self._depth.of_links)
         self._score = getattr(self._crawler.spider, LINK_SCORE, None)
         self._longest = stock.longest
         self._yielded: list[Request] = []
         self._skipped: set[bytes] = set()  # pages the callback has asked for itself
         self._new: list[Link] = []
-        self._known = self._recognized = self._too_long = self._unrecorded = self._count = 0
+        self._known = self._recognized = self._too_long = self._not_kept = self._count = 0
 
     def take(self, output: Any) -> bool:
         """Note what the callback asks for itself, which is not asked for again; whether *output* goes on."""
         if isinstance(output, Request):
             self._yielded.append(output)
-        return self._recorder is None or self._recorder.take(output)
+        return self._collector is None or self._collector.take(output)
 
     def end(self, response: Response) -> Iterator[None]:
         """Take all links in that nobody refuses; yields whenever others should have a turn. 3 us a link to a
@@ -106,8 +106,8 @@ class PageFollowing:
         let_go_of_tree(self._response)
         self._hand_over()
         self._tell()
-        if self._recorder is not None:
-            yield from self._recorder.end(response)
+        if self._collector is not None:
+            yield from self._collector.end(response)
 
     def _read(self) -> Iterator[None]:
         recognize, lease, found = self._recognize, self._lease, self._found
@@ -164,7 +164,7 @@ class PageFollowing:
                 return
             only_seen = reasons.OUT_OF_SCOPE()
         if found.count >= MOST:
-            self._record_no_more()
+            self._keep_no_more()
         found.count += 1
         if self._recognize(text, self._lease, flags, weight, only_seen=bool(only_seen)):
             self._recognized += not only_seen
@@ -173,12 +173,12 @@ class PageFollowing:
 
     def _add(self, url: str, way: Way, anchor: Anchor, flags: int, weight: float, only_seen: str) -> None:
         """A link to a page that nobody has met lately."""
-        intake, records = self._intake, self._records
+        intake, requests = self._intake, self._requests
         clean = intake.without_session(url)
         self._tally["frontier/traps/session"] += clean != url
         identity = intake.identify(clean)
         if identity is None:  # its text does not tell who it is, or not alone
-            request = records.request(clean, way, text_of(anchor))
+            request = requests.request(clean, way, text_of(anchor))
             clean = request.url
             identity = self._identities.of(request), host_of(clean)
         fingerprint, host = identity
@@ -186,7 +186,7 @@ class PageFollowing:
             return
         key = intake.politeness_key_of(clean, host)
         priority = self._depth.priority if not only_seen or flags & NOFOLLOW else 0
-        payload = b"" if only_seen else records.record(clean, way, anchor)
+        payload = b"" if only_seen else requests.payload(clean, way, anchor)
         depth = (self._depth.of_links or 0) if intake.has_depth else 0
         about = fingerprint, clean, key, priority, payload, flags, weight, depth
         text, kept_host = url if intake.knows_texts else "", "" if key == host else key
@@ -195,12 +195,12 @@ class PageFollowing:
         if len(self._new) >= TOGETHER:
             self._hand_over()
 
-    def _record_no_more(self) -> None:
+    def _keep_no_more(self) -> None:
         """The page has more links than the link graph takes of one."""
         if self._lease is not None:
             self._hand_over()
             self._lease = None
-        self._unrecorded += 1
+        self._not_kept += 1
 
     def _hand_over(self) -> None:
         if self._new:
@@ -211,7 +211,7 @@ class PageFollowing:
     def _tell(self) -> None:
         self._tally["dupefilter/filtered"] += self._known + self._recognized
         if self._links is not None:
-            self._tally["frontier/links/ignored"] += self._unrecorded
+            self._tally["frontier/links/ignored"] += self._not_kept
         self._depth.tell(self._count)
         self._sites.tell()
         if self._too_long:
@@ -249,8 +249,8 @@ class _Sites:
             count(self._crawler, "offsite/filtered", self._refused)
 
 
-class _Records:
-    """The records of requests for the links of a page, encoded once for each way and Referer."""
+class _LinkRequests:
+    """Requests for the links of a page, as payloads encoded once for each way and Referer."""
 
     def __init__(self, stock: Stock, codec: Codec, response: HtmlResponse, depth: int | None) -> None:
         self._stock = stock
@@ -264,8 +264,8 @@ class _Records:
         """Asked for by the first link to a new page: many pages have none."""
         return Referrers(self._stock, self._response)
 
-    def record(self, url: str, way: Way, anchor: Anchor) -> bytes:
-        """The record of a request for *url*."""
+    def payload(self, url: str, way: Way, anchor: Anchor) -> bytes:
+        """The payload of a request for *url*."""
         referrer = self._referrers.of(url)
         key = way.rule, referrer
         shared = self._shared.get(key)

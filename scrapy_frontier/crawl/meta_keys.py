@@ -38,7 +38,7 @@ ERRAND = "frontier_errand"  # meta: fetched beside the pages, by the clock of it
 SITEMAP = "frontier_sitemap"  # meta: the response is a sitemap, and for whom it is read
 LASTMOD = "frontier_lastmod"  # meta: when a sitemap says the page changed last (POSIX s)
 MOVED = "frontier_moved"  # meta, beside POSTPONED: the host whose queue it belongs to
-# Ours and not the user's: never in a record, neither written nor believed.
+# Ours and not the user's: never in a payload, neither written nor believed.
 NOT_STORED = frozenset(
     (
         *(AUTO_SLOT, POSTPONED, POSTPONED_FOR, MOVED, REFUSED, DIRECTIVES, DUPLICATE, ERRAND),

@@ -62,7 +62,7 @@ class Outlinks:
 
     # -- while the callback runs -----------------------------------------------------------------------
 
-    def recorder(self, response: Response, ending: str | None = None) -> Recorder | None:
+    def collector(self, response: Response, ending: str | None = None) -> LinkCollector | None:
         """Who takes down the links of *response*; None for a response that no lease is out for.
 
         Links to known pages whose URLs begin with *ending* go no further, but for the first.
@@ -74,7 +74,7 @@ class Outlinks:
             said = response.meta.get(meta_keys.DIRECTIVES) or {}
             is_nofollow = self._obeys_nofollow and bool(said.get("nofollow"))
             flight.links = PageLinks(response.url, said.get("canonical"), is_nofollow)
-        return Recorder(self, flight, flight.links, ending)
+        return LinkCollector(self, flight, flight.links, ending)
 
     def note(self, flight: Flight, found: PageLinks, request: Request, ending: str | None = None) -> bool:
         """Take down a request that a callback yields, in 1 us if its page is known by its URL; whether it
@@ -202,7 +202,7 @@ def item_field(item: Any, name: str) -> Any:
     return ItemAdapter(item).get(name) if ItemAdapter.is_item(item) else None
 
 
-class Recorder:
+class LinkCollector:
     """Takes down what one callback yields, onto the flight of its page: `take` for each output, `end`
     once."""
 

@@ -1,4 +1,4 @@
-"""The requests of queued pages: records on disk, and as objects the last ones and those without a record."""
+"""The requests of queued pages: payloads on disk, and as objects the last and those without a payload."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _NOBODYS = NOT_STORED.union(
 LIVE = 40  # stored requests that are kept as objects; more would busy the garbage collector
 
 
-class Records:
+class QueuedRequests:
     """What is kept of requests: by ``codec`` on disk, and as objects by the ids of their pages.
 
     The last that were stored are ``live`` for a while: ``scrapy shell`` goes on changing its own after it was
-    queued, and a page that is handed out soon need not be made anew from its record. One that no record
+    queued, and a page that is handed out soon need not be made anew from its payload. One that no payload
     stands for is ``held`` until its page has ended: memory grows with those queued, waiting, or over a
     budget.
     """
@@ -51,22 +51,22 @@ class Records:
             del live[next(iter(live))]
         live[page_id] = request
 
-    def of(self, request: Request) -> tuple[bytes, bool]:
-        """The record of *request*, and whether it is more than a note that this process has it: then it
+    def payload_of(self, request: Request) -> tuple[bytes, bool]:
+        """The payload of *request*, and whether it is more than a note that this process has it: then it
         survives a restart. One that does not is counted, and told once, where anything does."""
         try:
             return self.codec.encode(request), True
         except Unstorable as reason:
-            record = memory_record(request, self._identities.of(request))
+            payload = memory_payload(request, self._identities.of(request))
             if self._is_temporary:  # nothing survives a restart
-                return record, False
+                return payload, False
             self._reporter.tally["scheduler/unserializable"] += 1
             words = (
                 "Unable to serialize request: %s - reason: %s; it would not survive a restart: give it "
                 "methods of the spider and plain data (said once)"
             )
             self._reporter.say_once("unstorable", logging.WARNING, words, request, reason)
-            return record, False
+            return payload, False
 
     def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:
         """*request* is queued as that page: count it, and keep the object, until the page has ended unless it
@@ -81,10 +81,10 @@ class Records:
         """Whether a known page waits with a request that an earlier process had, and this one has not."""
         return answer.fate is Fate.ABSENT and answer.page not in self.held
 
-    def instead(self, page_id: PageId, follow_up: Request) -> bytes | None:
-        """The record of *follow_up*, which takes the place of the request of its page; None where there is
+    def replace(self, page_id: PageId, follow_up: Request) -> bytes | None:
+        """The payload of *follow_up*, which takes the place of the request of its page; None where there is
         none: then the old one stands for the page after a restart."""
-        payload, is_stored = self.of(follow_up)
+        payload, is_stored = self.payload_of(follow_up)
         if is_stored:
             self.held.pop(page_id, None)
             return payload
@@ -122,9 +122,9 @@ def mutable_in(request: Request) -> str:
     return ""
 
 
-def memory_record(request: Request, fingerprint: bytes) -> bytes:
-    """The record of a request that only this process has: who it is, and whether it is a seed."""
-    record: dict[str, Any] = {"!": "memory", "fingerprint": fingerprint.hex()}
+def memory_payload(request: Request, fingerprint: bytes) -> bytes:
+    """The payload of a request that only this process has: who it is, and whether it is a seed."""
+    fields: dict[str, Any] = {"!": "memory", "fingerprint": fingerprint.hex()}
     if START in request.meta:
-        record["meta"] = {START: True}
-    return dumps(record).encode()
+        fields["meta"] = {START: True}
+    return dumps(fields).encode()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from scrapy.crawler import Crawler
 
     from .in_flight import Flight
-    from .queued_requests import Records
+    from .queued_requests import QueuedRequests
     from .stats import Reporter
 
 
@@ -104,7 +104,7 @@ class FollowUps:
 
     _crawler: Crawler
     _backoff: Callable[[int], float]
-    _records: Records
+    _requests: QueuedRequests
     _reporter: Reporter
 
     def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
@@ -113,14 +113,14 @@ class FollowUps:
         lease = flight.lease
         if POSTPONED in follow_up.meta:
             flight.ends_as(postponed(flight, follow_up))
-            if lease.page_id in self._records.held:
-                self._records.held[lease.page_id] = follow_up
+            if lease.page_id in self._requests.held:
+                self._requests.held[lease.page_id] = follow_up
             return True
         if times(follow_up, "retry_times") <= times(flight.request, "retry_times"):
             return False
         status, delay = flight.status, self._backoff(lease.page.attempts + 1)
         reason = reasons.STATUS(status=status) if status else reasons.RETRIED()
-        payload, priority = self._records.instead(lease.page_id, follow_up), follow_up.priority
+        payload, priority = self._requests.replace(lease.page_id, follow_up), follow_up.priority
         outcome = Outcome(Event.RETRIED, status, reason, payload=payload, priority=priority, delay=delay)
         flight.ends_as(outcome)
         self._reporter.tally["frontier/retries"] += 1
@@ -133,7 +133,7 @@ class FollowUps:
         if known is None or known != page_id:
             flight.ends_as(redirected(follow_up, known, flight.status))
             return False
-        payload = self._records.instead(page_id, follow_up)
+        payload = self._requests.replace(page_id, follow_up)
         if may_answer_otherwise(self._crawler, flight.request, follow_up):
             flight.ends_as(Outcome(Event.RETRIED, reason=reasons.TO_ITSELF(), payload=payload))
         else:

@@ -1,10 +1,10 @@
-"""Requests as compact records and back.
+"""Requests as compact payloads and back.
 
-A record is JSON text holding what differs from a plain ``Request(url)``: never pickle, nothing that
+A payload is JSON text holding what differs from a plain ``Request(url)``: never pickle, nothing that
 could run code. Values are limited to plain data (`plain_data`). The URL and the priority are kept by the
-frontier beside the record.
+frontier beside the payload.
 
-A record may come from a stranger (an export, a job directory): all that it can do is fetch, and call the
+A payload may come from a stranger (an export, a job directory): all that it can do is fetch, and call the
 spider's own callbacks (``docs/internals/format.md``).
 """
 
@@ -26,7 +26,7 @@ from .plain_data import TAG, TAGGED, Unstorable, class_at, class_path, dumps, fr
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-_HEADS = 50  # records without meta that are kept
+_HEADS = 50  # payloads without meta that are kept
 _MOST_NAMES = 100
 _quote = json.encoder.encode_basestring
 # `json.loads` without its three calls and a search for white space
@@ -40,9 +40,9 @@ OWN_FILES = frozenset(("file", "s3"))  # schemes that read what only this machin
 
 
 class Codec:
-    """Turns the requests of one spider into records and back.
+    """Turns the requests of one spider into payloads and back.
 
-    Records of URLs with one of `OWN_FILES` become requests only where *opened* names their scheme, or the
+    Payloads of URLs with one of `OWN_FILES` become requests only where *opened* names their scheme, or the
     spider has asked for such a URL itself. *on_rare* is called with each request that was encoded and is
     more than a plain GET with text and numbers in its ``meta``.
     """
@@ -59,7 +59,7 @@ class Codec:
         self._heads: dict[tuple[Any, ...], bytes] = {}
 
     def encode(self, request: Request) -> bytes:
-        """The record of *request*, b"" for a plain GET with nothing besides. Raises `Unstorable` where it
+        """The payload of *request*, b"" for a plain GET with nothing besides. Raises `Unstorable` where it
         holds more than plain data."""
         kept = compat.attributes(request)
         url, callback, errback, method, body, again, encoding, headers, meta, cookies, arguments, flags = kept
@@ -69,7 +69,7 @@ class Codec:
             is_rare = body or again or cookies or arguments or flags or method != "GET"
             is_rare = is_rare or type(request) is not Request
             if is_rare:
-                head = _dump(self._record(request))
+                head = _dump(self._fields_of(request))
             else:
                 head = self._head(request, callback, errback, encoding, headers)
             if meta:
@@ -94,11 +94,11 @@ class Codec:
     def _head(
         self, request: Request, callback: Any, errback: Any, encoding: str, headers: Headers | None
     ) -> bytes:
-        """The record of a plain GET without ``meta``: the same for most links of a page, so the last ones are
+        """The payload of a plain GET without ``meta``: the same for most links of a page, so the last are
         kept."""
         referer = dict.get(headers, b"Referer", ()) if headers else ()
         if headers and not len(headers) == len(referer) == 1:
-            return _dump(self._record(request))
+            return _dump(self._fields_of(request))
         key = callback, errback, encoding, *referer
         head = self._heads.get(key)
         if head is None:
@@ -108,7 +108,7 @@ class Codec:
         return head
 
     def _plain_head(self, callback: Any, errback: Any, encoding: str, referer: Sequence[bytes]) -> bytes:
-        """``_dump(self._record(request))`` of a request with callbacks and no header but one ``Referer``."""
+        """What `_fields_of` makes of a request with callbacks and no header but one ``Referer``."""
         parts = []
         if callback is not None:
             parts.append(f'"callback":{_quote(self.callbacks.name_of(callback))}')
@@ -121,23 +121,23 @@ class Codec:
         text = f"{{{','.join(parts)}}}" if parts else ""
         return text.encode("utf-8", "surrogatepass")
 
-    def _record(self, request: Request) -> dict[str, Any]:
-        record: dict[str, Any] = {}
+    def _fields_of(self, request: Request) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
         if request.callback is not None:
-            record["callback"] = self.callbacks.name_of(request.callback)
+            fields["callback"] = self.callbacks.name_of(request.callback)
         if request.errback is not None:
-            record["errback"] = self.callbacks.name_of(request.errback)
+            fields["errback"] = self.callbacks.name_of(request.errback)
         if request.headers:
-            record["headers"] = _plain_headers(request.headers)
+            fields["headers"] = _plain_headers(request.headers)
         *_, cookies, cb_kwargs, flags = compat.attributes(request)
         if cookies:
-            record["cookies"] = to_plain(cookies)
+            fields["cookies"] = to_plain(cookies)
         if cb_kwargs:
-            record["cb_kwargs"] = to_plain(cb_kwargs)
+            fields["cb_kwargs"] = to_plain(cb_kwargs)
         if flags:
-            record["flags"] = to_plain(flags)
-        _encode_rare(request, record)
-        return record
+            fields["flags"] = to_plain(flags)
+        _encode_rare(request, fields)
+        return fields
 
     def decode(self, url: str, priority: int, payload: bytes) -> Request:
         """The request that was encoded, as a new object. Raises `Unreadable` with the reason."""
@@ -148,20 +148,20 @@ class Codec:
             if not payload:
                 return _request(url, priority, {})
             text = payload.decode("utf-8", "surrogatepass")
-            record, end = _scan(text, 0)
-            if end != len(text) or not isinstance(record, dict):
-                raise ValueError(f"expected an object and no more, found {type(record).__name__}")
-            return self._build(url, priority, record, TAGGED in payload)
+            fields, end = _scan(text, 0)
+            if end != len(text) or not isinstance(fields, dict):
+                raise ValueError(f"expected an object and no more, found {type(fields).__name__}")
+            return self._build(url, priority, fields, TAGGED in payload)
         except Unreadable:
             raise
         except Exception as error:  # bytes of any kind may stand there
             raise Unreadable(f"{type(error).__name__}: {error}") from error
 
-    def _build(self, url: str, priority: int, record: dict[str, Any], is_tagged: bool) -> Request:
+    def _build(self, url: str, priority: int, fields: dict[str, Any], is_tagged: bool) -> Request:
         arguments: dict[str, Any] = {}
         headers = None
-        cls = _request_class(record["class"]) if "class" in record else None
-        for name, value in record.items():
+        cls = _request_class(fields["class"]) if "class" in fields else None
+        for name, value in fields.items():
             if name == "callback" or name == "errback":
                 arguments[name] = self.callbacks.named(value)
             elif name == "headers":
@@ -214,21 +214,21 @@ def _request(url: str, priority: int, arguments: dict[str, Any]) -> Request:
     return request
 
 
-def meta_record(meta: dict[str, Any]) -> bytes:
-    """The record of a plain request with nothing but *meta*; the same as `Codec.encode` makes. Raises
+def meta_payload(meta: dict[str, Any]) -> bytes:
+    """The payload of a plain request with nothing but *meta*; the same as `Codec.encode` makes. Raises
     `Unstorable`."""
     text = _flat_text(meta) or dumps(to_plain(meta))
     return _and_meta(b"", text) if meta else b""
 
 
 def with_meta(payload: bytes, meta: dict[str, Any]) -> bytes | None:
-    """The record *payload* with plain *meta* besides, which wins; None where that cannot be, since only a
+    """*payload* with plain *meta* besides, which wins; None where that cannot be, since only a
     process has the request or its keys are no text."""
-    record = json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
-    kept = record.get("meta", {})
-    if "!" in record or "!" in kept:  # only a process has it, or its keys are no text
+    fields = json.loads(payload.decode("utf-8", "surrogatepass")) if payload else {}
+    kept = fields.get("meta", {})
+    if "!" in fields or "!" in kept:  # only a process has it, or its keys are no text
         return None
-    return _dump({**record, "meta": {**kept, **meta}})
+    return _dump({**fields, "meta": {**kept, **meta}})
 
 
 def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
@@ -240,28 +240,28 @@ def _without_ours(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _and_meta(head: bytes, text: str) -> bytes:
-    """The record *head*, and the *text* of its meta."""
+    """The payload *head* with the *text* of its meta."""
     tail = f'"meta":{text}}}'.encode("utf-8", "surrogatepass")
     return (head[:-1] + b"," if head else b"{") + tail
 
 
-def _dump(record: dict[str, Any]) -> bytes:
-    return dumps(record).encode("utf-8", "surrogatepass") if record else b""
+def _dump(fields: dict[str, Any]) -> bytes:
+    return dumps(fields).encode("utf-8", "surrogatepass") if fields else b""
 
 
-def _encode_rare(request: Request, record: dict[str, Any]) -> None:
+def _encode_rare(request: Request, fields: dict[str, Any]) -> None:
     if request.method != "GET":
-        record["method"] = request.method
+        fields["method"] = request.method
     if request.body:
-        record["body"] = to_plain(request.body)
+        fields["body"] = to_plain(request.body)
     if request.dont_filter:
-        record["dont_filter"] = True
+        fields["dont_filter"] = True
     if request.encoding != "utf-8":
-        record["encoding"] = request.encoding
+        fields["encoding"] = request.encoding
     if type(request) is not Request:
-        record["class"] = class_path(type(request))
+        fields["class"] = class_path(type(request))
         names = [name for name in type(request).attributes if name not in BASE_ATTRIBUTES]
-        record["extra"] = {name: to_plain(getattr(request, name)) for name in names}
+        fields["extra"] = {name: to_plain(getattr(request, name)) for name in names}
 
 
 def _plain_headers(headers: Headers) -> dict[str, str | list[str]]:
@@ -304,7 +304,7 @@ def _flat_text(value: dict[Any, Any]) -> str | None:
     return "{" + ",".join(parts) + "}"
 
 
-_NAMES: dict[Any, str] = {}  # of the keys that most requests have, as they stand in a record
+_NAMES: dict[Any, str] = {}  # of the keys that most requests have, as they stand in a payload
 
 
 def _name(key: Any) -> str:

@@ -219,8 +219,8 @@ class FrontierScheduler(BaseScheduler):
                 decision = crawl.gate.admit(request, lease, now)
                 if decision is not None:
                     return self._hand_out(request, lease, crawl, decision)
-                if lease.page_id not in crawl.records.held:
-                    crawl.records.keep(lease.page_id, request)
+                if lease.page_id not in crawl.requests.held:
+                    crawl.requests.keep(lease.page_id, request)
             passed_over += 1
             if passed_over == _MOST_PASSED_OVER:  # many new hosts: let the event loop breathe
                 compat.wake(self.crawler)
@@ -231,12 +231,12 @@ class FrontierScheduler(BaseScheduler):
         return None
 
     def _request(self, lease: Lease, crawl: Crawl) -> Request | None:
-        page, records = lease.page, crawl.records
-        request = records.held.get(lease.page_id) or records.live.pop(lease.page_id, None)
+        page, requests = lease.page, crawl.requests
+        request = requests.held.get(lease.page_id) or requests.live.pop(lease.page_id, None)
         if request is None:
             try:
                 if not page.payload.startswith(IN_MEMORY):
-                    return crawl.records.codec.decode(page.url, page.priority, page.payload)
+                    return crawl.requests.codec.decode(page.url, page.priority, page.payload)
                 self._say_lost(page.url)
                 outcome = Outcome(Event.LOST, reason=reasons.LOST())
             except Unreadable as reason:
@@ -264,7 +264,7 @@ class FrontierScheduler(BaseScheduler):
         if lease.node is None:
             crawl.frontier.identify(lease, crawl.identities.of(request))
         crawl.flights[id(request)] = Flight(request, lease, is_sending, robots, request.callback)
-        is_held = lease.page_id in crawl.records.held
+        is_held = lease.page_id in crawl.requests.held
         self._tally["scheduler/dequeued/memory" if is_held else "scheduler/dequeued/disk"] += 1
         meta = request.meta
         lease.is_forced = FORCE in meta and is_forced(meta, lease.page)
@@ -287,7 +287,7 @@ class FrontierScheduler(BaseScheduler):
     def _ends_in_memory(self, crawl: Crawl, now: float) -> bool:
         """Whether there are pages that no other run can fetch: they end in this one, with an error."""
         if not self._last:
-            leases = (crawl.frontier.last_lease(page_id, now) for page_id in crawl.records.held)
+            leases = (crawl.frontier.last_lease(page_id, now) for page_id in crawl.requests.held)
             self._last = [lease for lease in leases if lease is not None]
             if self._last:
                 words = "%d requests are in memory only: they end now"
@@ -297,7 +297,7 @@ class FrontierScheduler(BaseScheduler):
 
     def _hand_out_last(self, lease: Lease, crawl: Crawl) -> Request | None:
         request = self._request(lease, crawl)
-        crawl.records.held.pop(lease.page_id, None)
+        crawl.requests.held.pop(lease.page_id, None)
         return None if request is None else self._hand_out(request, lease, crawl)
 
     def _say_lost(self, url: str, reason: str = "") -> None:

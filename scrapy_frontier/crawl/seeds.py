@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Frontier, PageId
     from .in_flight import Flight
-    from .queued_requests import Records
+    from .queued_requests import QueuedRequests
 
 
 @dataclass(eq=False, repr=False)
@@ -27,7 +27,7 @@ class Seeds:
 
     _frontier: Frontier
     _clock: Callable[[], float]
-    _records: Records
+    _requests: QueuedRequests
     _revisits_pages: bool
     known = 0
     first = ""
@@ -43,7 +43,7 @@ class Seeds:
             self.known += 1
             self.first = self.first or request.url
             if self._revisits_pages and known is not None and page.state is not State.SEEN:
-                payload, is_stored = self._records.of(request)
+                payload, is_stored = self._requests.payload_of(request)
                 if is_stored and payload != page.payload:
                     frontier.renew(known, payload)
 
@@ -59,16 +59,16 @@ class Seeds:
         if page.state is not State.QUEUED:
             return known if is_forced(request.meta, page) and self._requeue(known, request) else None
         if is_named and (PATTERN in request.meta or PATTERN.encode() in page.payload):
-            payload, is_stored = self._records.of(request)
+            payload, is_stored = self._requests.payload_of(request)
             if is_stored and frontier.renew(known, payload):
-                self._records.queued(known, request, is_stored)
+                self._requests.queued(known, request, is_stored)
         return None
 
     def _requeue(self, known: PageId, request: Request) -> bool:
-        payload, is_stored = self._records.of(request)
+        payload, is_stored = self._requests.payload_of(request)
         is_queued = self._frontier.requeue(known, self._clock(), payload, request.priority)
         if is_queued:
-            self._records.queued(known, request, is_stored)
+            self._requests.queued(known, request, is_stored)
         return is_queued
 
     def retry_failed(self, known: PageId | None, request: Request) -> None:
@@ -76,10 +76,10 @@ class Seeds:
         frontier = self._frontier
         page = frontier.page(known) if known is not None and not frontier.is_of_this_run(known) else None
         if known is not None and page is not None and page.state is State.FAILED:
-            payload, is_stored = self._records.of(request)
+            payload, is_stored = self._requests.payload_of(request)
             is_possible = is_stored or page.payload.startswith(IN_MEMORY)  # else none would look for its loss
             if is_possible and frontier.requeue(known, self._clock(), payload, request.priority):
-                self._records.queued(known, request, is_stored)
+                self._requests.queued(known, request, is_stored)
 
     def is_wanted_again(self, known: PageId | None, flight: Flight | None) -> bool:
         """Whether a seed must be fetched again, if it is *known*; *flight* led to it.

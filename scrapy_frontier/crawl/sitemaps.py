@@ -268,7 +268,7 @@ class SitemapReading:
 
 
 def _lastmod_in(payload: bytes) -> int | None:
-    """What the record of a request says of it."""
+    """What the payload of a request says of it."""
     found = _KEPT_LASTMOD(payload)
     return None if found is None else int(found[1])
 

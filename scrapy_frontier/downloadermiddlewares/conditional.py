@@ -122,7 +122,7 @@ def _is_conditional(request: Request) -> bool:
 
 
 def _take_back(request: Request, flight: Flight) -> None:
-    """Take our validators off *request*: what follows from it has none, nor has its record."""
+    """Take our validators off *request*: what follows from it has none, nor has its payload."""
     for name, value in zip((_TAG, _DATE), flight.asked_with, strict=True):
         if value:
             request.headers.pop(name, None)

@@ -1,4 +1,4 @@
-"""The one layer between spider and engine: directives obeyed, links recorded, seeds that give way."""
+"""The one layer between spider and engine: directives obeyed, links kept, seeds that give way."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from ..crawl.directive_rules import PageRules
     from ..crawl.follow import Follow
     from ..crawl.follow_in_bulk import PageFollowing
-    from ..crawl.outlinks import Recorder
+    from ..crawl.outlinks import LinkCollector
 
 SEEDS_AT_A_TIME = 25
 
 
 class FrontierSpiderMiddleware(Component):
-    """Does to a page's items and links what the page asks for, records its links for the link graph, and
+    """Does to a page's items and links what the page asks for, keeps its links for the link graph, and
     gives way after every 25 seeds and in a page with very many links.
 
     Links are what callbacks yield, taken down before any filter of Scrapy's sees them, or with
@@ -68,19 +68,19 @@ class FrontierSpiderMiddleware(Component):
         if wanted := response.request.meta.get(FOLLOW, follow.is_on):
             follow.begin(response, wanted)
 
-    def _taker(self, response: Response, rules: PageRules | None) -> PageFollowing | Recorder | None:
+    def _taker(self, response: Response, rules: PageRules | None) -> PageFollowing | LinkCollector | None:
         """Who takes down what the callback of *response* yields, or follows what its page links."""
         crawl = self.crawl
         if crawl is None:
             return None
-        flight, recorder = self.flights.get(id(response.request)), None
+        flight, collector = self.flights.get(id(response.request)), None
         is_followed = flight is not None and bool(flight.ways)
         if crawl.links is not None:  # callbacks of followed pages ask for little themselves
             ending = None if is_followed else self._known.ending_on(response)
-            recorder = crawl.links.recorder(response, ending)
+            collector = crawl.links.collector(response, ending)
         if crawl.follow is None or not is_followed:
-            return recorder
-        return crawl.follow.taker(response, recorder, rules)
+            return collector
+        return crawl.follow.taker(response, collector, rules)
 
     def process_spider_output(self, response: Response, result: Iterable[Any]) -> Iterable[Any]:
         """What goes on of the *result* of a callback; its links are taken down, or followed, on the way."""
@@ -131,7 +131,7 @@ class FrontierSpiderMiddleware(Component):
                 await compat.sleep(0)
 
 
-def _taken(response: Response, result: Iterable[Any], taker: PageFollowing | Recorder) -> Iterator[Any]:
+def _taken(response: Response, result: Iterable[Any], taker: PageFollowing | LinkCollector) -> Iterator[Any]:
     for each in result:
         if taker.take(each):
             yield each

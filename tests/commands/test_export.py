@@ -40,7 +40,7 @@ from scrapy_frontier.core.store.site_rows import (
     encode_listing,
 )
 from scrapy_frontier.core.store.states import State
-from scrapy_frontier.crawl.queued_requests import memory_record
+from scrapy_frontier.crawl.queued_requests import memory_payload
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -250,7 +250,7 @@ def test_pages_whose_requests_were_in_memory_travel_and_are_repaired_as_what_the
     url, form = "http://a.example/", b"form".rjust(20, b".")
     old, new = tmp_path / "old", tmp_path / "new"
     frontier = start(old)
-    kept = memory_record(Request(url, method="POST"), form)
+    kept = memory_payload(Request(url, method="POST"), form)
     frontier.discover([link(url), link(url)._replace(fingerprint=form, payload=kept)], NOW)
     frontier.close()
     index = {key: value for key, value in rows(old).items() if key.startswith(keys.INDEX)}

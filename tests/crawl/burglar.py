@@ -8,4 +8,4 @@ Path("burgled").touch()
 
 
 class Loot(Request):
-    """What a record must not be able to make."""
+    """What a payload must not be able to make."""

@@ -544,7 +544,7 @@ def test_odd_urls(web: Web, run: Run, tmp_path: Path, pages: Callable[[], dict[s
 
 
 class ClosureSpider(Spider):
-    """Callbacks that no record can name, and meta that no record can hold."""
+    """Callbacks that no payload can name, and meta that no payload can hold."""
 
     name = "closures"
     url: str
@@ -566,7 +566,7 @@ class ClosureSpider(Spider):
 
 
 class Secret:
-    """Nothing a record could hold."""
+    """Nothing a payload could hold."""
 
 
 def test_closures_work_and_are_counted(web: Web, run: Run, pages: Callable[[], dict[str, Page]]) -> None:

@@ -424,7 +424,7 @@ def test_a_page_with_more_links_than_the_graph_takes_is_followed_whole(
 
 
 class Forgotten(Spider):
-    """Asks for pages by callbacks that no record can name, and has seen enough."""
+    """Asks for pages by callbacks that no payload can name, and has seen enough."""
 
     name = "site"
 

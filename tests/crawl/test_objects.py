@@ -16,7 +16,7 @@ from scrapy.utils.request import RequestFingerprinter
 from test_requests import LabelRequest, Size
 
 from scrapy_frontier.crawl.fingerprints import Identities
-from scrapy_frontier.crawl.queued_requests import LIVE, Records, mutable_in
+from scrapy_frontier.crawl.queued_requests import LIVE, QueuedRequests, mutable_in
 from scrapy_frontier.crawl.stats import Reporter
 
 URL = "http://example.com/a"
@@ -72,12 +72,12 @@ def test_what_scrapy_keeps_for_itself_is_handed_on_by_nobody() -> None:
 
 def test_of_very_many_stored_requests_the_last_are_kept_and_all_that_cannot_be_stored() -> None:
     spider, identities = Spider("a"), Identities(RequestFingerprinter())
-    records = Records(spider, identities, Reporter(logging.getLogger(__name__)), is_temporary=False)
+    requests = QueuedRequests(spider, identities, Reporter(logging.getLogger(__name__)), is_temporary=False)
     queued = [Request(URL) for _ in range(6 * LIVE)]
     for page_id, request in enumerate(queued):
-        records.queued(page_id, request, is_stored=page_id % 2 == 0)
-    assert 0 not in records.live
-    assert records.live[6 * LIVE - 2] is queued[6 * LIVE - 2]
-    assert list(records.held.values()) == queued[1::2]
-    records.instead(1, queued[0])
-    assert 1 not in records.held, "there is a record of it now"
+        requests.queued(page_id, request, is_stored=page_id % 2 == 0)
+    assert 0 not in requests.live
+    assert requests.live[6 * LIVE - 2] is queued[6 * LIVE - 2]
+    assert list(requests.held.values()) == queued[1::2]
+    requests.replace(1, queued[0])
+    assert 1 not in requests.held, "there is a payload of it now"

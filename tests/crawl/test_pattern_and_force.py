@@ -121,9 +121,9 @@ def test_force_fetches_all_inside_its_pattern_once(
     assert fetched(site) == []
     assert {page.state for page in pages().values()} == {State.DONE}
     assert pages().keys() == before.keys()
-    record, old = (found[site.url("/docs/a")] for found in (pages(), before))
-    assert record.discovered == old.discovered
-    assert record.visits is None or old.visits is None or record.visits.visits == old.visits.visits + 1
+    page, old = (found[site.url("/docs/a")] for found in (pages(), before))
+    assert page.discovered == old.discovered
+    assert page.visits is None or old.visits is None or page.visits.visits == old.visits.visits + 1
 
 
 @pytest.mark.parametrize("copies", [False, True])

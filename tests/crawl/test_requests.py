@@ -1,4 +1,4 @@
-"""Requests as records and back, and their fingerprints; no crawl."""
+"""Requests as payloads and back, and their fingerprints; no crawl."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from scrapy_frontier.crawl import fingerprints
 from scrapy_frontier.crawl.callback_names import Unreadable
 from scrapy_frontier.crawl.fingerprints import plain_fingerprint
 from scrapy_frontier.crawl.plain_data import Unstorable, from_plain, to_plain
-from scrapy_frontier.crawl.request_codec import Codec, meta_record
+from scrapy_frontier.crawl.request_codec import Codec, meta_payload
 from scrapy_frontier.crawl.stock_middlewares import Referrers, Stock
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def parse_outside(response: Response) -> None:
     pass
 
 
-class RecordSpider(Spider, Mixin):
-    name = "records"
+class PayloadSpider(Spider, Mixin):
+    name = "payloads"
     reference = parse_outside
 
     def __init__(self) -> None:
@@ -99,7 +99,7 @@ class PlainSubclass(Request):
     pass
 
 
-SPIDER = RecordSpider()
+SPIDER = PayloadSpider()
 CODEC = Codec(SPIDER)
 
 
@@ -166,7 +166,7 @@ def test_subclasses_come_back(request_: Request) -> None:
 
 def test_spider_of_the_next_run_gets_its_own_methods() -> None:
     payload = CODEC.encode(Request(URL, SPIDER.parse, errback=SPIDER.failed))
-    other = RecordSpider()
+    other = PayloadSpider()
     found = Codec(other).decode(URL, 0, payload)
     assert (found.callback, found.errback) == (other.parse, other.failed)
 
@@ -192,7 +192,7 @@ LocalRequest.__qualname__ = "nowhere.LocalRequest"
         {"callback": SPIDER.delegate.parse},
         {"callback": SPIDER.log},
         {"errback": SPIDER.update_settings},
-        {"callback": RecordSpider().parse},
+        {"callback": PayloadSpider().parse},
         {"errback": lambda failure: None},
         {"meta": {"lock": object()}},
         {"meta": {"deep": [{"in": (Delegate(),)}]}},
@@ -310,7 +310,7 @@ def test_text_of_parsers_comes_back_as_text() -> None:
 @pytest.mark.parametrize(
     "path", ["os.system", "subprocess.Popen", "builtins.dict", "scrapy.Spider", "no.such"]
 )
-def test_a_record_makes_nothing_but_items(path: str) -> None:
+def test_a_payload_makes_nothing_but_items(path: str) -> None:
     payload = json.dumps({"meta": {"x": {"!": "item", "class": path, "v": {}}}}).replace(" ", "")
     with pytest.raises(Unreadable):
         CODEC.decode(URL, 0, payload.encode())
@@ -338,15 +338,15 @@ def test_any_plain_meta_comes_back(meta: dict[str, Any], cb_kwargs: dict[str, An
 
 
 @given(st.dictionaries(st.text(max_size=5), PLAIN, max_size=3))
-def test_a_record_of_meta_alone_is_that_of_a_request_with_it(meta: dict[str, Any]) -> None:
+def test_a_payload_of_meta_alone_is_that_of_a_request_with_it(meta: dict[str, Any]) -> None:
     meta.pop("verbatim_url", None)
-    assert meta_record(meta) == Codec(Spider("any")).encode(Request("http://h/", meta=meta))
+    assert meta_payload(meta) == Codec(Spider("any")).encode(Request("http://h/", meta=meta))
 
 
 @pytest.mark.parametrize("callbacks", [(None, None), (SPIDER.parse, None), (SPIDER.parse, SPIDER.failed)])
 @pytest.mark.parametrize("referer", [None, "http://h/a?b=c", 'http://h/\u00e4"quoted"'])
 @pytest.mark.parametrize("meta", [{}, {"depth": 1}, {"rule": 0, "link_text": '\ufdd0"\ud800', "depth": 2}])
-def test_a_record_of_a_link_is_that_of_a_request_for_it(
+def test_a_payload_of_a_link_is_that_of_a_request_for_it(
     callbacks: tuple[Any, Any], referer: str | None, meta: dict[str, Any]
 ) -> None:
     headers = None if referer is None else {"Referer": referer}

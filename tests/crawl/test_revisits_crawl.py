@@ -28,12 +28,12 @@ class Follower(Spider):
 
     name = "follower"
 
-    def __init__(self, url: str, record: dict[str, Any] | None = None) -> None:
+    def __init__(self, url: str, meta: dict[str, Any] | None = None) -> None:
         self.url = url
-        self.record = record or {}
+        self.meta = meta or {}
 
     async def start(self) -> Any:
-        yield Request(self.url, dont_filter=True, meta=self.record)
+        yield Request(self.url, dont_filter=True, meta=self.meta)
 
     def parse(self, response: Any) -> Any:
         yield {"url": response.url}
@@ -200,9 +200,9 @@ def test_shelf_lives_by_pattern_and_bounds(site: ChangingWeb, run: Run) -> None:
 
 @pytest.mark.parametrize("key", ["frontier_shelf_life", "frontier_refresh"])
 def test_a_request_may_say_when_its_page_comes_back(site: ChangingWeb, run: Run, key: str) -> None:
-    asked(site, run, INTERVAL, record={key: 600})
+    asked(site, run, INTERVAL, meta={key: 600})
     site.clock.jump(site.clock() + 700)
-    assert asked(site, run, INTERVAL, record={key: 600}) == ["/"], "no link has inherited that"
+    assert asked(site, run, INTERVAL, meta={key: 600}) == ["/"], "no link has inherited that"
 
 
 class Renamed(Follower):

@@ -83,7 +83,7 @@ class ListSpider(Shared):
 
 
 class Tally:
-    """An object of the project's own, which no record could hold."""
+    """An object of the project's own, which no payload could hold."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -290,7 +290,7 @@ def test_of_what_nobody_can_change_nothing_is_told(web: Web, run: Callable[..., 
 
 
 class ClosureSpider(Shared):
-    """Callbacks that no record can name, on links and on a seed. Its first page may never be done."""
+    """Callbacks that no payload can name, on links and on a seed. Its first page may never be done."""
 
     name = "closures"
 

@@ -46,7 +46,7 @@ class Helper:
 
 
 class TrustingSpider(Spider):
-    """Keeps much that a record must not reach."""
+    """Keeps much that a payload must not reach."""
 
     name = "trusting"
 

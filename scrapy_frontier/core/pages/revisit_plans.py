@@ -97,15 +97,15 @@ class Plans:
         body) and names no span. 2 us for most pages, 10 and more where the request has to be read; a lookup
         for each page that leads to it, five at most, where the rule has hubs.
         """
-        record: dict[str, object] = {}
+        fields: dict[str, object] = {}
         payload = page.payload
         if payload:
             if payload.startswith(IN_MEMORY):
                 return NEVER
             if any(word in payload for word in _UNUSUAL):
-                record = _read(payload)
-        refresh, shelf_life = _seconds(record, REFRESH_KEY), _seconds(record, SHELF_LIFE_KEY)
-        if refresh is None and shelf_life is None and not _is_plain(record):
+                fields = _read(payload)
+        refresh, shelf_life = _seconds(fields, REFRESH_KEY), _seconds(fields, SHELF_LIFE_KEY)
+        if refresh is None and shelf_life is None and not _is_plain(fields):
             return NEVER
         refresh = self._hub_span(page_id, page) if refresh is None else refresh
         if refresh is None and shelf_life is None and SITEMAP_KEY in payload and page.state is State.DONE:
@@ -154,14 +154,14 @@ def _read(payload: bytes) -> dict[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _seconds(record: dict[str, object], key: str) -> float | None:
-    meta = record.get("meta")
+def _seconds(fields: dict[str, object], key: str) -> float | None:
+    meta = fields.get("meta")
     value = meta.get(key) if isinstance(meta, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         return None
     return float(value)
 
 
-def _is_plain(record: dict[str, object]) -> bool:
+def _is_plain(fields: dict[str, object]) -> bool:
     """Whether a request may be made again without being told to: it asks, and changes nothing."""
-    return record.get("method", "GET") in ("GET", "HEAD") and not record.get("body")
+    return fields.get("method", "GET") in ("GET", "HEAD") and not fields.get("body")
