@@ -18,6 +18,7 @@ from ..core import reasons
 from ..core.pages.leases import Outcome, new_outcome
 from ..core.pages.lifecycle import FETCHED, Event, event_at
 from ..core.pages.visits import Fetched, new_fetched
+from ..core.parse.headers import TOO_BUSY
 from ..core.parse.urls import host_of
 from ..core.parse.validators import kept
 from ..core.store.link_rows import INTERNAL
@@ -99,7 +100,7 @@ class Flight:
             self.follow_up = result
         else:
             self.error = getattr(result, "value", result)
-        if not self.status or self.status in (429, 503):
+        if not self.status or self.status in TOO_BUSY:
             return None
         latency = self.request.meta.get(LATENCY)
         return latency if isinstance(latency, float) else None

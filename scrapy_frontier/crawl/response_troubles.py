@@ -6,13 +6,8 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Request, Response
 from scrapy.spidermiddlewares.httperror import HttpError
 
-from ..core import reasons
-from ..core.hosts.cooldown import Trouble
-from ..core.parse.headers import TOO_BUSY, retry_after
-from ..core.store.host_rows import LONGEST_ASKED
+from ..core.hosts.cooldown import Trouble, asked_pause, trouble_at
 
-# With Retry-After others say the same (RFC 9110 15.5.14, 15.6; GitHub's 403), not with a page that is gone.
-MAY_ASK = frozenset((403, 413, *range(500, 600)))
 # By the names of the classes: Scrapy 2.14 lets Twisted's exceptions through, 2.19 has its own.
 _NAMES = {
     Trouble("connection refused"): "ConnectionRefusedError DownloadConnectionRefusedError",
@@ -25,26 +20,23 @@ _NAMES = {
 _TROUBLES = {name: trouble for trouble, names in _NAMES.items() for name in names.split()}
 
 
-def asked_pause(response: Response, now: float) -> float | None:
-    """Seconds for which *response* asks to be left alone, a day at most; None where it does not say."""
-    asked = response.headers.get(b"Retry-After")
-    seconds = None if asked is None else retry_after(asked.decode("latin-1"), now)
-    return None if seconds is None else min(seconds, LONGEST_ASKED)
+def pause_in(response: Response, now: float) -> float:
+    """Seconds for which *response* asks to be left alone (`asked_pause`); 0 where it does not say."""
+    return asked_pause(_retry_after(response), now)
 
 
 def trouble_in(response: Response, now: float) -> Trouble | None:
-    """What *response* says of its host; None where it says nothing.
+    """What *response* says of its host (`trouble_at`); None where it says nothing."""
+    status, line = response.status, _retry_after(response)
+    trouble = trouble_at(status, line, now)
+    if trouble is None:
+        return None
+    failure = Response(response.url, status, {"Retry-After": line} if line else None)
+    return trouble._replace(failure=failure)
 
-    An error with Retry-After is trouble whatever its status, but for those that say it will stay.
-    """
-    status, headers = response.status, response.headers.getlist(b"Retry-After")
-    if status not in TOO_BUSY and not (status in MAY_ASK and headers):
-        return None
-    seconds = retry_after(headers[0].decode("latin-1"), now) if headers else None
-    if status not in TOO_BUSY and not seconds:
-        return None
-    failure = Response(response.url, status, {"Retry-After": headers} if headers else None)
-    return Trouble(reasons.STATUS(status=status), seconds, status == 503 and not seconds, failure=failure)
+
+def _retry_after(response: Response) -> str:
+    return next(iter(response.headers.getlist(b"Retry-After")), b"").decode("latin-1")
 
 
 def error_of(trouble: Trouble, request: Request) -> Exception:

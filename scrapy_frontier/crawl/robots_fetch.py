@@ -15,13 +15,14 @@ from scrapy.http.request import NO_CALLBACK
 
 from ..core.hosts.host import FOREVER
 from ..core.hosts.robots_expiry import MAX_REDIRECTS, Answer
-from ..core.parse.headers import REDIRECTS, location, retry_after
+from ..core.parse.headers import REDIRECTS, location
 from ..core.parse.robots_txt import BODY_LIMIT
 from ..core.parse.urls import host_of
 from ..core.store.site_rows import RobotsCopy, Verdict
 from . import compat
 from .meta_keys import ERRAND, FROM_PUBLIC
 from .private_network import comes_from_inside
+from .response_troubles import pause_in
 from .stats import count
 
 if TYPE_CHECKING:
@@ -142,13 +143,12 @@ class RobotsFetcher:
             return [line.decode("latin-1") for line in response.headers.getlist(name)]
 
         age = next(iter(lines("Age")), "").strip()
-        pause = next(iter(lines("Retry-After")), "")
         return Answer(
             response.status,
             response.body,
             lines("Cache-Control"),
             float(age) if age.isascii() and age.isdigit() and len(age) < 10 else 0.0,
-            retry_after(pause, self._services.clock()) or 0.0,
+            pause_in(response, self._services.clock()),
             next(iter(lines("ETag")), "") if is_direct else "",
             next(iter(lines("Last-Modified")), "") if is_direct else "",
         )

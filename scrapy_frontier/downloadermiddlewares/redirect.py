@@ -23,7 +23,7 @@ from ..crawl.meta_keys import NOT_BEFORE, REFUSED
 from ..crawl.redirect_limits import Limited, forget_copied_chain, was_to_be_followed
 from ..crawl.redirect_links_and_retries import redirected
 from ..crawl.response_head import is_text, refresh_of
-from ..crawl.response_troubles import asked_pause
+from ..crawl.response_troubles import pause_in
 from ..crawl.stats import count
 from .directives import DirectivesMiddleware
 
@@ -72,7 +72,7 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
         """A redirect may say how long its target is to be left alone (RFC 9110 10.2.3)."""
         crawl = self.crawl
         if crawl is not None and "Retry-After" in response.headers:
-            target.meta[NOT_BEFORE] = crawl.clock() + (asked_pause(response, crawl.clock()) or 0.0)
+            target.meta[NOT_BEFORE] = crawl.clock() + pause_in(response, crawl.clock())
 
 
 class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):

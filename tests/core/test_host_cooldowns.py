@@ -17,7 +17,9 @@ from scrapy_frontier.core.hosts.cooldown import (
     CooldownRule,
     Trouble,
     after_trouble,
+    asked_pause,
     at_start,
+    trouble_at,
 )
 from scrapy_frontier.core.hosts.delay_sources import (
     OPERATOR,
@@ -56,6 +58,42 @@ COOLDOWNS = st.builds(
     st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
     st.booleans(),
 )
+
+
+# -- what an answer says ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "line", "trouble"),
+    [
+        (200, "9", None),
+        (404, "9", None),  # it will stay, whatever its header says
+        (410, "9", None),
+        (403, "", None),
+        (403, "9", Trouble("HTTP 403", 9)),
+        (413, "9", Trouble("HTTP 413", 9)),
+        (429, "", Trouble("HTTP 429", 0)),
+        (429, "soon", Trouble("HTTP 429", 0)),
+        (429, "9", Trouble("HTTP 429", 9)),
+        (500, "", None),
+        (500, "0", None),
+        (502, "9", Trouble("HTTP 502", 9)),
+        (503, "", Trouble("HTTP 503", 0, may_be_page=True)),
+        (503, "0", Trouble("HTTP 503", 0, may_be_page=True)),
+        (503, "9", Trouble("HTTP 503", 9)),
+        (503, "999999", Trouble("HTTP 503", DAY)),
+        (600, "9", None),
+    ],
+)
+def test_an_error_is_trouble_of_the_host_if_it_is_said_to_pass(
+    status: int, line: str, trouble: Trouble | None
+) -> None:
+    assert trouble_at(status, line, NOW) == trouble
+
+
+def test_a_host_is_left_alone_for_a_day_at_most() -> None:
+    lines = ["", "soon", "7", "999999", "Tue, 14 Nov 2023 22:14:00 GMT", "Tue, 14 Nov 2023 22:00:00 GMT"]
+    assert [asked_pause(line, NOW) for line in lines] == [0, 0, 7, DAY, 40, 0]
 
 
 # -- the rule --------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from scrapy.http import HtmlResponse, Response
 from server import TOLERANCE, Answer
 
 from scrapy_frontier.core.store.states import State
+from scrapy_frontier.crawl.response_troubles import pause_in, trouble_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,6 +117,13 @@ def test_retry_after_with_a_page_that_is_gone_says_nothing(web: Web, run: Callab
     crawl = run(LinkSpider, SOON, start_urls=[web.url("/0"), web.url("/1")])
     assert crawl.reason == "finished"
     assert sorted(web.paths()) == ["/0", "/1"]
+
+
+def test_of_several_lines_the_first_says_how_long() -> None:
+    response = Response("http://a.example/", 429, {"Retry-After": ["7", "9"]})
+    trouble = trouble_in(response, 0)
+    assert trouble is not None
+    assert trouble.asked == pause_in(response, 0) == 7
 
 
 def test_retry_after_outlives_sigkill(

@@ -12,13 +12,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from .. import reasons
 from ..errors import lenient
+from ..parse.headers import TOO_BUSY, retry_after
 from ..store.host_rows import LONGEST_ASKED, Cooldown, decode_cooldown
 
 JITTER = 0.1  # a rest is up to this much longer, never shorter
 # Strikes in a row without one answer, over all runs. After these the host is given up, so that its pages end
 # some day: with the default steps it has then been asked ten times in 17 hours.
 PATIENCE = 10
+# Who ask to be left alone: the last ones with a Retry-After alone (RFC 9110 15.5.14, 15.6; GitHub's 403). Not
+# the other errors, which are of a page that is gone or forbidden, and stays so.
+_MAY_ASK = frozenset((*TOO_BUSY, 403, 413, *range(500, 600)))
 
 
 class CooldownRule(NamedTuple):
@@ -54,6 +59,24 @@ class GivenUpOrigin(NamedTuple):
 
     trouble: Trouble
     until: float
+
+
+def asked_pause(line: str, now: float) -> float:
+    """Seconds for which this *line* ``Retry-After`` asks to be left alone, a day at most; 0 where it does not
+    say."""
+    return min(retry_after(line, now) or 0.0, LONGEST_ASKED)
+
+
+def trouble_at(status: int, line: str, now: float) -> Trouble | None:
+    """What an answer with this *status* and *line* ``Retry-After`` (empty: none) says of its host; None where
+    it says nothing.
+
+    An error with Retry-After is trouble whatever its status, but for those that say it will stay.
+    """
+    seconds = asked_pause(line, now) if status in _MAY_ASK else 0.0
+    if not seconds and status not in TOO_BUSY:
+        return None
+    return Trouble(reasons.STATUS(status=status), seconds, may_be_page=status == 503 and not seconds)
 
 
 def after_trouble(
