@@ -59,15 +59,22 @@ def crawl(items: Path | None, *arguments: str, port: int = 0, sets: tuple[str, .
     return Run(web, ended.returncode, output, ended.stderr, [json.loads(line) for line in lines])
 
 
+CLAIMED: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A port below those the system hands out, free with the next ones on all addresses."""
-    begin = 20_000 + os.getpid() % 1000 * len(SITES)  # elsewhere than another run of these tests
-    for port in range(begin, 32_000, len(SITES)):
+    """A port below those the system hands out, free with the next ones on all addresses. While this process
+    lives no other run of these tests gets it, which would listen where this one has just stopped."""
+    for port in range(20_000, 32_000, len(SITES)):
+        claim = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)  # claims meet here, servers use TCP
         try:
+            claim.bind(("", port))
             for number in range(len(SITES)):
                 socket.create_server(("", port + number)).close()
         except OSError:
+            claim.close()
             continue
+        CLAIMED.append(claim)
         return port
     raise AssertionError("no free port")
 
