@@ -37,9 +37,21 @@ async def leads_inside(request: Request) -> str | None:
 
     Looks up names by the resolver and the cache of the connections.
     """
-    host = host_of(request.url)
-    address = await _private_address(host)
-    if address is None or request.meta.get(FROM_PUBLIC) == host:
+    return await _unless_named_inside(request, await _private_address(host_of(request.url)))
+
+
+async def led_inside(request: Request, response: Response) -> str | None:
+    """The private address of *response* to which somebody public led by *request*, whatever its name stood
+    for when it was looked up; None if it is public, came through a proxy, or was led to from inside."""
+    if response.ip_address is None or request.meta.get("proxy") or not is_led_to(request):
+        return None
+    address = str(response.ip_address)
+    return await _unless_named_inside(request, address) if is_private(address) else None
+
+
+async def _unless_named_inside(request: Request, address: str | None) -> str | None:
+    """*address*, but None where the robots.txt that names a sitemap is in a private network itself."""
+    if address is None or request.meta.get(FROM_PUBLIC) == host_of(request.url):
         return address
     return None if await _private_address(_named_by(request)) is not None else address
 

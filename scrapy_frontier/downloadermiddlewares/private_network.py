@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from scrapy.exceptions import IgnoreRequest, NotConfigured
 
-from ..core.parse.hostnames import is_private
 from ..core.parse.redirect_chains import PRIVATE
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import FROM_PUBLIC, SITEMAP
-from ..crawl.private_network import is_led_to, leads_inside, refusal_of
+from ..crawl.private_network import is_led_to, leads_inside, led_inside, refusal_of
 from ..crawl.stats import count
 
 if TYPE_CHECKING:
@@ -25,9 +24,9 @@ class PrivateNetworkMiddleware(Component):
     """Looks up the host of a redirect's target before the page is asked for.
 
     Only where a public page led to another host by its name; addresses and local names are refused at the
-    page itself. So it is with a sitemap that the robots.txt of another host names. After a redirect the
-    response's own address is checked again: a name may resolve to one thing and then to another. Nothing can
-    be told of requests that go through a proxy.
+    page itself. So it is with a sitemap that the robots.txt of another host names. The address that answers
+    is checked again: a name may resolve to one thing and then to another. Nothing can be told of requests
+    that go through a proxy.
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -48,13 +47,16 @@ class PrivateNetworkMiddleware(Component):
         if address is not None:
             raise self._refused(address)
 
-    def process_response(self, request: Request, response: Response) -> Response:
-        """*response*; raises `IgnoreRequest` where a public page led to it by a redirect and its address is
-        private."""
-        meta = request.meta
-        led_to = FROM_PUBLIC in meta and is_led_to(request) and not meta.get("proxy")
-        if led_to and response.ip_address is not None and is_private(str(response.ip_address)):
-            raise self._refused(str(response.ip_address))
+    def process_response(
+        self, request: Request, response: Response
+    ) -> Coroutine[Any, Any, Response] | Response:
+        """*response*; raises `IgnoreRequest` where somebody public led to it and its address is private."""
+        return self._look_at(request, response) if is_led_to(request) else response
+
+    async def _look_at(self, request: Request, response: Response) -> Response:
+        address = await led_inside(request, response)
+        if address is not None:
+            raise self._refused(address)
         return response
 
     def _refused(self, address: str) -> IgnoreRequest:

@@ -18,6 +18,7 @@ from ..crawl import compat
 from ..crawl.assembly import Component
 from ..crawl.in_flight import Consumed, failed_with
 from ..crawl.meta_keys import SITEMAP
+from ..crawl.private_network import led_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,9 +47,12 @@ class SitemapsMiddleware(Component):
                     crawl.sitemaps.meet(request)
 
     async def process_response(self, request: Request, response: Response) -> Response:
-        """Read a sitemap, and raise `Consumed`: no callback sees it. Any other *response* goes on."""
+        """Read a sitemap, and raise `Consumed`: no callback sees it. Any other *response* goes on, and a
+        sitemap that `PrivateNetworkMiddleware` refuses."""
         crawl = self.crawl
         if SITEMAP not in request.meta or crawl is None or crawl.sitemaps is None:
+            return response
+        if not self.settings.redirects.allows_private and await led_inside(request, response) is not None:
             return response
         with _told_by_scheduler():
             return await crawl.sitemaps.read(request, response, self.flights.get(id(request)))

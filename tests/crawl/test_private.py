@@ -5,7 +5,7 @@ The servers all are on loopback; for these crawls 127.0.0.3 is the private netwo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 from scrapy.resolver import CachingThreadedResolver
@@ -14,7 +14,6 @@ from twisted.internet.defer import Deferred, succeed
 
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl import private_network
-from scrapy_frontier.downloadermiddlewares import private_network as middleware
 from scrapy_frontier.downloadermiddlewares import redirect
 
 if TYPE_CHECKING:
@@ -34,6 +33,7 @@ NAMES = {
     "inside.example": "127.0.0.3",
     "www.outside.example": "127.0.0.3",
     "cdn.example": "127.0.0.4",
+    "rebinds.example": "127.0.0.3",
 }
 OBEY = {
     "SCHEDULER": None,
@@ -45,9 +45,13 @@ OBEY = {
 
 
 class Resolver(CachingThreadedResolver):
-    """Knows `NAMES`, and asks nobody."""
+    """Knows `NAMES`, and asks nobody. Who rebinds a name is public when it is checked, private when used."""
+
+    rebinding: ClassVar = iter(("127.0.0.4", "127.0.0.3") * 2)  # for robots.txt, then for the page
 
     def getHostByName(self, name: str, timeout: Any = ()) -> Deferred[str]:  # noqa: N802 - Twisted's name
+        if name == "rebinds.example":
+            return succeed(next(self.rebinding, "127.0.0.3"))
         return succeed(NAMES.get(name, name))
 
 
@@ -58,7 +62,7 @@ class OutsideSpider(LinkSpider):
 
     @classmethod
     def from_crawler(cls, crawler: Any, *args: Any, **kwargs: Any) -> Any:
-        for module in (private_network, middleware, redirect):
+        for module in (private_network, redirect):
             module.is_private = _is_inside  # type: ignore[attr-defined]
         return super().from_crawler(crawler, *args, **kwargs)
 
@@ -160,3 +164,21 @@ def test_a_site_in_the_private_network_may_have_its_sitemap_there_too(web: Web, 
     settings = {**OBEY, "FRONTIER_SITEMAPS": True}
     run(OutsideSpider, settings, start_urls=[named(web, "inside.example", "/")])
     assert "/map.txt" in web.paths(1)
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_sitemap_whose_name_turns_private_once_it_was_looked_up_is_not_read(
+    web: Web, run: Run, pages: Pages, allowed: bool
+) -> None:
+    """So it is done to reach inside: the name is public when it is checked, and private when it is used."""
+    secret = named(web, "rebinds.example", "/secret.xml")
+    web.on(ROBOTS, body=f"User-agent: *\nSitemap: {secret}\n")
+    web.on("/secret.xml", body=named(web, "outside.example", "/listed"), host=1)
+    settings = {**OBEY, "FRONTIER_SITEMAPS": True, "FRONTIER_ALLOW_PRIVATE": allowed}
+    run(OutsideSpider, settings, start_urls=[named(web, "outside.example", "/")])
+    assert "/secret.xml" in web.paths(1)
+    assert ("/listed" in web.paths(0)) is allowed
+    found = (State.DONE, "sitemap of 1 entry")
+    refused = (State.EXCLUDED, "a public page led to it, and its address is private (127.0.0.3)")
+    kept = pages()[secret]
+    assert (kept.state, kept.reason) == (found if allowed else refused)
