@@ -10,7 +10,7 @@ project's own policy, with what visits have shown it: `change_rates`, `crawl_val
 `revisit_policy`. "index" is that without due times, all judged anew every half hour: what due times cost.
 
 Worlds: `plain`; `swap`, in which all pages change their rates among each other on day 60; `limits`, in which
-one host in ten may be asked but a third as often as the others; `signals`, in which half of the hosts tell of
+one host in ten may be asked but a third as often as the others; `hints`, in which half of the hosts tell of
 95 % of their changes in a sitemap that is read once a day, and falsely now and then, and a quarter stamps now
 on everything every day; "optimum" knows how far each is to be trusted.
 
@@ -37,7 +37,7 @@ DAY = 86400.0
 PAGES, HOSTS, DAYS, MEAN, BUDGET = 3000, 60, 120, 0.58, 0.35
 STEP = 1 / 48  # days
 FIRST = DAYS / 3  # what comes before is not counted
-WORLDS = ("plain", "swap", "limits", "signals")
+WORLDS = ("plain", "swap", "limits", "hints")
 LEAST = 0.985
 AMPLE = 1.05  # of the budget, to be planned
 
@@ -63,9 +63,9 @@ class World:
             self.limits[::10] = BUDGET * PAGES / HOSTS / 3
         self.limited = np.flatnonzero(self.limits < inf)
         kinds = np.array(["honest", "lying", "honest", "silent"])[np.arange(HOSTS) % 4]
-        self.honest = (kinds == "honest")[self.hosts] & (kind == "signals")
-        self.lying = (kinds == "lying")[self.hosts] & (kind == "signals")
-        self._signals = self._told(rng, pages, times)
+        self.honest = (kinds == "honest")[self.hosts] & (kind == "hints")
+        self.lying = (kinds == "lying")[self.hosts] & (kind == "hints")
+        self._hints = self._tell(rng, pages, times)
 
     def _changes(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         pages, times = [], []
@@ -75,9 +75,9 @@ class World:
             times.append((half + rng.random(counts.sum())) * DAYS / 2)
         return np.concatenate(pages), np.concatenate(times)
 
-    def _told(self, rng: np.random.Generator, pages: np.ndarray, times: np.ndarray) -> dict[int, np.ndarray]:
+    def _tell(self, rng: np.random.Generator, pages: np.ndarray, times: np.ndarray) -> dict[int, np.ndarray]:
         """Which pages the sitemaps name in which step: each is read once a day."""
-        if self.kind != "signals":
+        if self.kind != "hints":
             return {}
         told = self.honest[pages] & (rng.random(len(pages)) < TOLD)
         alarms = np.repeat(np.arange(PAGES), rng.poisson(FALSE_ALARMS * DAYS, PAGES) * self.honest)
@@ -99,8 +99,8 @@ class World:
     def rates_at(self, day: float) -> np.ndarray:
         return self.halves[day > DAYS / 2]
 
-    def signalled(self, step: int) -> np.ndarray:
-        return self._signals.get(step, np.zeros(0, int))
+    def hinted(self, step: int) -> np.ndarray:
+        return self._hints.get(step, np.zeros(0, int))
 
 
 class Policy:
@@ -109,39 +109,39 @@ class Policy:
     def __init__(self, world: World) -> None:
         self.world = world
         self.visited = np.zeros(PAGES)
-        self.told_at = np.full(PAGES, inf)  # when a sitemap told of it first since its last visit
+        self.hinted_at = np.full(PAGES, inf)  # when a sitemap told of it first since its last visit
 
     def values(self, now: float) -> np.ndarray:
         raise NotImplementedError
 
-    def told(self, pages: np.ndarray, now: float) -> None:
-        self.told_at[pages] = np.minimum(self.told_at[pages], now)
+    def on_hints(self, pages: np.ndarray, now: float) -> None:
+        self.hinted_at[pages] = np.minimum(self.hinted_at[pages], now)
 
     def saw(self, pages: np.ndarray, now: float, has_changed: np.ndarray) -> None:
         self.visited[pages] = now
-        self.told_at[pages] = inf
+        self.hinted_at[pages] = inf
 
 
-def values_of(rates: np.ndarray, weights: np.ndarray, ages: np.ndarray, told: np.ndarray) -> np.ndarray:
+def values_of(rates: np.ndarray, weights: np.ndarray, ages: np.ndarray, recall: np.ndarray) -> np.ndarray:
     """The crawl value, written down once more."""
     changes = rates * ages
     plain = 1 - np.exp(-changes) * (1 + changes)
-    share = np.maximum(told, 1e-9)
-    with_signals = 1 - np.exp(-changes) - (np.exp((share - 1) * changes) - np.exp(-changes)) / share
-    return weights / rates * np.where(told > 0, with_signals, plain)
+    share = np.maximum(recall, 1e-9)
+    with_hints = 1 - np.exp(-changes) - (np.exp((share - 1) * changes) - np.exp(-changes)) / share
+    return weights / rates * np.where(recall > 0, with_hints, plain)
 
 
 class Optimum(Policy):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self.share = np.where(world.honest, TOLD, 0.0)
-        self.trust = TOLD * world.rates / (TOLD * world.rates + FALSE_ALARMS)
+        self.precision = TOLD * world.rates / (TOLD * world.rates + FALSE_ALARMS)
 
     def values(self, now: float) -> np.ndarray:
         world, rates = self.world, self.world.rates_at(now)
         found = values_of(rates, world.weights, now - self.visited, self.share)
-        is_told = (self.told_at < inf) & world.honest
-        return np.where(is_told, np.maximum(found, self.trust * world.weights / rates), found)
+        is_hinted = (self.hinted_at < inf) & world.honest
+        return np.where(is_hinted, np.maximum(found, self.precision * world.weights / rates), found)
 
 
 class Uniform(Policy):
@@ -202,14 +202,14 @@ class Learning(Policy):
         self.histories = [change_rates.History()] * PAGES
         self.of_hosts = [change_rates.HostChangeRates()] * HOSTS
         self.everywhere, self.drift = change_rates.HostChangeRates(), change_rates.RateDrift()
-        self.signals = [change_rates.Signals()] * HOSTS
+        self.hints = [change_rates.HintAccuracy()] * HOSTS
         self.rates = np.full(PAGES, 1 / 7.0)  # a shelf life of a week; a day here
         self.due = np.zeros(PAGES)
         self.solved, self.made = -inf, 0
 
     def saw(self, pages: np.ndarray, now: float, has_changed: np.ndarray) -> None:
         for page, changed in zip(pages.tolist(), has_changed.tolist(), strict=True):
-            self._saw(page, now, changed, float(self.told_at[page]))
+            self._saw(page, now, changed, float(self.hinted_at[page]))
         super().saw(pages, now, has_changed)
         self.made += len(pages)
         if now >= self.solved + self.every:
@@ -217,13 +217,13 @@ class Learning(Policy):
             self.solve()
         self.due[pages] = [now + self.span(page) for page in pages.tolist()]
 
-    def _saw(self, page: int, now: float, changed: bool, told_at: float) -> None:
+    def _saw(self, page: int, now: float, changed: bool, hinted_at: float) -> None:
         host, unknown = int(self.world.hosts[page]), 1 / (7 * DAY)
-        span, is_listed = (now - self.visited[page]) * DAY, self.world.kind == "signals"
-        seen = change_rates.Observation(span, changed, is_listed, told_at < inf)
-        known = self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host], self.drift
+        span, is_listed = (now - self.visited[page]) * DAY, self.world.kind == "hints"
+        seen = change_rates.Observation(span, changed, is_listed, hinted_at < inf)
+        known = self.histories[page], self.of_hosts[host], self.everywhere, self.hints[host], self.drift
         found = change_rates.observed(seen, change_rates.RateEstimates(*known), unknown)
-        self.histories[page], self.of_hosts[host], self.everywhere, self.signals[host], self.drift = found
+        self.histories[page], self.of_hosts[host], self.everywhere, self.hints[host], self.drift = found
         expected = change_rates.expected_rate(found.host, found.everywhere, unknown)
         self.rates[page] = change_rates.rate(found.history, expected) * DAY
 
@@ -265,7 +265,7 @@ class Frontier(Learning):
         self.policies = [revisit_policy.Adaptive(0.0, self.bounds)] * HOSTS
 
     def solve(self) -> None:
-        shares = np.array([signals.share_told for signals in self.signals])
+        shares = np.array([hints.recall for hints in self.hints])
         world = self.world
         sample = Sample(world.weights, self.rates / DAY, shares[world.hosts], world.hosts)
         budget = BUDGET * PAGES / DAY
@@ -280,23 +280,23 @@ class Frontier(Learning):
 
     def span(self, page: int) -> float:
         host = self.world.hosts[page]
-        signals, rate = self.signals[host], self.rates[page] / DAY
-        return self.policies[host].span(self.world.weights[page], rate, signals.share_told) / DAY
+        hints, rate = self.hints[host], self.rates[page] / DAY
+        return self.policies[host].span(self.world.weights[page], rate, hints.recall) / DAY
 
     def value(self, page: int, now: float) -> float:
-        signals = self.signals[self.world.hosts[page]]
+        hints = self.hints[self.world.hosts[page]]
         age = (now - self.visited[page]) * DAY
-        trust = signals.weight if self.told_at[page] < inf else 0.0
+        precision = hints.precision if self.hinted_at[page] < inf else 0.0
         rate = self.rates[page] / DAY
-        return revisit_policy.due_value(self.world.weights[page], rate, age, signals.share_told, trust)
+        return revisit_policy.due_value(self.world.weights[page], rate, age, hints.recall, precision)
 
-    def told(self, pages: np.ndarray, now: float) -> None:
-        super().told(pages, now)
+    def on_hints(self, pages: np.ndarray, now: float) -> None:
+        super().on_hints(pages, now)
         for page in pages.tolist():
             host = self.world.hosts[page]
             age, rate = (now - self.visited[page]) * DAY, self.rates[page] / DAY
-            weight, trust = self.world.weights[page], self.signals[host].weight
-            if self.policies[host].is_due_by_signal(weight, rate, trust, age):
+            weight, precision = self.world.weights[page], self.hints[host].precision
+            if self.policies[host].is_due_by_hint(weight, rate, precision, age):
                 self.due[page] = min(self.due[page], now)
 
 
@@ -310,11 +310,11 @@ class Index(Frontier):
         pass
 
     def values(self, now: float) -> np.ndarray:
-        shares = np.array([signals.share_told for signals in self.signals])[self.world.hosts]
-        trust = np.array([signals.weight for signals in self.signals])[self.world.hosts]
+        shares = np.array([hints.recall for hints in self.hints])[self.world.hosts]
+        precision = np.array([hints.precision for hints in self.hints])[self.world.hosts]
         found = values_of(self.rates, self.world.weights, now - self.visited, shares)
-        is_told = (self.told_at < inf) & (trust >= 0.5)
-        return np.where(is_told, np.maximum(found, trust * self.world.weights / self.rates), found)
+        is_hinted = (self.hinted_at < inf) & (precision >= 0.5)
+        return np.where(is_hinted, np.maximum(found, precision * self.world.weights / self.rates), found)
 
 
 class LambdaCrawl(Learning):
@@ -362,9 +362,9 @@ def run(world: World, policy: Policy) -> tuple[float, float]:
     tokens, a_step = np.zeros(HOSTS), BUDGET * PAGES * STEP
     for step in range(1, round(DAYS / STEP) + 1):
         now = step * STEP
-        named = world.signalled(step)
+        named = world.hinted(step)
         if len(named):
-            policy.told(named, now)
+            policy.on_hints(named, now)
         room = min(room + a_step, 5 * a_step)
         tokens[world.limited] = np.minimum(tokens[world.limited] + world.limits[world.limited] * STEP, 2.0)
         chosen = choose(policy.values(now), int(room), world, tokens)

@@ -169,9 +169,9 @@ def _ordering(call: Call) -> Iterator[tuple[str, Store, Frontier]]:
     with call.project.open() as store:
         if not (call.options.yes or facts.is_host_known(store, name)):
             likely = facts.similar_hosts(store, name)
-            hint = f"did you mean {' or '.join(likely)}? " if likely else ""
+            advice = f"did you mean {' or '.join(likely)}? " if likely else ""
             raise UnknownHost(
-                f"no page of {name} is known, and nothing was ordered: {hint}Write --yes to have the order "
+                f"no page of {name} is known, and nothing was ordered: {advice}Write --yes to have the order "
                 "wait for its pages"
             )
         with call.project.frontier(store) as frontier:

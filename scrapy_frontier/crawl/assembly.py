@@ -59,7 +59,7 @@ SPIDER_MIDDLEWARE = "FrontierSpiderMiddleware"
 ROBOTS = "FrontierRobotsTxtMiddleware"
 SITEMAPS = "SitemapsMiddleware"
 
-closing = object()  # signal: the frontier is about to be closed, and to be let go of
+closing = object()  # Scrapy sends it: the frontier is about to be closed, and to be let go of
 
 _crawls: WeakKeyDictionary[Crawler, Crawl] = WeakKeyDictionary()
 

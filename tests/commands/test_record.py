@@ -14,7 +14,7 @@ from scrapy_frontier.core.admin.visit_record import how_often, interval, what_wo
 from scrapy_frontier.core.frontier import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.revisit_plans import RevisitRule
-from scrapy_frontier.core.pages.signal_trust import after_unmodified
+from scrapy_frontier.core.pages.validator_trust import after_unmodified
 from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.due_rows import Due, due_key, encode_due

@@ -347,7 +347,7 @@ def test_a_blocked_host_keeps_its_delay(frontier: Frontiers) -> None:
 
 @pytest.mark.parametrize("order", [("block",), ("unblock",), ("delay", "5")], ids=lambda order: order[0])
 @pytest.mark.parametrize(
-    ("name", "hint"),
+    ("name", "suggestion"),
     [
         ("nohost", ""),
         ("h1.exmaple", "did you mean h1.example"),
@@ -356,15 +356,15 @@ def test_a_blocked_host_keeps_its_delay(frontier: Frontiers) -> None:
     ],
 )
 def test_an_order_for_a_host_that_nobody_knows_is_refused(
-    frontier: Frontiers, order: tuple[str, ...], name: str, hint: str
+    frontier: Frontiers, order: tuple[str, ...], name: str, suggestion: str
 ) -> None:
     before = rows(frontier.directory)
     line = (order[0], name, *order[1:])
     said = frontier(*line, "--json")
     assert (said.code, said.json["error"]) == (1, "frontier_unknown_host")
     assert "is known, and nothing was ordered: " in said.err
-    assert hint in said.err
-    assert ("did you mean" in said.err) == bool(hint)
+    assert suggestion in said.err
+    assert ("did you mean" in said.err) == bool(suggestion)
     assert rows(frontier.directory) == before
 
     assert frontier(*line, "--yes").code == 0

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.hosts.change_rates import (
+    HintAccuracy,
     History,
     HostChangeRates,
     Observation,
     RateDrift,
     RateEstimates,
-    Signals,
     expected_rate,
     judged,
     learned,
@@ -200,75 +200,75 @@ def test_a_page_that_is_visited_often_counts_as_much_as_one_that_is_not() -> Non
     assert expected_rate(host, HostChangeRates(), middle) == pytest.approx(middle, rel=0.3)
 
 
-# -- signals ---------------------------------------------------------------------------------------------
+# -- hints ---------------------------------------------------------------------------------------------
 
 
-def test_honest_signals_are_trusted() -> None:
-    signals = Signals()
-    assert signals.is_trusted
+def test_honest_hints_are_trusted() -> None:
+    hints = HintAccuracy()
+    assert hints.is_trusted
     for _ in range(30):
-        signals = judged(signals, True, True, 0.4)
-    assert signals.weight > 0.85
-    assert 0.8 < signals.share_told < 1.0
+        hints = judged(hints, True, True, 0.4)
+    assert hints.precision > 0.85
+    assert 0.8 < hints.recall < 1.0
 
 
 @pytest.mark.parametrize("changes", [0.05, 0.3, 0.7, 2.0])
-def test_signals_that_come_whatever_happens_are_not(changes: float) -> None:
-    """Also where most of the signalled pages have changed: they had in any case."""
-    signals, anyway = Signals(), -expm1(-changes)
+def test_hints_that_come_whatever_happens_are_not(changes: float) -> None:
+    """Also where most of the hinted pages have changed: they had in any case."""
+    hints, anyway = HintAccuracy(), -expm1(-changes)
     owed = 0.0
     for _ in range(200):
         owed += anyway
         has_changed = owed >= 1
         owed -= has_changed
-        signals = judged(signals, True, has_changed, anyway)
-    assert signals.weight < 0.3
+        hints = judged(hints, True, has_changed, anyway)
+    assert hints.precision < 0.3
 
 
-def after(seen: Observation, signals: Signals, times: int = 1) -> Signals:
+def after(seen: Observation, hints: HintAccuracy, times: int = 1) -> HintAccuracy:
     for _ in range(times):
-        signals = observed(seen, RateEstimates(signals=signals), WEEKLY).signals
-    return signals
+        hints = observed(seen, RateEstimates(hints=hints), WEEKLY).hints
+    return hints
 
 
 def test_a_site_is_trusted_until_half_of_what_it_tells_is_wrong() -> None:
     right, wrong = Observation(DAY, True, True, True), Observation(DAY, False, True, True)
-    assert Signals().is_trusted
-    assert after(right, Signals(), 20).is_trusted
-    liar = after(wrong, Signals(), 20)
+    assert HintAccuracy().is_trusted
+    assert after(right, HintAccuracy(), 20).is_trusted
+    liar = after(wrong, HintAccuracy(), 20)
     assert not liar.is_trusted
     assert after(right, liar, 80).is_trusted, "it has mended its ways"
     assert after(Observation(DAY, False, True), liar) == liar, "silence and no change say nothing"
 
 
-def test_a_page_that_is_not_listed_says_nothing_of_signals() -> None:
-    assert after(Observation(DAY, True), Signals()) == Signals()
+def test_a_page_that_is_not_listed_says_nothing_of_hints() -> None:
+    assert after(Observation(DAY, True), HintAccuracy()) == HintAccuracy()
 
 
 def test_what_a_trusted_site_tells_has_changed_since_its_sitemap_was_read_before() -> None:
-    def quiet(signals: Signals, **told: bool) -> float:
+    def quiet(hints: HintAccuracy, **told: bool) -> float:
         seen = Observation(9 * DAY, True, True, **told)
-        return observed(seen, RateEstimates(signals=signals), WEEKLY).history.quiet
+        return observed(seen, RateEstimates(hints=hints), WEEKLY).history.quiet
 
-    assert quiet(Signals(), is_signalled=True) == 8 * DAY
-    assert quiet(Signals(), is_signalled=False) == 0.0
-    assert quiet(after(Observation(DAY, False, True, True), Signals(), 20), is_signalled=True) == 0.0
+    assert quiet(HintAccuracy(), is_hinted=True) == 8 * DAY
+    assert quiet(HintAccuracy(), is_hinted=False) == 0.0
+    assert quiet(after(Observation(DAY, False, True, True), HintAccuracy(), 20), is_hinted=True) == 0.0
 
 
-def test_what_signals_do_not_tell_is_known() -> None:
-    signals = Signals()
+def test_what_hints_do_not_tell_is_known() -> None:
+    hints = HintAccuracy()
     for visit in range(200):
-        signals = judged(signals, visit % 2 == 0, True, 0.3)
-    assert signals.share_told == pytest.approx(0.5, abs=0.05)
+        hints = judged(hints, visit % 2 == 0, True, 0.3)
+    assert hints.recall == pytest.approx(0.5, abs=0.05)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans(), st.floats(0, 1)), max_size=50))
 def test_shares_are_shares(visits: list[tuple[bool, bool, float]]) -> None:
-    signals = Signals()
+    hints = HintAccuracy()
     for visit in visits:
-        signals = judged(signals, *visit)
-    assert 0 <= signals.weight <= 1
-    assert 0 <= signals.share_told < 1
+        hints = judged(hints, *visit)
+    assert 0 <= hints.precision <= 1
+    assert 0 <= hints.recall < 1
 
 
 # -- bytes -----------------------------------------------------------------------------------------------

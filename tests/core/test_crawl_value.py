@@ -11,8 +11,8 @@ from scrapy_frontier.core.pages.crawl_value import (
     Bounds,
     best_span,
     crawl_value,
+    hinted_value,
     share,
-    signalled_value,
 )
 from scrapy_frontier.core.pages.multipliers import Sample, for_all, of_limit, visits_wanted
 
@@ -21,16 +21,16 @@ FREE = Bounds(0.0, inf)
 
 weights = st.floats(1e-6, 1e6)
 rates = st.floats(1e-9, 1e-2)
-told = st.floats(0.0, 0.99)
+recall = st.floats(0.0, 0.99)
 changes = st.floats(0.0, 100.0)
 
 
-def pages(count: int, seed: int = 7, hosts: int = 5, told: float = 0.0) -> Sample:
+def pages(count: int, seed: int = 7, hosts: int = 5, recall: float = 0.0) -> Sample:
     rng = np.random.default_rng(seed)
     return Sample(
         (rng.permutation(count) + 1.0) ** -0.6,
         np.exp(rng.standard_normal(count)) / DAY,
-        np.full(count, told),
+        np.full(count, recall),
         np.arange(count) % hosts,
     )
 
@@ -44,13 +44,13 @@ def test_the_crawl_value_is_that_of_the_book(weight: float, rate: float, changes
     assert crawl_value(weight, rate, changes / rate) == pytest.approx(value, rel=1e-6)
 
 
-@given(changes, changes, told)
-def test_the_longer_ago_the_more_it_is_worth(one: float, other: float, told: float) -> None:
+@given(changes, changes, recall)
+def test_the_longer_ago_the_more_it_is_worth(one: float, other: float, recall: float) -> None:
     low, high = sorted((one, other))
-    assert 0 <= share(low, told) <= share(high, told) + 1e-12 <= 1 + 1e-12
+    assert 0 <= share(low, recall) <= share(high, recall) + 1e-12 <= 1 + 1e-12
 
 
-@given(changes, told, told)
+@given(changes, recall, recall)
 def test_the_more_would_have_been_told_the_less_is_silence_worth(
     changes: float, one: float, other: float
 ) -> None:
@@ -58,74 +58,72 @@ def test_the_more_would_have_been_told_the_less_is_silence_worth(
     assert share(changes, high) <= share(changes, low) + 1e-9
 
 
-@given(st.floats(1e-5, 1e-3), told)
-def test_small_numbers_are_no_noise(changes: float, told: float) -> None:
-    assert share(changes, told) == pytest.approx((1 - told) * changes**2 / 2, rel=2e-3)
+@given(st.floats(1e-5, 1e-3), recall)
+def test_small_numbers_are_no_noise(changes: float, recall: float) -> None:
+    assert share(changes, recall) == pytest.approx((1 - recall) * changes**2 / 2, rel=2e-3)
 
 
 @given(changes)
-def test_a_hint_of_signals_changes_nothing(changes: float) -> None:
+def test_a_recall_next_to_none_changes_nothing(changes: float) -> None:
     assert share(changes, 1e-5) == pytest.approx(share(changes), abs=1e-5)
     assert share(changes, 9.99e-5) == pytest.approx(share(changes, 1.01e-4), abs=1e-4)
 
 
-@given(weights, rates, told)
+@given(weights, rates, recall)
 def test_no_visit_is_worth_more_than_one_of_a_page_that_has_changed_for_certain(
-    weight: float, rate: float, told: float
+    weight: float, rate: float, recall: float
 ) -> None:
-    assert crawl_value(weight, rate, 0.0, told) == 0
-    assert crawl_value(weight, rate, -5.0, told) == 0
-    assert crawl_value(weight, rate, 1e9 / rate, told) == pytest.approx(signalled_value(weight, rate, 1.0))
+    assert crawl_value(weight, rate, 0.0, recall) == 0
+    assert crawl_value(weight, rate, -5.0, recall) == 0
+    assert crawl_value(weight, rate, 1e9 / rate, recall) == pytest.approx(hinted_value(weight, rate, 1.0))
 
 
 # -- its span --------------------------------------------------------------------------------------------
 
 
-@given(weights, rates, st.floats(1e-6, 0.999), told)
+@given(weights, rates, st.floats(1e-6, 0.999), recall)
 def test_a_page_is_due_when_a_visit_is_worth_the_multiplier(
-    weight: float, rate: float, part: float, told: float
+    weight: float, rate: float, part: float, recall: float
 ) -> None:
     multiplier = part * weight / rate
-    span = best_span(weight, rate, multiplier, told)
-    assert crawl_value(weight, rate, span, told) == pytest.approx(multiplier, rel=1e-4)
+    span = best_span(weight, rate, multiplier, recall)
+    assert crawl_value(weight, rate, span, recall) == pytest.approx(multiplier, rel=1e-4)
 
 
-@given(weights, rates, told, st.floats(1.0, 10.0))
+@given(weights, rates, recall, st.floats(1.0, 10.0))
 def test_what_changes_too_fast_for_its_weight_is_never_due(
-    weight: float, rate: float, told: float, times: float
+    weight: float, rate: float, recall: float, times: float
 ) -> None:
-    assert best_span(weight, rate, times * weight / rate * (1 + 1e-9), told) == inf
-    assert best_span(0.0, rate, 1.0, told) == inf
+    assert best_span(weight, rate, times * weight / rate * (1 + 1e-9), recall) == inf
+    assert best_span(0.0, rate, 1.0, recall) == inf
 
 
-@given(weights, weights, rates, st.floats(1e-3, 1e9), told)
+@given(weights, weights, rates, st.floats(1e-3, 1e9), recall)
 def test_who_weighs_more_is_due_sooner(
-    one: float, other: float, rate: float, multiplier: float, told: float
+    one: float, other: float, rate: float, multiplier: float, recall: float
 ) -> None:
     light, heavy = sorted((one, other))
-    assert best_span(heavy, rate, multiplier, told) <= best_span(light, rate, multiplier, told)
+    assert best_span(heavy, rate, multiplier, recall) <= best_span(light, rate, multiplier, recall)
 
 
-@given(weights, rates, st.floats(0.0, 1e-12), told)
+@given(weights, rates, st.floats(0.0, 1e-12), recall)
 def test_where_visits_cost_nothing_spans_are_short(
-    weight: float, rate: float, part: float, told: float
+    weight: float, rate: float, part: float, recall: float
 ) -> None:
-    span = best_span(weight, rate, part * weight / rate, told)
-    assert span * rate == pytest.approx(sqrt(2 * part / (1 - told)), rel=0.01, abs=1e-7)
+    span = best_span(weight, rate, part * weight / rate, recall)
+    assert span * rate == pytest.approx(sqrt(2 * part / (1 - recall)), rel=0.01, abs=1e-7)
 
 
-@given(st.lists(st.tuples(weights, rates, told), min_size=1, max_size=5), st.floats(1e-3, 1e9))
+@given(st.lists(st.tuples(weights, rates, recall), min_size=1, max_size=5), st.floats(1e-3, 1e9))
 def test_many_at_once_are_as_one_by_one(each: list[tuple[float, float, float]], multiplier: float) -> None:
     columns = [np.array(column) for column in zip(*each, strict=True)]
     sample = Sample(columns[0], columns[1], columns[2], np.zeros(len(each), np.int64))
     bounds = Bounds(60.0, 400 * DAY)
-    for (weight, rate, share_told), wanted in zip(
-        each, visits_wanted(sample, multiplier, bounds), strict=True
-    ):
-        span = bounds.within(best_span(weight, rate, multiplier, share_told))
-        is_told = weight > multiplier * rate and share_told * rate * span > 1e-4
-        told_rate = share_told * rate
-        visits = told_rate / (1 - exp(-told_rate * span)) if is_told else 1 / span
+    for (weight, rate, recall), wanted in zip(each, visits_wanted(sample, multiplier, bounds), strict=True):
+        span = bounds.within(best_span(weight, rate, multiplier, recall))
+        is_told = weight > multiplier * rate and recall * rate * span > 1e-4
+        hinted_rate = recall * rate
+        visits = hinted_rate / (1 - exp(-hinted_rate * span)) if is_told else 1 / span
         assert wanted == pytest.approx(visits, rel=1e-3)
 
 
@@ -141,10 +139,10 @@ def solved(
     return everywhere, {each: of_limit(sample.of_host(each), limits[each], bounds) for each in at_limit}
 
 
-@pytest.mark.parametrize("told", [0.0, 0.8])
+@pytest.mark.parametrize("recall", [0.0, 0.8])
 @pytest.mark.parametrize("budget", [0.05, 0.35, 2.0])
-def test_a_budget_is_met(budget: float, told: float) -> None:
-    sample, bounds = pages(500, told=told), Bounds(60.0, 4000 * DAY)
+def test_a_budget_is_met(budget: float, recall: float) -> None:
+    sample, bounds = pages(500, recall=recall), Bounds(60.0, 4000 * DAY)
     everywhere, hosts = solved(sample, 500 * budget / DAY, bounds)
     asked = visits_wanted(sample, everywhere, bounds).sum()
     assert asked * DAY / 500 == pytest.approx(budget, rel=0.02)

@@ -158,9 +158,7 @@ PAGES = st.builds(
             id="visited once, with validators",
         ),
         pytest.param(
-            Page(
-                "u", State.DONE, 1, 0, 7, status=200, changed=300, visits=Visits(300, 300, is_signalled=True)
-            ),
+            Page("u", State.DONE, 1, 0, 7, status=200, changed=300, visits=Visits(300, 300, is_hinted=True)),
             "53 01 00000000 00000007 0000000000000000 00000001 75 c801 ac02 00 00 08 00 000000",
             id="visited once, and said to have changed since",
         ),

@@ -70,21 +70,19 @@ def test_by_interval_importance_counts_as_much_as_age() -> None:
 
 
 @given(st.floats(0.01, 100), st.floats(1e-7, 1e-3), st.floats(0, 1))
-def test_a_signal_never_makes_a_visit_worth_less(weight: float, rate: float, trust: float) -> None:
-    assert due_value(weight, rate, DAY, 0.5, trust) >= due_value(weight, rate, DAY, 0.5)
+def test_a_hint_never_makes_a_visit_worth_less(weight: float, rate: float, precision: float) -> None:
+    assert due_value(weight, rate, DAY, 0.5, precision) >= due_value(weight, rate, DAY, 0.5)
 
 
-def test_a_signal_makes_due_what_is_worth_it_and_rested() -> None:
+def test_a_hint_makes_due_what_is_worth_it_and_rested() -> None:
     policy = Adaptive(0.6 * DAY, Bounds(HOUR, LONGEST))
-    assert policy.is_due_by_signal(1.0, 1 / DAY, 0.9, 2 * HOUR)
-    assert not policy.is_due_by_signal(1.0, 1 / DAY, 0.9, HOUR / 2), "visited just now"
-    assert not policy.is_due_by_signal(1.0, 3 / DAY, 0.9, 2 * HOUR), "changes too fast for what it weighs"
-    assert not policy.is_due_by_signal(9.0, 1 / DAY, 0.4, 2 * HOUR), (
-        "a host whose signals are not to be trusted"
-    )
+    assert policy.is_due_by_hint(1.0, 1 / DAY, 0.9, 2 * HOUR)
+    assert not policy.is_due_by_hint(1.0, 1 / DAY, 0.9, HOUR / 2), "visited just now"
+    assert not policy.is_due_by_hint(1.0, 3 / DAY, 0.9, 2 * HOUR), "changes too fast for what it weighs"
+    assert not policy.is_due_by_hint(9.0, 1 / DAY, 0.4, 2 * HOUR), "a host whose hints are not to be trusted"
 
 
-def test_an_untrusted_signal_is_no_signal() -> None:
+def test_an_untrusted_hint_is_no_hint() -> None:
     assert due_value(1.0, 1 / DAY, DAY, 0.0, 0.4) == due_value(1.0, 1 / DAY, DAY)
 
 

@@ -1122,7 +1122,7 @@ def test_a_check_mends_the_lost_queue_row_of_a_page_that_came_back(tmp_path: Pat
         assert visit_all(frontier, later) == ["page"]
 
 
-# -- signals -----------------------------------------------------------------------------------------------
+# -- hints -----------------------------------------------------------------------------------------------
 
 
 def test_a_page_that_is_said_to_have_changed_is_due_in_this_run(tmp_path: Path) -> None:
@@ -1187,12 +1187,12 @@ def test_what_was_told_of_a_page_counts_after_a_restart(tmp_path: Path) -> None:
         visit_all(frontier, NOW)
     with opened(tmp_path, NOW + DAY) as frontier:
         assert frontier.make_due(told, NOW + DAY, TOLD)
-        assert frontier.listing("http://a.example").signals == ()
+        assert frontier.listing("http://a.example").hints == ()
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
-        assert record(frontier, told)[1].is_signalled
+        assert record(frontier, told)[1].is_hinted
         assert visit_all(frontier, NOW + 2 * DAY, changed(b"dig-2")) == ["told"]
-        assert not record(frontier, told)[1].is_signalled
-        _, right, found, was_told = frontier.listing("http://a.example").signals
+        assert not record(frontier, told)[1].is_hinted
+        _, right, found, was_told = frontier.listing("http://a.example").hints
         assert right > 0
         assert (found, was_told) == (1.0, 1.0)
 
@@ -1207,7 +1207,7 @@ def test_a_site_that_tells_what_is_not_so_makes_nothing_due(tmp_path: Path) -> N
         assert sorted(visit_all(frontier, NOW + DAY, UNMODIFIED)) == sorted(names)
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
         assert not frontier.make_due(pages[0], NOW + 2 * DAY, LISTED)
-        assert record(frontier, pages[0])[1].is_signalled, "it may yet prove honest"
+        assert record(frontier, pages[0])[1].is_hinted, "it may yet prove honest"
         assert visit_all(frontier, NOW + 2 * DAY) == []
         (elsewhere,) = find(frontier, "page", host="b.example", payload=LISTED, now=NOW + 2 * DAY)
         visit_all(frontier, NOW + 2 * DAY)

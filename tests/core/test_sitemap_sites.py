@@ -59,7 +59,7 @@ def test_golden_bytes() -> None:
     golden = b'{"listed":["http://a.example/s.xml"],"contacted":true,"refused":["http://b.example/t.xml"]}'
     assert encode_listing(listing) == golden
     assert encode_listing(Listing()) == b"{}"
-    honest = Listing(signals=(1.5, 0.25, 3.0, 1.0))
+    honest = Listing(hints=(1.5, 0.25, 3.0, 1.0))
     assert encode_listing(honest) == b'{"signals":[1.5,0.25,3.0,1.0]}'
     assert decode_listing(golden) == listing
 
@@ -73,7 +73,7 @@ def test_other_bytes_are_no_row(data: bytes) -> None:
 def test_a_row_keeps_how_honest_a_site_was() -> None:
     listing = Listing((f"{A}/s.xml",), True, (), (1.5, 0.25, 3.0, 1.0))
     assert decode_listing(encode_listing(listing)) == listing
-    assert named_by_robots(listing, ()).listing.signals == listing.signals
+    assert named_by_robots(listing, ()).listing.hints == listing.hints
     assert decode_listing(b'{"signals":[1,2]}') == Listing()
 
 
@@ -266,7 +266,7 @@ def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
 
 
 @pytest.mark.parametrize(
-    ("kept", "last_visit", "is_signal"),
+    ("kept", "last_visit", "is_hint"),
     [
         (100, 50, True),
         (100, 300, True),  # that it was told otherwise before counts
@@ -277,10 +277,10 @@ def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
         (None, None, False),
     ],
 )
-def test_another_lastmod_is_a_signal_and_the_first_only_where_it_is_younger_than_the_visit(
-    kept: int | None, last_visit: int | None, is_signal: bool
+def test_another_lastmod_is_a_hint_and_the_first_only_where_it_is_younger_than_the_visit(
+    kept: int | None, last_visit: int | None, is_hint: bool
 ) -> None:
-    assert tells_change(kept, 200, last_visit) == is_signal
+    assert tells_change(kept, 200, last_visit) == is_hint
 
 
 def test_an_index_is_read_until_it_names_too_many_sitemaps_or_lies_too_deep() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.signal_trust import had_false_304
+from scrapy_frontier.core.pages.validator_trust import had_false_304
 from scrapy_frontier.core.pages.visits import Fetched, as_given, differ, not_modified, read
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store

@@ -162,8 +162,8 @@ def test_a_site_that_stamps_now_on_everything_is_believed_no_longer(
     store = Store(tmp_path / "frontier")
     (listing,) = (decode_listing(value) for _, value in store.scan(LISTING))
     store.close()
-    signalled, right, *_ = listing.signals
-    assert right < signalled / 2
+    hinted, right, *_ = listing.hints
+    assert right < hinted / 2
     site.stamp, site.is_honest = (lambda day, number: 5), True
     assert len(asked(30)) == 13, "their own time brings them back"
 

@@ -233,10 +233,10 @@ class Importer:
 
     def _listing(self, record: Record) -> None:
         listed, refused = (tuple(several(record, name, str)) for name in ("listed", "refused"))
-        signals = tuple(several(record, "signals", float)) if "signals" in record else ()
-        if len(signals) not in (0, 4):
-            raise ValueError("signals are four numbers")
-        listing = site_rows.Listing(listed, bool(record["is_contacted"]), refused, signals)
+        hints = tuple(several(record, "hints", float)) if "hints" in record else ()
+        if len(hints) not in (0, 4):
+            raise ValueError("hints are four numbers")
+        listing = site_rows.Listing(listed, bool(record["is_contacted"]), refused, hints)
         self._put(keys.listing_key(text(record, "listing")), site_rows.encode_listing(listing))
 
     def _aside(self, record: Record) -> None:

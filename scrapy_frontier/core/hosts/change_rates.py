@@ -1,4 +1,4 @@
-"""How often a page changes, from what its visits showed; what its host teaches; how honest its signals are.
+"""How often a page changes, from what its visits showed; what its host teaches; how honest its hints are.
 
 Changes are taken to come at random at a steady rate (Poisson). Of ``n`` visits at an interval I of which
 ``X`` found a change, the improved estimator of Cho and Garcia-Molina (Estimating Frequency of Change, TOIT
@@ -50,7 +50,7 @@ def _with(history: History, span: float, has_changed: bool, quiet: float, anew: 
     """The history after one more visit, *span* seconds after the one before.
 
     *quiet*: for so many of these seconds it is known that nothing changed although something did later, as an
-    honest signal tells that came when it did. *anew*: the chance that the page has become another.
+    honest hint tells that came when it did. *anew*: the chance that the page has become another.
     """
     span = max(span, 0.0)
     quiet = min(max(quiet, 0.0), span) if has_changed else span
@@ -155,61 +155,61 @@ def _mean(rates: HostChangeRates, others: float, weight: float) -> float:
     return (rates.visits * rates.logs / rates.seconds + weight * others) / (rates.visits + weight)
 
 
-# -- signals ---------------------------------------------------------------------------------------------
+# -- hints -----------------------------------------------------------------------------------------------
 
 
-class Signals(NamedTuple):
-    """How far the signals of a host are to be trusted, as ``lastmod`` in its sitemaps; they fade too.
+class HintAccuracy(NamedTuple):
+    """How true the hints of a host have proved, as ``lastmod`` in its sitemaps; the older, the fainter.
 
-    ``signalled`` pages, each counted by the chance that it had not changed anyway; how many more of them were
-    ``right`` than had to be expected; of the changes that were ``found`` how many were ``told``.
+    ``hinted`` pages, each counted by the chance that it had not changed anyway; how many more of them were
+    ``right`` than had to be expected; of the ``changes`` that were found how many were ``hinted_changes``.
     """
 
-    signalled: float = 0.0
+    hinted: float = 0.0
     right: float = 0.0
-    found: float = 0.0
-    told: float = 0.0
+    changes: float = 0.0
+    hinted_changes: float = 0.0
 
     @property
-    def weight(self) -> float:
-        """The chance that a signal tells of a change, 0 to 1; 1/2 where nothing is known."""
-        return min(max((self.right + 1.0) / (self.signalled + 2.0), 0.0), 1.0)
+    def precision(self) -> float:
+        """The chance that a hint tells of a change, 0 to 1; 1/2 where nothing is known."""
+        return min(max((self.right + 1.0) / (self.hinted + 2.0), 0.0), 1.0)
 
     @property
     def is_trusted(self) -> bool:
-        """Whether a signal makes a page due: at least every second one is right, which holds where nothing is
+        """Whether a hint makes a page due: at least every second one is right, which holds where nothing is
         known."""
-        return self.weight >= 0.5
+        return self.precision >= 0.5
 
     @property
-    def share_told(self) -> float:
-        """The share of changes that is signalled, 0 to less than 1; 0 where signals are not to be trusted.
+    def recall(self) -> float:
+        """The share of changes that is hinted, 0 to less than 1; 0 where hints are not to be trusted.
 
-        Two changes that nobody told of are added: a host that tells all is visited without a signal too.
+        Two changes that nobody told of are added: a host that tells all is visited without a hint too.
         """
-        return self.told / (self.found + 2.0) if self.is_trusted else 0.0
+        return self.hinted_changes / (self.changes + 2.0) if self.is_trusted else 0.0
 
 
-_SIGNAL_MEMORY = 1 - 1 / 64
+_HINT_MEMORY = 1 - 1 / 64
 
 
-def judged(signals: Signals, is_signalled: bool, has_changed: bool, expected: float) -> Signals:
-    """What is known of a host's signals after a visit of a page that was signalled since the last, or not.
+def judged(hints: HintAccuracy, is_hinted: bool, has_changed: bool, expected: float) -> HintAccuracy:
+    """What is known of a host's hints after a visit of a page that was hinted since the last, or not.
 
     *expected* is the chance that it had changed anyway, by its rate. Generators stamp now on everything: what
-    is signalled then has changed as often as anything has, which is not worth a signal.
+    is hinted then has changed as often as anything has, which is not worth a hint.
     """
-    if not is_signalled and not has_changed:
-        return signals
-    signalled, right, found, told = signals
-    if is_signalled:
+    if not is_hinted and not has_changed:
+        return hints
+    hinted, right, changes, hinted_changes = hints
+    if is_hinted:
         expected = min(max(expected, 0.0), 1.0)
-        signalled = _SIGNAL_MEMORY * signalled + 1.0 - expected
-        right = _SIGNAL_MEMORY * right + has_changed - expected
+        hinted = _HINT_MEMORY * hinted + 1.0 - expected
+        right = _HINT_MEMORY * right + has_changed - expected
     if has_changed:
-        found = _SIGNAL_MEMORY * found + 1.0
-        told = _SIGNAL_MEMORY * told + is_signalled
-    return Signals(signalled, right, found, told)
+        changes = _HINT_MEMORY * changes + 1.0
+        hinted_changes = _HINT_MEMORY * hinted_changes + is_hinted
+    return HintAccuracy(hinted, right, changes, hinted_changes)
 
 
 # -- all of it ------------------------------------------------------------------------------------------
@@ -218,14 +218,14 @@ def judged(signals: Signals, is_signalled: bool, has_changed: bool, expected: fl
 class Observation(NamedTuple):
     """A revisit that answered, ``span`` seconds after the one before: whether the page ``has_changed``.
 
-    ``is_listed``: a sitemap tells of each change of the page, for all it says. ``is_signalled``: it has told
+    ``is_listed``: a sitemap tells of each change of the page, for all it says. ``is_hinted``: it has told
     of one since the visit before.
     """
 
     span: float
     has_changed: bool
     is_listed: bool = False
-    is_signalled: bool = False
+    is_hinted: bool = False
 
 
 class RateDrift(NamedTuple):
@@ -249,13 +249,13 @@ _DRIFT_MEMORY = 1 - 1 / 1024
 
 
 class RateEstimates(NamedTuple):
-    """What is known of a page, of its host, of all pages, of the site's signals, and how many pages have
+    """What is known of a page, of its host, of all pages, of the site's hints, and how many pages have
     become others."""
 
     history: History = History()
     host: HostChangeRates = HostChangeRates()
     everywhere: HostChangeRates = HostChangeRates()
-    signals: Signals = Signals()
+    hints: HintAccuracy = HintAccuracy()
     drift: RateDrift = RateDrift()
 
 
@@ -267,15 +267,15 @@ def observed(observation: Observation, known: RateEstimates, unknown: float) -> 
 
     A failed fetch is no observation: do not call this.
     """
-    span, has_changed, is_listed, is_signalled = observation
-    history, host, everywhere, signals, drift = known
+    span, has_changed, is_listed, is_hinted = observation
+    history, host, everywhere, hints, drift = known
     expected = expected_rate(host, everywhere, unknown)
     anew = _anew(history, span, has_changed, expected, drift.likelier)
-    quiet = span - _READ_EVERY if is_listed and is_signalled and signals.is_trusted else 0.0
+    quiet = span - _READ_EVERY if is_listed and is_hinted and hints.is_trusted else 0.0
     after = _with(history, span, has_changed, quiet, anew)
     if is_listed:
         anyway = -expm1(-rate(history, expected) * max(span, 0.0))
-        signals = judged(signals, is_signalled, has_changed, anyway)
+        hints = judged(hints, is_hinted, has_changed, anyway)
     found = rate(after, expected)
     drift = RateDrift(_DRIFT_MEMORY * drift.found + anew, _DRIFT_MEMORY * drift.usual + _usually_anew(span))
-    return RateEstimates(after, learned(host, found, span), learned(everywhere, found, span), signals, drift)
+    return RateEstimates(after, learned(host, found, span), learned(everywhere, found, span), hints, drift)

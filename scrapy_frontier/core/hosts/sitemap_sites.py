@@ -176,7 +176,7 @@ _AUTHORITY = re.compile(r"(https?)://([^/?#]*)").match
 
 
 def tells_change(kept: int | None, told: int, last_visit: int | None) -> bool:
-    """Whether it is a signal that a page has changed that the ``lastmod`` *told* of it is not the one *kept*:
+    """Whether it is a hint that a page has changed that the ``lastmod`` *told* of it is not the one *kept*:
     the first word on it only where that is younger than its last visit, and none before a visit."""
     return last_visit is not None and (kept is not None or told > last_visit)
 

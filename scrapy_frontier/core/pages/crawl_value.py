@@ -29,39 +29,39 @@ _PRECISE = 1e-12
 STEPS = 40  # halvings: twelve digits of a span, eleven of a multiplier
 
 
-def share(changes: float, told: float = 0.0) -> float:
+def share(changes: float, recall: float = 0.0) -> float:
     """How much of its largest value a page has where *changes* are to be expected since its last visit.
 
-    0 to 1, and growing. *told*: the share of changes, less than 1, that would have been signalled.
+    0 to 1, and growing. *recall*: the share of changes, less than 1, that would have been hinted.
     """
     if changes < SMALL:
-        return (1.0 - told) * changes * changes / 2.0
-    if changes * (1.0 - told) > 700.0:
+        return (1.0 - recall) * changes * changes / 2.0
+    if changes * (1.0 - recall) > 700.0:
         return 1.0
     gone = exp(-changes)
-    silent = changes * gone if told < SMALL else (exp(-(1.0 - told) * changes) - gone) / told
+    silent = changes * gone if recall < SMALL else (exp(-(1.0 - recall) * changes) - gone) / recall
     return -expm1(-changes) - silent
 
 
-def crawl_value(weight: float, rate: float, elapsed: float, told: float = 0.0) -> float:
+def crawl_value(weight: float, rate: float, elapsed: float, recall: float = 0.0) -> float:
     """What a visit is worth *elapsed* seconds after the last one: 0 right after it, at most weight / rate.
 
-    *weight* and *rate* (changes a second) above 0; *told*: as in `share`.
+    *weight* and *rate* (changes a second) above 0; *recall*: as in `share`.
     """
-    return weight / rate * share(rate * max(elapsed, 0.0), told)
+    return weight / rate * share(rate * max(elapsed, 0.0), recall)
 
 
-def signalled_value(weight: float, rate: float, trust: float) -> float:
-    """What a visit is worth of a page whose change was signalled: it has changed with the chance *trust*.
+def hinted_value(weight: float, rate: float, precision: float) -> float:
+    """What a visit is worth of a page whose change was hinted: it has changed with the chance *precision*.
 
     *rate* is changes a second, above 0.
     """
-    return trust * weight / rate
+    return precision * weight / rate
 
 
-def best_span(weight: float, rate: float, multiplier: float, told: float = 0.0) -> float:
+def best_span(weight: float, rate: float, multiplier: float, recall: float = 0.0) -> float:
     """Seconds after which a visit is worth *multiplier*; infinite where it never is, or where *weight* is not
-    positive. *rate*: changes a second, above 0; *told*: as in `share`. Newton's steps within a bracket; 10
+    positive. *rate*: changes a second, above 0; *recall*: as in `share`. Newton's steps within a bracket; 10
     us."""
     if weight <= 0.0:
         return inf
@@ -69,13 +69,13 @@ def best_span(weight: float, rate: float, multiplier: float, told: float = 0.0) 
     if wanted >= 1.0:
         return inf
     if wanted < SMALL * SMALL / 2.0:
-        return sqrt(2.0 * wanted / (1.0 - told)) / rate
-    low, high = 0.0, NEVER / (1.0 - told)
-    changes = min(sqrt(2.0 * wanted / (1.0 - told)), high)
+        return sqrt(2.0 * wanted / (1.0 - recall)) / rate
+    low, high = 0.0, NEVER / (1.0 - recall)
+    changes = min(sqrt(2.0 * wanted / (1.0 - recall)), high)
     for _ in range(STEPS):  # six or so are enough
-        beyond = share(changes, told) - wanted
+        beyond = share(changes, recall) - wanted
         low, high = (changes, high) if beyond < 0.0 else (low, changes)
-        slope = _slope(changes, told)
+        slope = _slope(changes, recall)
         following = changes - beyond / slope if slope > 0.0 else low
         if not low < following < high:
             following = (low + high) / 2.0
@@ -85,12 +85,12 @@ def best_span(weight: float, rate: float, multiplier: float, told: float = 0.0) 
     return changes / rate
 
 
-def _slope(changes: float, told: float) -> float:
+def _slope(changes: float, recall: float) -> float:
     """How fast `share` grows."""
     gone = exp(-changes)
-    if told < SMALL:
+    if recall < SMALL:
         return changes * gone
-    return gone + ((1.0 - told) * exp(-(1.0 - told) * changes) - gone) / told
+    return gone + ((1.0 - recall) * exp(-(1.0 - recall) * changes) - gone) / recall
 
 
 class Bounds(NamedTuple):

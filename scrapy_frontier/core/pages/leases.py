@@ -12,7 +12,7 @@ from ..hosts.host import FOREVER
 from ..store.keys import FIRST_VISIT
 from ..store.link_rows import REDIRECT, Edge
 from ..store.states import QUEUED, State
-from .signal_trust import may_send
+from .validator_trust import may_send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +60,7 @@ class Lease(UnderWay):
     def may_send(self) -> tuple[bytes, bytes]:
         """The tag and the date to ask for the page with; both b"": unconditionally, for there are none, or
         somebody wants it, or they are not believed, or it is time for a full visit
-        (`signal_trust.may_send`)."""
+        (`validator_trust.may_send`)."""
         visits = self.page.visits
         if self.is_forced or visits is None or self.node is None:
             return b"", b""

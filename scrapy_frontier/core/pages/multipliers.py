@@ -29,7 +29,7 @@ class Sample(NamedTuple):
 
     weights: Floats
     rates: Floats
-    told: Floats
+    recall: Floats
     hosts: NDArray[np.int64]
     stands_for: float = 1.0
 
@@ -37,19 +37,19 @@ class Sample(NamedTuple):
         """The pages of the host with that number alone, as a sample; O(pages)."""
         mine = self.hosts == host
         return Sample(
-            self.weights[mine], self.rates[mine], self.told[mine], self.hosts[mine], self.stands_for
+            self.weights[mine], self.rates[mine], self.recall[mine], self.hosts[mine], self.stands_for
         )
 
 
 def sample_of(
     pages: Sequence[tuple[float, float, float, str]], stands_for: float
 ) -> tuple[Sample, list[str]]:
-    """Pages, each its weight, rate, share of changes told and host, as a sample; and the names of its hosts
+    """Pages, each its weight, rate, recall of its hints and host, as a sample; and the names of its hosts
     by their numbers."""
-    weights, rates, told, hosts = zip(*pages, strict=True)
+    weights, rates, recall, hosts = zip(*pages, strict=True)
     names = {name: number for number, name in enumerate(dict.fromkeys(hosts))}
     numbers = np.array([names[name] for name in hosts], np.int64)
-    return Sample(np.array(weights), np.array(rates), np.array(told), numbers, stands_for), list(names)
+    return Sample(np.array(weights), np.array(rates), np.array(recall), numbers, stands_for), list(names)
 
 
 def limits_of(sample: Sample, limits: Sequence[float], few: int) -> Floats:
@@ -64,12 +64,12 @@ def visits_wanted(sample: Sample, multiplier: float, bounds: Bounds) -> Floats:
     """Visits a second that each page of *sample* asks for at *multiplier*, times the pages it stands for; an
     array, page by page. 2 us a page."""
     spans = np.clip(_best_spans(sample, multiplier), bounds.shortest, bounds.longest)
-    # A change that is told of ends a span early, where it is worth a visit at all.
-    told = np.where(sample.weights > multiplier * sample.rates, sample.told, 0.0) * sample.rates
+    # A change that is hinted at ends a span early, where it is worth a visit at all.
+    hints = np.where(sample.weights > multiplier * sample.rates, sample.recall, 0.0) * sample.rates
     with np.errstate(divide="ignore", invalid="ignore"):
-        early = told / -np.expm1(-told * spans)
-        is_told = (told > 0.0) & (told * spans > SMALL)
-        wanted: Floats = np.where(is_told, early, 1.0 / spans) * sample.stands_for
+        early = hints / -np.expm1(-hints * spans)
+        is_hinted = (hints > 0.0) & (hints * spans > SMALL)
+        wanted: Floats = np.where(is_hinted, early, 1.0 / spans) * sample.stands_for
     return wanted
 
 
@@ -77,16 +77,16 @@ def _best_spans(sample: Sample, multiplier: float) -> Floats:
     """`best_span` of every page of *sample*."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         wanted = np.where(sample.weights > 0.0, multiplier * sample.rates / sample.weights, inf)
-    told = np.maximum(sample.told, SMALL / 10)
-    low, high = np.zeros_like(told), NEVER / (1.0 - told)
+    recall = np.maximum(sample.recall, SMALL / 10)
+    low, high = np.zeros_like(recall), NEVER / (1.0 - recall)
     for _ in range(STEPS):
         middle = (low + high) / 2.0
         fresh = np.exp(-middle)
-        silent = (np.exp((told - 1.0) * middle) - fresh) / told
-        reached = np.where(middle < SMALL, (1.0 - told) * middle * middle / 2.0, 1.0 - fresh - silent)
+        silent = (np.exp((recall - 1.0) * middle) - fresh) / recall
+        reached = np.where(middle < SMALL, (1.0 - recall) * middle * middle / 2.0, 1.0 - fresh - silent)
         is_low = reached < wanted
         low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
-    reached = np.where(wanted < SMALL * SMALL / 2.0, np.sqrt(2.0 * wanted / (1.0 - told)), high)
+    reached = np.where(wanted < SMALL * SMALL / 2.0, np.sqrt(2.0 * wanted / (1.0 - recall)), high)
     spans: Floats = np.where(wanted < 1.0, reached / sample.rates, inf)
     return spans
 

@@ -9,7 +9,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ..hosts import change_rates
-from ..hosts.change_rates import DAY, History, HostChangeRates, Observation, RateDrift, RateEstimates, Signals
+from ..hosts.change_rates import DAY, HintAccuracy, History, HostChangeRates, RateDrift, RateEstimates
 from ..parse.urls import origin
 from ..store import keys, rate_rows
 from .revisit_plans import ADAPTIVE, LASTMOD_KEY, RevisitRule
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..store.visit_rows import Visits
 
 _MOST_HOSTS = 10_000  # in memory
-_NO_SIGNALS = Signals()
+_NO_HINTS = HintAccuracy()
 
 
 class PageChangeRates:
@@ -87,17 +87,17 @@ class PageChangeRates:
         before = page.visits
         assert before is not None
         is_listed = LASTMOD_KEY in page.payload
-        seen = Observation(max(now - before.last, 1.0), has_changed, is_listed, before.is_signalled)
-        signals = self.signals_of(page)
+        seen = change_rates.Observation(max(now - before.last, 1.0), has_changed, is_listed, before.is_hinted)
+        hints = self.hints_of(page)
         history = History(*rate_rows.decode_history(before.history))
-        known = RateEstimates(history, self._of(host)[0], self._everywhere, signals, self._drift)
+        known = RateEstimates(history, self._of(host)[0], self._everywhere, hints, self._drift)
         found = change_rates.observed(seen, known, self._unknown)
         self._put(host, found.host, delay, self.blame_of(host))
         self._everywhere, self._drift = found.everywhere, found.drift
-        if found.signals != signals:
+        if found.hints != hints:
             authority = origin(page.url) or ""
             listing = self._sites.listing(authority)
-            self._sites.note_listing(authority, listing._replace(signals=tuple(found.signals)))
+            self._sites.note_listing(authority, listing._replace(hints=tuple(found.hints)))
         self.keep()
         return visits._replace(history=rate_rows.encode_history(*found.history))
 
@@ -113,12 +113,12 @@ class PageChangeRates:
         `change_rates.rate`."""
         return change_rates.rate(History(*rate_rows.decode_history(visits.history)), self.expected(host))
 
-    def signals_of(self, page: Page) -> Signals:
+    def hints_of(self, page: Page) -> HintAccuracy:
         """How far the sitemaps of its site are to be trusted that tell of changes of *page*; where none
         does, nothing follows from silence. A lookup for a page that is listed."""
         if LASTMOD_KEY not in page.payload:
-            return _NO_SIGNALS
-        return Signals(*self._sites.listing(origin(page.url) or "").signals)
+            return _NO_HINTS
+        return HintAccuracy(*self._sites.listing(origin(page.url) or "").hints)
 
     def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
         """What puts due pages in order: the larger, the sooner. In days of a page of weight 1, by either
@@ -128,7 +128,7 @@ class PageChangeRates:
         """
         if not self.is_adaptive:
             return age_value(weight, visits.last, now) / DAY
-        signals = self.signals_of(page)
-        trust = signals.weight if visits.is_signalled else 0.0
+        hints = self.hints_of(page)
+        precision = hints.precision if visits.is_hinted else 0.0
         rate_of_page = self.rate_of(host, visits)
-        return due_value(weight, rate_of_page, now - visits.last, signals.share_told, trust) / DAY
+        return due_value(weight, rate_of_page, now - visits.last, hints.recall, precision) / DAY

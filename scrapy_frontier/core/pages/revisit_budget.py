@@ -58,7 +58,7 @@ def went_on(opened: Opened, now: float, is_running: bool = True) -> Opened:
     return Opened(kept * opened.running + passed * is_running, kept * opened.wall + passed, now)
 
 
-_Drawn = tuple[float, float, float, str]  # a page of the sample: its weight, rate, share told and host
+_Drawn = tuple[float, float, float, str]  # a page of the sample: its weight, rate, recall and host
 
 
 @dataclass(eq=False, repr=False)
@@ -110,17 +110,17 @@ class RevisitBudget:
         policy = self._policy(host)
         if policy is None or plan.is_fixed or plan.span == inf:
             return plan
-        told = self._rates.signals_of(page).share_told
-        return plan._replace(span=policy.span(weight, self._rates.rate_of(host, visits), told))
+        recall = self._rates.hints_of(page).recall
+        return plan._replace(span=policy.span(weight, self._rates.rate_of(host, visits), recall))
 
-    def is_due_by_signal(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> bool:
+    def is_due_by_hint(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> bool:
         """Whether a sitemap that tells of a change makes the page due: one to be trusted, if a visit is
         worth it."""
-        signals, policy = self._rates.signals_of(page), self._policy(host)
-        if policy is None or not signals.is_trusted or self._plans.of(0, page).is_fixed:
-            return signals.is_trusted
+        hints, policy = self._rates.hints_of(page), self._policy(host)
+        if policy is None or not hints.is_trusted or self._plans.of(0, page).is_fixed:
+            return hints.is_trusted
         rate = self._rates.rate_of(host, visits)
-        return policy.is_due_by_signal(weight, rate, signals.weight, now - visits.last)
+        return policy.is_due_by_hint(weight, rate, hints.precision, now - visits.last)
 
     def _policy(self, host: str) -> Adaptive | None:
         rates = self._rates
@@ -161,8 +161,8 @@ class RevisitBudget:
         if plan.is_fixed or plan.span == inf:
             return
         host = page.host or host_of(page.url)
-        rate, told = rates.rate_of(host, visits), rates.signals_of(page).share_told
-        self._sample.append((self._weight(page_id, visits), rate, told, host))
+        rate, recall = rates.rate_of(host, visits), rates.hints_of(page).recall
+        self._sample.append((self._weight(page_id, visits), rate, recall, host))
 
     def _weight(self, page_id: int, visits: Visits) -> float:
         """0 where nobody knows: of a page in a queue, in a crawl that scores none."""
@@ -185,7 +185,7 @@ class RevisitBudget:
         stands_for = self._batch.counts.next_page / self._drawn
         budget = len(drawn) * stands_for / self._rule.shelf_life
         usual = median([weight for weight, *_ in drawn if weight] or [1.0])
-        drawn = [(weight or usual, rate, told, host) for weight, rate, told, host in drawn]
+        drawn = [(weight or usual, rate, recall, host) for weight, rate, recall, host in drawn]
         sample, names = multipliers.sample_of(drawn, stands_for)
         limits = multipliers.limits_of(sample, [self._limit(name) for name in names], _FEW)
         found, at_limit = multipliers.for_all(sample, budget, self._bounds, limits)

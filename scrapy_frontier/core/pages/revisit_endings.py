@@ -18,7 +18,7 @@ from .leases import Lease, Outcome, Released
 from .lifecycle import UNCOUNTED, Event
 from .revisit_plans import NEVER, Plan
 from .revisit_policy import Losses, Result
-from .signal_trust import False304s
+from .validator_trust import False304s
 from .visits import VisitEnd, not_modified, read
 
 if TYPE_CHECKING:

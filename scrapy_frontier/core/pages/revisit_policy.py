@@ -13,7 +13,7 @@ from typing import NamedTuple
 from .. import reasons
 from ..store.states import State
 from ..store.visit_rows import NOT_BAD, BadVisits
-from .crawl_value import Bounds, best_span, crawl_value, signalled_value
+from .crawl_value import Bounds, best_span, crawl_value, hinted_value
 from .lifecycle import Event
 
 # A page is due a little before its span is over: a crawl that is started every day at about the same hour
@@ -42,30 +42,30 @@ class Adaptive(NamedTuple):
     multiplier: float
     bounds: Bounds = Bounds()
 
-    def span(self, weight: float, rate: float, told: float = 0.0) -> float:
+    def span(self, weight: float, rate: float, recall: float = 0.0) -> float:
         """Seconds until the page comes back where nothing is told of it, within the bounds; see
         `crawl_value.best_span`."""
-        return self.bounds.within(best_span(weight, rate, self.multiplier, told))
+        return self.bounds.within(best_span(weight, rate, self.multiplier, recall))
 
-    def is_due_by_signal(self, weight: float, rate: float, trust: float, elapsed: float) -> bool:
-        """Whether a signal makes the page due now, where the host's signals are right with chance *trust*.
+    def is_due_by_hint(self, weight: float, rate: float, precision: float, elapsed: float) -> bool:
+        """Whether a hint makes the page due now, where the host's hints are right with chance *precision*.
 
         Not the one that changes too fast for what it weighs, and not within its shortest span.
         """
         return (
-            trust >= 0.5
+            precision >= 0.5
             and elapsed >= self.bounds.shortest
-            and signalled_value(weight, rate, trust) > self.multiplier
+            and hinted_value(weight, rate, precision) > self.multiplier
         )
 
 
-def due_value(weight: float, rate: float, elapsed: float, told: float = 0.0, trust: float = 0.0) -> float:
-    """What puts due pages in order by "adaptive": the crawl value, or more if a signal says it has changed.
+def due_value(weight: float, rate: float, age: float, recall: float = 0.0, precision: float = 0.0) -> float:
+    """What puts due pages in order by "adaptive": the crawl value, or more if a hint says it has changed.
 
-    *trust*: how often the host's signals are right, 0 for a page without one.
+    *precision*: how often the host's hints are right, 0 for a page without one.
     """
-    value = crawl_value(weight, rate, elapsed, told)
-    return max(value, signalled_value(weight, rate, trust)) if trust >= 0.5 else value
+    value = crawl_value(weight, rate, age, recall)
+    return max(value, hinted_value(weight, rate, precision)) if precision >= 0.5 else value
 
 
 # -- how a visit ends ------------------------------------------------------------------------------------

@@ -301,11 +301,11 @@ class RevisitQueue:
         if page is None or visits is None or not visits.due:
             return False
         when = max(int(self.until(now)), QUEUED_AGAIN + 1)
-        visits, key = visits._replace(is_signalled=True), due_rows.due_key(visits.due, page_id)
+        visits, key = visits._replace(is_hinted=True), due_rows.due_key(visits.due, page_id)
         due = due_rows.decode_due(key, self._batch.get(key) or b"")
         weight, host = due_rows.number_of(due.weight) or 1.0, page.host or host_of(page.url)
         is_due = visits.due > when > visits.last
-        if is_due and (is_due := self.budget.is_due_by_signal(host, page, visits, weight, now)):
+        if is_due and (is_due := self.budget.is_due_by_hint(host, page, visits, weight, now)):
             self._batch.rows[key] = None
             self._batch.counts.due -= 1
             self.put(due._replace(when=when))

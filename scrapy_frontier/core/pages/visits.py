@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..store.visit_rows import NO_HISTORY, NO_VALIDATORS, NOT_BAD, Validators, Visits, new_visits
-from .signal_trust import Served, after_content, after_unmodified
+from .validator_trust import Served, after_content, after_unmodified
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,7 +96,7 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
         length=length,
         bad=NOT_BAD,
         validators=validators,
-        is_signalled=False,
+        is_hinted=False,
         trust=after_content(before.trust, kept, told, fetched.was_asked),
     )
 
@@ -112,5 +112,5 @@ def not_modified(before: Visits, fetched: Fetched | None, now: int) -> Visits:
         bad=NOT_BAD,
         validators=Validators(new.etag or old.etag, new.last_modified or old.last_modified),
         trust=after_unmodified(before.trust),
-        is_signalled=False,
+        is_hinted=False,
     )

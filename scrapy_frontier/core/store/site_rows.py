@@ -87,20 +87,20 @@ class Listing(NamedTuple):
     """What is known of the sitemaps of one authority.
 
     ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
-    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``signals``
-    is how far ``lastmod`` in its sitemaps is to be trusted (`change_rates.Signals`); empty: nobody knows.
+    frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``hints``
+    is how true ``lastmod`` in its sitemaps proved (`change_rates.HintAccuracy`); empty: nobody knows.
     """
 
     listed: tuple[str, ...] = ()
     is_contacted: bool = False
     refused: tuple[str, ...] = ()
-    signals: tuple[float, ...] = ()
+    hints: tuple[float, ...] = ()
 
 
 def encode_listing(listing: Listing) -> bytes:
     """What is known of a site's sitemaps, as JSON; nothing of what is not."""
     given = {"listed": listing.listed, "contacted": listing.is_contacted, "refused": listing.refused}
-    given["signals"] = tuple(round(count, 3) for count in listing.signals)
+    given["signals"] = tuple(round(count, 3) for count in listing.hints)  # the name on disk
     return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":")).encode()
 
 
@@ -109,7 +109,7 @@ def decode_listing(value: bytes) -> Listing:
     try:
         found = json.loads(value)
         listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
-        signals = tuple(map(float, found.get("signals", ())))
-        return Listing(listed, bool(found.get("contacted")), refused, signals if len(signals) == 4 else ())
+        hints = tuple(map(float, found.get("signals", ())))
+        return Listing(listed, bool(found.get("contacted")), refused, hints if len(hints) == 4 else ())
     except (ValueError, TypeError, AttributeError) as error:
         raise UnreadableRecord(f"listing row of {len(value)} bytes: {error}") from error

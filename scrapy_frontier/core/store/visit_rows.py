@@ -13,7 +13,7 @@ if TYPE_CHECKING:
         int, int, int, int, int, int, bytes, bytes, str, int, "BadVisits", "Validators", int, bool
     ]
 
-_FULL, _ETAG, _LAST_MODIFIED, _SIGNALLED = 1, 2, 4, 8
+_FULL, _ETAG, _LAST_MODIFIED, _HINTED = 1, 2, 4, 8
 _DOCUMENT = struct.Struct(">BHB")  # content type, length (its upper 16 bits, its lower 8)
 # Last visit, first visit, last change, due, visits, changes, history, digest, trust; met and bad visits,
 # since when.
@@ -72,7 +72,7 @@ class Visits(NamedTuple):
     to the minute. ``due`` is when it comes back, 0 where it does not, `due_rows.QUEUED_AGAIN` while it stands
     in a queue for that. ``visits`` and ``changes`` count, to 65,535; ``history`` is what
     `rate_rows.encode_history` makes. ``digest`` has five bytes, or none. ``length`` of the body is in bytes,
-    at most 16 MiB. ``trust`` is a byte of `pages.signal_trust`. ``is_signalled``: a sitemap has told of a
+    at most 16 MiB. ``trust`` is a byte of `pages.validator_trust`. ``is_hinted``: a sitemap has told of a
     change since.
     """
 
@@ -89,7 +89,7 @@ class Visits(NamedTuple):
     bad: BadVisits = NOT_BAD
     validators: Validators = NO_VALIDATORS
     trust: int = 0
-    is_signalled: bool = False
+    is_hinted: bool = False
 
 
 # `Visits` of a tuple of all fields, in half the time.
@@ -101,12 +101,12 @@ def encode_visits(visits: Visits, discovered: int, ended: int) -> bytes:
     """The bytes of *visits* in a page row, 5 at the least and 40 at most, and its validators. *discovered*
     and *ended* are the times in that row, which are not written twice."""
     first, last, changed, due, count, changes, history, digest = visits[:8]
-    content_type, length, bad, (etag, last_modified), _, is_signalled = visits[8:]
+    content_type, length, bad, (etag, last_modified), _, is_hinted = visits[8:]
     flags = (_ETAG if 0 < len(etag) <= _LONGEST else 0) | (
         _LAST_MODIFIED if 0 < len(last_modified) <= _LONGEST else 0
     )
-    if is_signalled:
-        flags |= _SIGNALLED
+    if is_hinted:
+        flags |= _HINTED
     if length > _MOST_24:
         length = _MOST_24
     is_first = count == 1 and not due and first == last == ended and ended and bad == NOT_BAD
@@ -169,13 +169,13 @@ def decode_visits(value: bytes, offset: int, discovered: int, ended: int) -> tup
     validators = Validators(etag, last_modified)
     if full is None:
         visits = Visits(ended, ended, 0, 0, 1, 0, NO_HISTORY, b"", *about, NOT_BAD, validators)
-        return (visits._replace(is_signalled=True) if flags & _SIGNALLED else visits), offset
+        return (visits._replace(is_hinted=True) if flags & _HINTED else visits), offset
     last, first, changed, due, count, changes, history, digest, trust, kind, since = full
     ago = int.from_bytes(changed, "big")
     bad = BadVisits(kind & _MOST_BAD, kind >> 4, last + 60 * since) if kind or since else NOT_BAD
     times = discovered + 60 * int.from_bytes(first, "big"), last, last - 60 * (ago - 1) if ago else 0, due
     seen = count, changes, history, digest if digest != bytes(DIGEST) else b""
-    return Visits(*times, *seen, *about, bad, validators, trust, bool(flags & _SIGNALLED)), offset
+    return Visits(*times, *seen, *about, bad, validators, trust, bool(flags & _HINTED)), offset
 
 
 def _text(value: bytes, offset: int) -> tuple[bytes, int]:
