@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ..core import reasons
+from ..core.pages.entered_again import was_visited_before
 from ..core.reasons import LONGEST_URL
 from .meta_keys import FORCE, PATTERN
 
@@ -82,7 +83,5 @@ def entry_of(request: Request | None) -> QueueEntry | None:
 
 def is_forced(meta: Mapping[str, Any], page: Page) -> bool:
     """Whether a request wants its known *page* fetched, which was visited last before the time it names."""
-    force, visits = meta.get(FORCE), page.visits
-    if not isinstance(force, (int, float)):
-        return False
-    return (page.changed if visits is None else visits.last) < int(force)
+    force = meta.get(FORCE)
+    return isinstance(force, (int, float)) and was_visited_before(page, force)

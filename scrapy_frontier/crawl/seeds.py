@@ -1,12 +1,15 @@
-"""Pages that are known and wanted again: seeds, and what an entry forces; and how many seeds are not."""
+"""Pages that are known and wanted again: seeds, and what an entry forces; and how many seeds are not.
+
+Which are is decided in `core.pages.entered_again`; here are their requests.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..core.pages.entered_again import FORCED, LEFT, TRIED_AGAIN, is_repeated, takes_request
 from ..core.store.meta_rows import IN_MEMORY
-from ..core.store.states import State
 from .meta_keys import FORCE, PATTERN, START
 from .pattern_and_force import is_forced
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from scrapy import Request
 
     from ..core.frontier import Frontier, PageId
+    from ..core.store.page_rows import Page
     from .in_flight import Flight
     from .queued_requests import QueuedRequests
 
@@ -35,65 +39,59 @@ class Seeds:
     def note(self, request: Request, fingerprint: bytes) -> None:
         """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back.
         Where pages come back, its page does by this request from now on: callback, arguments, span."""
-        frontier = self._frontier
-        known = frontier.find(fingerprint)
-        is_old = known is not None and not frontier.is_of_this_run(known)
-        page = frontier.page(known) if known is not None and is_old else None
-        if page is not None and page.state is not State.QUEUED:
+        known = self._frontier.find(fingerprint)
+        page = self._of_earlier_run(known)
+        if known is not None and page is not None and page.state in LEFT:
             self.known += 1
             self.first = self.first or request.url
-            if self._revisits_pages and known is not None and page.state is not State.SEEN:
+            if takes_request(page, comes_back=self._revisits_pages):
                 payload, is_stored = self._requests.payload_of(request)
                 if is_stored and payload != page.payload:
-                    frontier.renew(known, payload)
+                    self._frontier.renew(known, payload)
 
     def forced(self, known: PageId | None, request: Request, is_named: bool) -> PageId | None:
         """The *known* page of *request* if it is queued again, because it was visited last before the time
         that the request names. A seed, which *is_named*, replaces the entry of a page that waits."""
-        if not is_named and FORCE not in request.meta:
+        if known is None or not (is_named or FORCE in request.meta):
             return None
-        frontier = self._frontier
-        page = frontier.page(known) if known is not None else None
-        if known is None or page is None or page.state is State.SEEN:
+        page = self._frontier.page(known)
+        if page is None:
             return None
-        if page.state is not State.QUEUED:
-            return known if is_forced(request.meta, page) and self._requeue(known, request) else None
-        if is_named and (PATTERN in request.meta or PATTERN.encode() in page.payload):
+        if page.state in FORCED and is_forced(request.meta, page):
+            return known if self._requeue(known, request) else None
+        has_pattern = PATTERN in request.meta or PATTERN.encode() in page.payload
+        if is_named and takes_request(page, has_pattern):
             payload, is_stored = self._requests.payload_of(request)
-            if is_stored and frontier.renew(known, payload):
+            if is_stored and self._frontier.renew(known, payload):
                 self._requests.queued(known, request, is_stored)
         return None
 
-    def _requeue(self, known: PageId, request: Request) -> bool:
-        payload, is_stored = self._requests.payload_of(request)
-        is_queued = self._frontier.requeue(known, self._clock(), payload, request.priority)
-        if is_queued:
-            self._requests.queued(known, request, is_stored)
-        return is_queued
-
     def retry_failed(self, known: PageId | None, request: Request) -> None:
         """Queue the page of a seed again if it is *known*, and failed in an earlier run."""
-        frontier = self._frontier
-        page = frontier.page(known) if known is not None and not frontier.is_of_this_run(known) else None
-        if known is not None and page is not None and page.state is State.FAILED:
-            payload, is_stored = self._requests.payload_of(request)
-            is_possible = is_stored or page.payload.startswith(IN_MEMORY)  # else none would look for its loss
-            if is_possible and frontier.requeue(known, self._clock(), payload, request.priority):
-                self._requests.queued(known, request, is_stored)
+        page = self._of_earlier_run(known)
+        if known is not None and page is not None and page.state in TRIED_AGAIN:
+            self._requeue(known, request, page.payload.startswith(IN_MEMORY))  # else none looks for its loss
 
     def is_wanted_again(self, known: PageId | None, flight: Flight | None) -> bool:
-        """Whether a seed must be fetched again, if it is *known*; *flight* led to it.
-
-        Seeds come with ``dont_filter`` at every start. Repeated within one run they are meant; of those known
-        from an earlier run only what failed is tried again (`retry_failed`).
-        """
+        """Whether a seed must be fetched again, if it is *known*; *flight* led to it."""
         frontier = self._frontier
         if known is None:
             return False
-        page = frontier.page(known)
-        if page is None or page.state is State.SEEN:  # not wanted so far, unless it waits for a budget
-            return page is None or not page.is_deferred
-        if flight is not None:  # the target of a seed that is repeated, not of one that leads to another
+        page, is_by_parent = frontier.page(known), None
+        if flight is not None and page is not None:
             parent = frontier.page(page.parent) if page.parent is not None else None
-            return parent is not None and parent.url == flight.lease.page.url
-        return frontier.is_of_this_run(known) and START.encode() in page.payload
+            is_by_parent = parent is not None and parent.url == flight.lease.page.url
+        was_seed = page is not None and START.encode() in page.payload
+        return is_repeated(page, frontier.is_of_this_run(known), was_seed, is_by_parent)
+
+    def _of_earlier_run(self, known: PageId | None) -> Page | None:
+        is_old = known is not None and not self._frontier.is_of_this_run(known)
+        return self._frontier.page(known) if known is not None and is_old else None
+
+    def _requeue(self, known: PageId, request: Request, may_be_lost: bool = True) -> bool:
+        payload, is_stored = self._requests.payload_of(request)
+        is_possible = is_stored or may_be_lost
+        if is_possible and self._frontier.requeue(known, self._clock(), payload, request.priority):
+            self._requests.queued(known, request, is_stored)
+            return True
+        return False

@@ -1,0 +1,41 @@
+"""Known pages that are entered again, by a seed or to force a visit: which are fetched, and by whose request.
+Pure: a record and facts in, yes or no out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..store.states import FAILED, FINISHED, QUEUED, SEEN
+
+if TYPE_CHECKING:
+    from ..store.page_rows import Page
+
+# In which states a known page is queued again that an entry forces: one that waits is fetched anyway, and one
+# that is only seen comes in as a new one does.
+FORCED = FINISHED
+# Of seeds that are known from an earlier run: which are tried again, and which, if not queued, are left.
+TRIED_AGAIN = (FAILED,)
+LEFT = (SEEN, *FINISHED)
+
+
+def was_visited_before(page: Page, when: float) -> bool:
+    """Whether *page* was visited last before *when* (POSIX seconds), if ever."""
+    return (page.changed if page.visits is None else page.visits.last) < int(when)
+
+
+def is_repeated(page: Page | None, is_of_this_run: bool, was_seed: bool, is_by_parent: bool | None) -> bool:
+    """Whether a seed has its known *page* (None: it has no row) visited once more.
+
+    Seeds come at every start: of those of an earlier run `TRIED_AGAIN` alone are fetched. Repeated within one
+    run they are meant, if the page *was_seed* before. Where another page leads to it, so is one that leads
+    there again (*is_by_parent*: it did so first; None: none leads to it).
+    """
+    if page is None or page.state is SEEN:  # not wanted so far, unless it waits for a budget
+        return page is None or not page.is_deferred
+    return (is_of_this_run and was_seed) if is_by_parent is None else is_by_parent
+
+
+def takes_request(page: Page, has_pattern: bool = False, comes_back: bool = False) -> bool:
+    """Whether a seed's request takes the place of that of its known *page*: of one that waits if either
+    *has_pattern*, of one that ended if it *comes_back*."""
+    return has_pattern if page.state is QUEUED else comes_back and page.state in FINISHED

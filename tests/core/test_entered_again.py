@@ -1,0 +1,60 @@
+"""Known pages that are entered again: which seeds are fetched, and what a forced visit brings back."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_frontier.core.pages.entered_again import (
+    FORCED,
+    LEFT,
+    TRIED_AGAIN,
+    is_repeated,
+    takes_request,
+    was_visited_before,
+)
+from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.states import FINISHED, State
+from scrapy_frontier.core.store.visit_rows import Visits
+
+URL = "http://a.example/"
+STORED = [state for state in State if state is not State.LEASED]
+
+
+def test_every_state_is_decided() -> None:
+    assert set(STORED) - set(FORCED) == {State.SEEN, State.QUEUED}
+    assert set(STORED) - set(LEFT) == {State.QUEUED}
+    assert TRIED_AGAIN == (State.FAILED,)
+
+
+@pytest.mark.parametrize("when", [50.0, 100.9, 101.0, 150.0])
+def test_a_page_is_forced_by_the_second_of_its_last_visit(when: float) -> None:
+    """That of its record, where none is kept of visits; a requeue forgets how the page ended."""
+    assert was_visited_before(Page(URL, changed=100), when) == (when >= 101)
+    assert was_visited_before(Page(URL, changed=0, visits=Visits(first=90, last=100)), when) == (when >= 101)
+    assert was_visited_before(Page(URL), when), "it never was"
+
+
+@pytest.mark.parametrize("state", STORED, ids=lambda state: state.name)
+@pytest.mark.parametrize("is_of_this_run", [True, False])
+@pytest.mark.parametrize("was_seed", [True, False])
+@pytest.mark.parametrize("is_by_parent", [None, True, False])
+def test_a_seed_is_repeated_within_its_run_alone(
+    state: State, is_of_this_run: bool, was_seed: bool, is_by_parent: bool | None
+) -> None:
+    facts = is_of_this_run, was_seed, is_by_parent
+    if state is State.SEEN:
+        assert is_repeated(Page(URL, state), *facts)
+        assert not is_repeated(Page(URL, state, is_deferred=True), *facts), "it waits for room in a budget"
+    elif is_by_parent is None:
+        assert is_repeated(Page(URL, state), *facts) == (is_of_this_run and was_seed)
+    else:
+        assert is_repeated(Page(URL, state), *facts) == is_by_parent
+    assert is_repeated(None, *facts)
+
+
+@pytest.mark.parametrize("state", STORED, ids=lambda state: state.name)
+def test_a_seed_brings_its_request_where_nobody_else_does(state: State) -> None:
+    page = Page(URL, state)
+    assert takes_request(page, has_pattern=True) == (state is State.QUEUED)
+    assert takes_request(page, comes_back=True) == (state in FINISHED)
+    assert not takes_request(page)
