@@ -285,7 +285,7 @@ def test_the_format_names_all_layouts_that_rows_have() -> None:
     assert len(ours) > 15
 
 
-def test_the_format_names_what_the_numbers_in_a_record_of_visits_mean() -> None:
+def test_the_format_names_what_the_numbers_in_visits_mean() -> None:
     (types,) = re.findall(r"^- Content types, [^:]+: (.*?)\.$", told_format(), re.MULTILINE | re.DOTALL)
     told = [each.split() for each in re.split(r",\s", types)]
     assert told[0] == ["0", "none", "of", "these"]

@@ -9,7 +9,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..core.errors import FrontierError, UnreadableRecord
+from ..core.errors import FrontierError, UnreadableRow
 from .output import Output
 from .project import Project, host_argument
 
@@ -34,7 +34,7 @@ _REMEDIES = {
 
 class Call(NamedTuple):
     """What a command works with. A command returns its exit code, or nothing where that is always 0; it
-    raises `FrontierError`, `UnreadableRecord`, `OSError` or `UsageError`, which `run` tells."""
+    raises `FrontierError`, `UnreadableRow`, `OSError` or `UsageError`, which `run` tells."""
 
     project: Project
     output: Output
@@ -64,13 +64,13 @@ def run(spec: Spec, name: str, arguments: list[str], options: argparse.Namespace
     except BrokenPipeError:  # `| head` has seen enough
         _close_stdout()
         return 0
-    except (FrontierError, UnreadableRecord, OSError) as error:
+    except (FrontierError, UnreadableRow, OSError) as error:
         return _fail(output, error)
 
 
 def _fail(output: Output, error: Exception) -> int:
     message = str(error)
-    if isinstance(error, UnreadableRecord):
+    if isinstance(error, UnreadableRow):
         message += ": run `scrapy frontier check`"
     elif isinstance(error, OSError) and error.filename is not None:
         message = f"{error.filename}: {error.strerror}{_REMEDIES.get(type(error), '')}"

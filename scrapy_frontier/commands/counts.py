@@ -35,7 +35,7 @@ def stats(call: Call) -> None:
     with call.project.open() as store:
         found = facts.summary(store)
     call.output.document({"directory": str(call.project.directory), **found._asdict()})
-    call.output.record(
+    call.output.fields(
         [
             ("directory", call.project.directory),
             *_states(found),

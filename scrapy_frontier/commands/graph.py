@@ -13,7 +13,7 @@ from scrapy.exceptions import UsageError
 from ..core.admin import facts
 from ..core.admin import scores as tops
 from ..core.admin.links_in_chunks import flag_names, links_out, links_to, readable
-from ..core.errors import UnreadableRecord
+from ..core.errors import UnreadableRow
 from .graph_files import WRITERS, write_graphml, write_urls
 from .output import Column, progress, replacing
 from .page import MISSING, find_or_say
@@ -78,7 +78,7 @@ def _end(store: Store, page_id: int) -> tuple[str | None, str]:
     """URL and state of the page at the other end of a link."""
     try:
         page = facts.read_page(store, page_id)
-    except UnreadableRecord:
+    except UnreadableRow:
         return None, "unreadable"
     return (None, "forgotten") if page is None else (page.url, page.state.name.lower())
 
@@ -131,7 +131,7 @@ def rank(call: Call) -> None:
             best = list(islice(tops.leaders(store, run.scores, None), 10))
             about = facts.summary(store).ranking or {}
     call.output.document({**about, "top": list(map(_about_leader, best))})
-    call.output.record(_about_lines(about))
+    call.output.fields(_about_lines(about))
     call.output.line()
     call.output.table(_TOP_COLUMNS, map(_top_row, best))
 

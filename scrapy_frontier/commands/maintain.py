@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..core.admin.export import export_records
+from ..core.admin.export import export_lines
 from ..core.admin.importer import NO_EXPORT, BadExport, Importer, filling
 from ..crawl.store_upkeep import open_store
 from .output import printable, progress, replacing
@@ -19,7 +19,7 @@ from .show import size
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..core.admin.record import Record
+    from ..core.admin.export_line import Line
     from .call import Call
 
 _LEVEL = 6  # of gzip
@@ -40,8 +40,8 @@ def compact(call: Call) -> None:
 
 
 def export(call: Call) -> None:
-    """Write all records into one gzipped file, a JSON object a line; what was there stays until all is
-    written."""
+    """Write all of the frontier into one gzipped file, a JSON object a line; what was there stays until
+    that is written."""
     target = Path(call.arguments[0])
     count = 0
     with (
@@ -49,9 +49,9 @@ def export(call: Call) -> None:
         replacing(target) as partial,
         gzip.open(partial, "wt", _LEVEL, encoding="ascii") as file,
     ):
-        for record in progress(export_records(store, call.project.now), "records written"):
-            file.write(json.dumps(record, separators=(",", ":"), allow_nan=False) + "\n")
-            count += "page" in record
+        for line in progress(export_lines(store, call.project.now), "lines written"):
+            file.write(json.dumps(line, separators=(",", ":"), allow_nan=False) + "\n")
+            count += "page" in line
     written = target.stat().st_size
     text = f"Exported {count:,} pages to {target} ({size(written)})."
     call.output.answer({"file": str(target), "pages": count, "bytes": written}, text)
@@ -70,7 +70,7 @@ def import_(call: Call) -> None:
         filling(project.directory) as empty,
         closing(open_store(empty, project.identities.scheme)) as store,
     ):
-        done = Importer(store, project.fingerprint_of).run(progress(_records(source), "records read"))
+        done = Importer(store, project.fingerprint_of).run(progress(_lines(source), "lines read"))
         store.flush()
     call.output.document({"directory": str(project.directory), **done._asdict()})
     unfit = "pages have a request that this project cannot rebuild; they are kept as they are"
@@ -78,19 +78,19 @@ def import_(call: Call) -> None:
     for count, what in (
         (done.merged, "pages are one with another under this project's fingerprinter"),
         (done.not_rebuilt, unfit),
-        (done.unknown, "records are of kinds unknown to this version, and were left out"),
+        (done.unknown, "lines are of kinds unknown to this version, and were left out"),
     ):
         if count:
             call.output.text(f"{count:,} {what}.")
 
 
-def _records(source: Path) -> Iterator[Record]:
+def _lines(source: Path) -> Iterator[Line]:
     try:
         with gzip.open(source, "rt", encoding="ascii") as file:
-            for line in file:
-                record = json.loads(line)
-                if not isinstance(record, dict):
+            for text in file:
+                line = json.loads(text)
+                if not isinstance(line, dict):
                     raise BadExport(f"{source}: {NO_EXPORT}")
-                yield record
+                yield line
     except (gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
         raise BadExport(f"{source}: {NO_EXPORT}; or it is damaged ({printable(str(error))})") from error

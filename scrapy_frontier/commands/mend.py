@@ -94,7 +94,7 @@ def _tell_salvaged(call: Call, salvaged: Salvaged) -> None:
     out, files = call.output, salvaged.damage.files()
     if files:
         out.text("Files of the database were damaged. What they have lost, in bytes:")
-        out.record((name, f"{lost:,} of {of:,}" if of else "all") for name, (lost, of) in files.items())
+        out.fields((name, f"{lost:,} of {of:,}" if of else "all") for name, (lost, of) in files.items())
     else:
         out.text("Files of the database were damaged, but none that holds rows.")
     out.line()
@@ -142,7 +142,7 @@ def _tell(call: Call, examined: Examined) -> None:
         for finding in examined.shown:
             if finding.kind == kind:
                 detail = f": {finding.detail}" if finding.detail else ""
-                call.output.record(
+                call.output.fields(
                     [("  mended" if finding.is_mended else "  found", finding.subject + detail)]
                 )
         if found[kind] > SHOWN:

@@ -72,9 +72,9 @@ class Output:
         for line in wrap(text, self._width):
             self.line(line)
 
-    def record(self, fields: Iterable[tuple[str, object]]) -> None:
+    def fields(self, named: Iterable[tuple[str, object]]) -> None:
         """Named values, one below the other; what is None is left out. Escaped, and broken into lines."""
-        for name, value in fields:
+        for name, value in named:
             if value is None:
                 continue
             lines = wrap(str(value), self._width - _LABEL) or [""]

@@ -7,8 +7,8 @@ from itertools import product
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ..core.admin import explain, facts, visit_record
-from ..core.errors import UnreadableRecord
+from ..core.admin import explain, facts, page_visits
+from ..core.errors import UnreadableRow
 from ..core.parse.urls import without_session
 from ..core.time_format import moment
 from ..crawl.meta_keys import SITEMAP
@@ -46,13 +46,13 @@ def page(call: Call) -> int:
         answer["queue"] = {"ahead": place.ahead, "is_far": place.is_far, "due": place.due, "bucket": bucket}
     answer["why"] = _why(gathered, path[-1] if path else None)
     output.document(answer)
-    output.record(_page_lines(answer, found))
+    output.fields(_page_lines(answer, found))
     return 0
 
 
 def find_or_say(call: Call, store: Store) -> tuple[int, Page] | None:
     """The page that the first argument names; None after having said that it is not known. Raises
-    `UsageError` for what is no URL, `UnreadableRecord`."""
+    `UsageError` for what is no URL, `UnreadableRow`."""
     request = call.project.request(call.arguments[0])
     page_id = call.project.find(store, request.url)
     found = None if page_id is None else facts.read_page(store, page_id)
@@ -77,8 +77,8 @@ def _page_lines(answer: dict[str, object], page: Page) -> Iterator[tuple[str, ob
     yield "ended", moment(page.changed) if page.changed else None
     if (visits := page.visits) is not None:
         yield "visited", f"{visits.visits:,} times since {moment(visits.first)}, last {moment(visits.last)}"
-        yield "changes", visit_record.how_often(visits)
-        yield "asked with", visit_record.what_works(visits)
+        yield "changes", page_visits.how_often(visits)
+        yield "asked with", page_visits.what_works(visits)
         yield "content", f"{visits.content_type or 'of no known type'}, {visits.length:,} bytes"
     place = answer.get("queue")
     if isinstance(place, dict) and place["bucket"] is not None:
@@ -101,7 +101,7 @@ def _weight(store: Store, page_id: int) -> dict[str, object]:
 
     links: int | None = None
     links_in: int | None = None
-    with contextlib.suppress(UnreadableRecord):
+    with contextlib.suppress(UnreadableRow):
         links = len(links_out(store, page_id))
         links_in = count_links_to(store, page_id, _MOST_LINKS)
     return {"score": kept_score(store, page_id), "links": links, "links_in": links_in}
@@ -136,7 +136,7 @@ def why(call: Call) -> int:
             state = found.state.name.lower()
             parent = None if found.parent is None else facts.legible_page(store, found.parent)
             sentence = _why(_facts(project, store, page_id, found), parent)
-        except UnreadableRecord:
+        except UnreadableRow:
             sentence = explain.why_unreadable(store, page_id)
     _say_why(call, request.url, state, about + sentence)
     return 0

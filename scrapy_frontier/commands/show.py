@@ -137,14 +137,14 @@ def dump(call: Call) -> None:
     with call.project.open() as store:
         total = facts.known(store) if what == "pages" else None
         kind = DUMPS[what]
-        records = progress(kind.read(store), f"{kind.title} dumped", total)
+        lines = progress(kind.read(store), f"{kind.title} dumped", total)
         if as_csv:
             writer = csv.DictWriter(call.output.file, kind.names, lineterminator="\n")
             writer.writeheader()
-            writer.writerows({name: _cell(value) for name, value in record.items()} for record in records)
+            writer.writerows({name: _cell(value) for name, value in line.items()} for line in lines)
         else:
-            for record in records:
-                call.output.json_line(record)
+            for line in lines:
+                call.output.json_line(line)
 
 
 def _cell(value: object) -> object:

@@ -12,7 +12,7 @@ from scrapy.exceptions import UsageError
 
 from ..core.admin import facts
 from ..core.admin.salvage import remove
-from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRecord
+from ..core.errors import FrontierError, FrontierUnreadable, FrontierVersion, UnreadableRow
 from ..core.frontier import Link
 from ..core.parse.urls import host_of
 from ..crawl.meta_keys import FORCE, PATTERN
@@ -240,7 +240,7 @@ def _contents(project: Project) -> str:
     try:
         with project.open() as store:
             return f"{facts.known(store):,} pages"
-    except (FrontierVersion, FrontierUnreadable, UnreadableRecord) as error:
+    except (FrontierVersion, FrontierUnreadable, UnreadableRow) as error:
         return f"a frontier that cannot be read ({error})"
 
 

@@ -61,15 +61,15 @@ class IllegalTransition(Exception):
     """An event that makes no sense in a page's state: a defect of ours, never of a site."""
 
 
-class UnreadableRecord(ValueError):
+class UnreadableRow(ValueError):
     """A row whose bytes do not decode. The page of one is set aside and the crawl goes on; `check` finds
     it."""
 
 
 def lenient(read: Callable[[_Stored], _Row], stored: _Stored | None) -> _Row | None:
-    """What *read* makes of a row; None where *stored* is None, or *read* raises `UnreadableRecord`. Others
+    """What *read* makes of a row; None where *stored* is None, or *read* raises `UnreadableRow`. Others
     pass."""
     try:
         return None if stored is None else read(stored)
-    except UnreadableRecord:
+    except UnreadableRow:
         return None

@@ -184,7 +184,7 @@ class Watch:
             for code in reasons.codes_in(outcome.reason):
                 self._tally[f"frontier/reasons/{code}"] += 1
         self._tally["frontier/late"] += released.is_late
-        self._tally["frontier/links/recorded"] += released.links
+        self._tally["frontier/links/kept"] += released.links
         if released.state is not QUEUED:
             self._requests.held.pop(lease.page_id, None)
 

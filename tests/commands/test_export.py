@@ -68,9 +68,9 @@ def read(file: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in lines]
 
 
-def write(file: Path, records: list[dict[str, Any]]) -> None:
-    with gzip.open(file, "wt") as lines:
-        lines.writelines(json.dumps(record) + "\n" for record in records)
+def write(file: Path, lines: list[dict[str, Any]]) -> None:
+    with gzip.open(file, "wt") as out:
+        out.writelines(json.dumps(line) + "\n" for line in lines)
 
 
 def test_an_import_is_sound_and_hands_out_the_same_urls(
@@ -94,10 +94,10 @@ def test_an_import_has_the_same_rows(
 
 
 def test_the_file_carries_requests_and_no_fingerprints(exported: Path) -> None:
-    records = read(exported)
-    assert records[0]["frontier"] == 1
-    assert records[-1] == {"end": len(records) - 1}
-    assert not any("fingerprint" in record for record in records)
+    lines = read(exported)
+    assert lines[0]["frontier"] == 1
+    assert lines[-1] == {"end": len(lines) - 1}
+    assert not any("fingerprint" in line for line in lines)
 
 
 def test_another_fingerprinter_may_take_pages_for_one(
@@ -234,11 +234,11 @@ def test_hosts_that_rest_go_on_resting(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_request_that_cannot_be_rebuilt_is_kept(
     tmp_path: Path, exported: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    records = read(exported)
-    records[-2:-2] = [{"something": "new"}]
-    records[5]["request"] = {"class": "nowhere.Request"}
-    records[-1]["end"] += 1
-    write(exported, records)
+    lines = read(exported)
+    lines[-2:-2] = [{"something": "new"}]
+    lines[5]["request"] = {"class": "nowhere.Request"}
+    lines[-1]["end"] += 1
+    write(exported, lines)
     done = Frontiers(tmp_path / "new", capsys)("import", exported, "--json").json
     assert (done["pages"], done["not_rebuilt"], done["unknown"]) == (2001, 1, 1)
 
@@ -286,18 +286,18 @@ def some_gzip(file: Path) -> None:
 
 
 def future_version(file: Path) -> None:
-    records = read(file)
-    write(file, [{**records[0], "frontier": 9}, *records[1:]])
+    lines = read(file)
+    write(file, [{**lines[0], "frontier": 9}, *lines[1:]])
 
 
 def nonsense(file: Path) -> None:
-    records = read(file)
-    write(file, [records[0], {"page": "seven", "url": 4}, *records[1:]])
+    lines = read(file)
+    write(file, [lines[0], {"page": "seven", "url": 4}, *lines[1:]])
 
 
 def queue_that_does_not_fit(file: Path) -> None:
-    records = [record for record in read(file) if record.get("queued") != 1999]
-    write(file, [*records[:-1], {"end": len(records) - 1}])
+    lines = [line for line in read(file) if line.get("queued") != 1999]
+    write(file, [*lines[:-1], {"end": len(lines) - 1}])
 
 
 @pytest.mark.parametrize(

@@ -66,16 +66,16 @@ def test_graph_counts_the_pages_whose_links_are_written(sparse: Frontiers, tmp_p
 WRITTEN = [f"{part} written" for part in ("targets", "weights", "flags")]
 
 
-def test_export_and_import_count_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_and_import_count_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Pages are only a part of these."""
     crawl(tmp_path / "old", pages=900, hosts=7, ended=100)
     exported = steps(Frontiers(tmp_path / "old", capsys)("export", tmp_path / "x.gz").err)
     with gzip.open(tmp_path / "x.gz") as lines:
-        records_in_all = sum(1 for _ in lines)
+        lines_in_all = sum(1 for _ in lines)
     imported = steps(Frontiers(tmp_path / "new", capsys)("import", tmp_path / "x.gz").err)
-    for found, doing in ((exported, "records written"), (imported, "records read")):
+    for found, doing in ((exported, "lines written"), (imported, "lines read")):
         assert {(step.doing, step.total) for step in found} == {(doing, None)}
-        assert [step.count for step in found] == list(range(256, records_in_all, 256))
+        assert [step.count for step in found] == list(range(256, lines_in_all, 256))
         assert found[-1].count > 900
 
 

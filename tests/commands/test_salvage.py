@@ -146,7 +146,7 @@ def damaged_manifest(leveldb: Path) -> None:
     scribble(next(leveldb.glob("MANIFEST-*")), 0.2)
 
 
-def damaged_record(leveldb: Path) -> None:
+def damaged_log_record(leveldb: Path) -> None:
     """LevelDB's repair takes what it says for true."""
     scribble(log_of(leveldb), 0.5)
 
@@ -169,7 +169,7 @@ def hole_in_the_log(leveldb: Path) -> None:
 
 
 def everything_at_once(leveldb: Path) -> None:
-    for damage in (flipped_blocks, damaged_record, no_catalogue):
+    for damage in (flipped_blocks, damaged_log_record, no_catalogue):
         damage(leveldb)
 
 
@@ -186,7 +186,7 @@ class Case:
 
 CASES = [
     *map(Case, (flipped_block, flipped_blocks, torn_middle, cut_off, zeroed_tail, no_bytes, no_table)),
-    *map(Case, (damaged_record, damaged_head, no_log, hole_in_the_log, everything_at_once, both_ends)),
+    *map(Case, (damaged_log_record, damaged_head, no_log, hole_in_the_log, everything_at_once, both_ends)),
     Case(first_block, loses=False),  # it holds index rows, and these follow from the pages
     *(Case(damage, loses=False) for damage in (damaged_index, damaged_footer, cut_by_a_byte)),
     *(Case(damage, loses=False) for damage in (no_manifest, no_current, no_catalogue, damaged_manifest)),

@@ -25,7 +25,7 @@ from stores import (
     start,
 )
 
-from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.pages import edits
@@ -129,11 +129,11 @@ def requests(frontier: Frontiers) -> dict[str, tuple[State, bytes]]:
 def test_an_added_page_is_entered_with_a_pattern_known_or_not(visited: Frontiers) -> None:
     urls = [f"http://a.example/{name}" for name in ("read", "waits", "new")]
     assert "Added 1; 2 known already" in visited("add", *urls, "--pattern", "/docs/").out
-    record = b'{"meta":{"frontier_pattern":"/docs/"}}'
+    payload = b'{"meta":{"frontier_pattern":"/docs/"}}'
     assert requests(visited) == {
-        "read": (State.DONE, record),
-        "waits": (State.QUEUED, record),
-        "new": (State.QUEUED, record),
+        "read": (State.DONE, payload),
+        "waits": (State.QUEUED, payload),
+        "new": (State.QUEUED, payload),
     }
     assert check(visited.directory) == []
     with pytest.raises(UsageError, match="no regular expression"):
@@ -144,8 +144,8 @@ def test_an_added_page_is_fetched_again_by_force_once(visited: Frontiers) -> Non
     command = "add", "http://a.example/read", "http://a.example/waits", "--force"
     assert "Added 1; 1 known already" in visited(*command).out
     assert "Added 0; 2 known already" in visited(*command).out
-    record = b'{"meta":{"frontier_force":%d}}' % NOW
-    assert {payload.replace(b".0}", b"}") for _, payload in requests(visited).values()} == {record}
+    payload = b'{"meta":{"frontier_force":%d}}' % NOW
+    assert {payload.replace(b".0}", b"}") for _, payload in requests(visited).values()} == {payload}
     assert order(visited.directory, 5) == ["http://a.example/waits", "http://a.example/read"]
     assert check(visited.directory) == []
 
@@ -235,7 +235,7 @@ def test_a_host_never_visited_is_forgotten_altogether(frontier: Frontiers) -> No
     assert keys.host_key("new.example") not in rows(frontier.directory)
 
 
-def test_a_page_whose_record_makes_another_request_now(frontier: Frontiers) -> None:
+def test_a_page_whose_payload_makes_another_request_now(frontier: Frontiers) -> None:
     """A retry may have changed the request: the index row still goes."""
     page_id = first(frontier.directory, State.DONE)
     url = pages(frontier.directory)[page_id].url
@@ -385,7 +385,7 @@ def test_orders_are_these_bytes() -> None:
     for orders in (Orders(), Orders(0.0), Orders(blocked=0), Orders(3.0, 5)):
         assert decode_orders(encode_orders(orders)) == orders
     for bad in (b"", b"[]", b"7", b'{"delay":-1}', b'{"delay":NaN}', b'{"blocked":"x"}', b'{"delay":{}}'):
-        with pytest.raises(UnreadableRecord):
+        with pytest.raises(UnreadableRow):
             decode_orders(bad)
 
 

@@ -192,7 +192,7 @@ STORIES = {
     "unreadable record": Story(
         Outcome(Event.FAILED, reason="unreadable record: spider 's' has no method 'old'"),
         "unreadable record: spider 's' has no method 'old'",
-        f"It was set aside on {WHEN}: its record makes no request of this spider "
+        f"It was set aside on {WHEN}: its payload makes no request of this spider "
         "(spider 's' has no method 'old').",
     ),
     "cancelled": Story(

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
-from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.cooldown import (
     JITTER,
@@ -177,7 +177,7 @@ def test_a_cooldown_comes_back_whole(found: Cooldown) -> None:
 @example(bytes(20))
 @example(b"\xff" * 20)
 def test_garbage_is_unreadable_and_nothing_worse(data: bytes) -> None:
-    with suppress(UnreadableRecord):
+    with suppress(UnreadableRow):
         found = decode_cooldown(data)
         assert found.strikes
         assert found.since <= found.until
@@ -186,7 +186,7 @@ def test_garbage_is_unreadable_and_nothing_worse(data: bytes) -> None:
 
 @given(COOLDOWNS, st.integers(0, 19))
 def test_a_torn_row_is_found(found: Cooldown, length: int) -> None:
-    with pytest.raises(UnreadableRecord, match=f"cooldown row of {length} bytes"):
+    with pytest.raises(UnreadableRow, match=f"cooldown row of {length} bytes"):
         decode_cooldown(encode_cooldown(found)[:length])
     assert at_start(encode_cooldown(found)[:length], NOW, RULE).until == NOW + RULE.first
 

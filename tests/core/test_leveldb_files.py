@@ -208,7 +208,7 @@ LONG = {b"k%03d" % number: random.Random(number).randbytes(50 + 400 * number) fo
 
 
 def test_a_sound_log_stays_as_it_is(tmp_path: Path) -> None:
-    """With records in several pieces, and too little room at the end of some of its parts for a head."""
+    """With log records in several pieces, and too little room at the end of some of its parts for a head."""
     log = make(tmp_path, LONG, in_table=False).read_bytes()
     assert len(log) > 1_900_000
     assert mended_log("", log) == (log, None)
@@ -216,7 +216,7 @@ def test_a_sound_log_stays_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", [0, 5, 7, 100, 32_768, 32_772, 1_000_000])
 @pytest.mark.parametrize("damage", ["flip", "zeros", "noise"])
-def test_a_damaged_record_of_a_log_is_left_out(tmp_path: Path, where: int, damage: str) -> None:
+def test_a_damaged_log_record_is_left_out(tmp_path: Path, where: int, damage: str) -> None:
     """LevelDB's own repair takes it for sound, whatever its checksum says."""
     file = make(tmp_path, LONG, in_table=False)
     log = bytearray(file.read_bytes())
@@ -235,7 +235,7 @@ def test_a_damaged_record_of_a_log_is_left_out(tmp_path: Path, where: int, damag
 
 
 @pytest.mark.parametrize("cut", [1, 50, 40_000])
-def test_half_a_record_at_the_end_is_no_damage(tmp_path: Path, cut: int) -> None:
+def test_half_a_log_record_at_the_end_is_no_damage(tmp_path: Path, cut: int) -> None:
     """So a kill leaves it."""
     log = make(tmp_path, LONG, in_table=False).read_bytes()
     mended, loss = mended_log("", log[:-cut])

@@ -1163,10 +1163,10 @@ def test_what_does_not_come_back_is_not_hastened(tmp_path: Path) -> None:
 
 
 def test_a_sitemap_is_a_hub_with_a_span_of_its_own_once_it_was_read(tmp_path: Path) -> None:
-    record_of_one = b'{"meta":{"frontier_sitemap":{"for":"http://a.example","depth":0}}}'
+    payload_of_one = b'{"meta":{"frontier_sitemap":{"for":"http://a.example","depth":0}}}'
     with opened(tmp_path) as frontier:
-        find(frontier, "sitemap", "guess", payload=record_of_one)
-        find(frontier, "asked", payload=record_of_one[:-2] + b',"frontier_shelf_life":3600}}')
+        find(frontier, "sitemap", "guess", payload=payload_of_one)
+        find(frontier, "asked", payload=payload_of_one[:-2] + b',"frontier_shelf_life":3600}}')
         assert visit(frontier, NOW) is not None
         assert visit(frontier, NOW, MISSING) is not None
         visit_all(frontier, NOW)

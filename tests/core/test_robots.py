@@ -19,7 +19,7 @@ VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "r
 
 # What other parsers' suites expect and we do not do; `docs/internals/conformance.md` says why. Tested.
 DIRECTIVE_DEPARTURES = {
-    "rd-023": "a bare URL on a line is no Sitemap record",
+    "rd-023": "a bare URL on a line is no Sitemap line",
     "rd-085": "what stands before the first user-agent line belongs to nobody (2.2.1)",
     "rd-088": "what stands before the first user-agent line belongs to nobody (2.2.1)",
 }
@@ -144,7 +144,7 @@ def test_several_agents_obey_what_any_of_them_is_asked() -> None:
 @pytest.mark.parametrize(
     "between", ["Sitemap: http://h/s.xml", "Crawl-delay: 3", "Host: h", "Noindex: /x", "nonsense"]
 )
-def test_2_2_4_other_records_end_no_group(between: str) -> None:
+def test_2_2_4_other_lines_end_no_group(between: str) -> None:
     text = f"User-agent: mybot\n{between}\nUser-agent: *\nDisallow: /\n"
     assert not allowed(text)
     assert not allowed(text, agent="stranger")
@@ -162,14 +162,14 @@ def test_2_2_4_other_records_end_no_group(between: str) -> None:
         *("Host of this site", "Visit time is money", "Request rate limits apply"),
     ],
 )
-def test_2_2_4_prose_is_no_record_and_ends_no_group(prose: str) -> None:
+def test_2_2_4_prose_is_no_field_and_ends_no_group(prose: str) -> None:
     text = f"User-agent: mybot\n{prose}\nUser-agent: other\n{prose}\nDisallow: /x\n{prose}\nDisallow: /y"
     rules = parse(text.encode(), "mybot", "https://h/robots.txt")
     assert [rules.allowed(f"https://h/{page}") for page in "xyz"] == [False, False, True]
     assert (rules.sitemaps, rules.crawl_delay, rules.request_rate, rules.visit_time) == ((), None, (), ())
 
 
-def test_a_record_without_its_colon_is_read_where_its_value_looks_like_one() -> None:
+def test_a_field_without_its_colon_is_read_where_its_value_looks_like_one() -> None:
     text = (
         b"user agent mybot\nallow /x/open\ndisallow /x\ncrawl delay 3\nrequest rate 1/5 0600-0800\n"
         b"visit time 0600-0845\nsitemap https://h/s.xml\nsitemap /t.xml\ndisallow *.pdf"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.hosts.robots_expiry import (
     FIRST_PAUSE,
     FRESH_FLOOR,
@@ -199,13 +199,13 @@ def test_golden_bytes() -> None:
 
 @given(st.binary(max_size=60))
 def test_any_other_bytes_are_unreadable_and_nothing_worse(data: bytes) -> None:
-    with contextlib.suppress(UnreadableRecord):
+    with contextlib.suppress(UnreadableRow):
         assert isinstance(decode_copy(data), RobotsCopy)
 
 
 def test_a_bomb_is_unreadable() -> None:
     head = encode_copy(RobotsCopy())
-    with pytest.raises(UnreadableRecord):
+    with pytest.raises(UnreadableRow):
         decode_copy(head + zlib.compress(bytes(50_000_000)))
-    with pytest.raises(UnreadableRecord):
+    with pytest.raises(UnreadableRow):
         decode_copy(head + zlib.compress(b"x" * 100)[:-3])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.frontier import NEUTRAL, Frontier, Link
 from scrapy_frontier.core.hosts.sitemap_sites import (
     FILE_BUCKET,
@@ -66,7 +66,7 @@ def test_golden_bytes() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"?", b"[1]", b'{"listed":1}', b"\xff"])
 def test_other_bytes_are_no_row(data: bytes) -> None:
-    with pytest.raises(UnreadableRecord):
+    with pytest.raises(UnreadableRow):
         decode_listing(data)
 
 

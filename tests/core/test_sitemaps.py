@@ -226,7 +226,7 @@ SURROGATES = ["&#xD800;", "&#xdfff;", "&#55296;", "&#057343;", "&#x00dABC;"]
 
 @pytest.mark.parametrize("reference", SURROGATES)
 @pytest.mark.parametrize(
-    "record",
+    "entry",
     [
         "<url><loc>/a{}</loc></url>",
         "<url><lastmod>{}</lastmod><loc>/a</loc></url>",
@@ -237,16 +237,16 @@ SURROGATES = ["&#xD800;", "&#xdfff;", "&#55296;", "&#057343;", "&#x00dABC;"]
         "<url><loc>/a</loc></url>{}",
     ],
 )
-def test_a_reference_to_half_a_character_costs_no_other_entry(record: str, reference: str) -> None:
+def test_a_reference_to_half_a_character_costs_no_other_entry(entry: str, reference: str) -> None:
     others = [f"<url><loc>/{name}</loc></url>" for name in "bc"]
-    found = urls_of(f"<urlset>{others[0]}{record.format(reference)}{others[1]}</urlset>")
+    found = urls_of(f"<urlset>{others[0]}{entry.format(reference)}{others[1]}</urlset>")
     assert [url for url in found if "/a" not in url] == ["https://example.org/b", "https://example.org/c"]
     assert found[1].partition("%EF%BF%BD")[0] == "https://example.org/a"
 
 
 @pytest.mark.parametrize("reference", SURROGATES)
 @pytest.mark.parametrize(
-    "record",
+    "entry",
     [
         '<entry><link href="/a{}"/></entry>',
         '<entry><link rel="{}" href="/a"/></entry>',
@@ -254,9 +254,9 @@ def test_a_reference_to_half_a_character_costs_no_other_entry(record: str, refer
         "<entry><updated>{}</updated><link>/a</link></entry>",
     ],
 )
-def test_nor_does_one_in_a_feed(record: str, reference: str) -> None:
+def test_nor_does_one_in_a_feed(entry: str, reference: str) -> None:
     others = ['<entry><link href="/b"/></entry>', '<entry><link href="/c"/></entry>']
-    found = urls_of(f"<feed>{others[0]}{record.format(reference)}{others[1]}</feed>")
+    found = urls_of(f"<feed>{others[0]}{entry.format(reference)}{others[1]}</feed>")
     assert [url for url in found if "/a" not in url] == ["https://example.org/b", "https://example.org/c"]
 
 
@@ -268,7 +268,7 @@ def test_one_around_all_entries_costs_none_that_can_be_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "record",
+    "entry",
     [
         "<url><loc>/a{}</loc><x/></url>",
         "<url><loc>/a</loc><lastmod>{}</lastmod></url>",
@@ -276,9 +276,9 @@ def test_one_around_all_entries_costs_none_that_can_be_read() -> None:
         '<url><loc xmlns="{}">/a</loc></url>',
     ],
 )
-def test_one_that_the_bytes_do_not_show_costs_its_own_entry(record: str) -> None:
+def test_one_that_the_bytes_do_not_show_costs_its_own_entry(entry: str) -> None:
     others = "<url><loc>/b</loc></url>", "<url><loc>/c</loc></url>"
-    text = '<?xml version="1.0" encoding="utf-7"?><urlset>' + (record + "{}{}</urlset>").format("<>", *others)
+    text = '<?xml version="1.0" encoding="utf-7"?><urlset>' + (entry + "{}{}</urlset>").format("<>", *others)
     body = text.replace("<>", "+ACYAIw-xD800;").encode()
     assert urls_of(body)[-2:] == ["https://example.org/b", "https://example.org/c"]
 
@@ -302,7 +302,7 @@ def test_a_file_that_breaks_off_keeps_its_whole_entries() -> None:
     )
 
 
-def test_a_record_that_was_not_closed_still_gives_its_locations() -> None:
+def test_an_entry_that_was_not_closed_still_gives_its_locations() -> None:
     body = "<urlset><url><loc>/a</loc><lastmod>2024</lastmod><loc>/b</loc><url><loc>/c</loc></url></url>"
     assert urls_of(body) == [f"https://example.org/{name}" for name in "abc"]
 
@@ -463,7 +463,7 @@ HEAVY = {
     "empty fields, not closed": "<urlset><url>" + "<a/>" * 40_000 + f"<url>{LOCATION}</url></url></urlset>",
     "empty elements before": "<urlset>" + "<a/>" * 40_000 + f"<url>{LOCATION}</url></urlset>",
     "empty elements inside": "<urlset><url><loc>" + "<a/>" * 40_000 + f"</loc>{LOCATION}</url></urlset>",
-    "empty records": "<urlset>" + "<url/>" * 40_000 + f"<url>{LOCATION}</url></urlset>",
+    "empty entries": "<urlset>" + "<url/>" * 40_000 + f"<url>{LOCATION}</url></urlset>",
     "texts": "<urlset><url>" + "x<a/>" * 40_000 + LOCATION + "</url></urlset>",
     "links": "<feed><entry>" + '<link href="//["/>' * 20_000 + "</entry>" + LINK + "</feed>",
     "bases": "<feed>" + DEEP + LINK * 300,

@@ -268,7 +268,7 @@ def test_what_may_not_be_read_or_written_is_refused_with_a_remedy(tmp_path: Path
 
 
 def test_a_log_cut_short_loses_only_what_was_cut(tmp_path: Path) -> None:
-    """What a power cut leaves: the last records are gone or half there."""
+    """What a power cut leaves: the last log records are gone or half there."""
     kill_after_writing(tmp_path)
     log = only(tmp_path, "*.log")
     os.truncate(log, log.stat().st_size - 100)

@@ -104,7 +104,7 @@ def test_links_that_filters_drop_are_edges_too(
         assert (page.state, page.reason) == (State.SEEN, "out of scope")
         assert page.parent is not None
     assert crawl.stats["frontier/pages/seen"] == 2
-    assert crawl.stats["frontier/links/recorded"] == 6
+    assert crawl.stats["frontier/links/kept"] == 6
     assert crawl.stats["frontier/pending"] == 0
 
 

@@ -89,18 +89,18 @@ class RuledSpider(CrawlSpider):
 def imported(directory: Path, urls: dict[str, dict[str, Any]]) -> str:
     """Make a frontier of an export that somebody wrote by hand, pages by URL with their requests; what was
     said."""
-    records: list[dict[str, Any]] = [
+    lines: list[dict[str, Any]] = [
         {"frontier": 1, "format": 1, "next_page": len(urls), "next_visit": 0, "attempts": 0}
     ]
     for number, (url, request) in enumerate(urls.items()):
         page = {"page": number, "url": url, "state": "queued", "discovered": 1, "request": request}
-        records.append(page)
+        lines.append(page)
     for number, url in enumerate(urls):
         host = url.split("/")[2].partition(":")[0]
-        records.append({"queued": number, "host": host, "priority": 0, "bucket": 16384, "turn": number})
-    records.append({"end": len(records)})
+        lines.append({"queued": number, "host": host, "priority": 0, "bucket": 16384, "turn": number})
+    lines.append({"end": len(lines)})
     with gzip.open(directory / "hostile.gz", "wt") as file:
-        file.writelines(json.dumps(record) + "\n" for record in records)
+        file.writelines(json.dumps(line) + "\n" for line in lines)
     command = ["-m", "scrapy", "frontier", "import", "hostile.gz", "--dir", "frontier"]
     done = nursery.run(command, environment(), directory)
     assert done.returncode == 0, done.stderr

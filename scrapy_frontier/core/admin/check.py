@@ -2,7 +2,7 @@
 
 `Check.run` reads every row, page rows first, and yields a `Finding` for each thing that is wrong; with
 *repair* it mends what it finds. Mending loses no page: rows are removed only where they lead nowhere or where
-the same page has another; a record nobody can read is set aside, bytes and all. It may be interrupted and run
+the same page has another; a row nobody can read is set aside, bytes and all. It may be interrupted and run
 again. Memory: five bytes a page, about 300 a host.
 """
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord, lenient
+from ..errors import UnreadableRow, lenient
 from ..hosts.cooldown import CooldownRule, at_start
 from ..ranking import graph
 from ..store import host_rows, keys, meta_rows, rate_rows, site_rows
@@ -140,7 +140,7 @@ def _of_size(*sizes: int) -> Callable[[bytes], bytes]:
 
     def read(value: bytes) -> bytes:
         if len(value) not in sizes:
-            raise UnreadableRecord(f"row of {len(value)} bytes")
+            raise UnreadableRow(f"row of {len(value)} bytes")
         return value
 
     return read

@@ -16,7 +16,7 @@ from ..store import due_rows, keys, meta_rows, queue_keys, site_rows
 from ..store.states import FINISHED, State
 from ..time_format import moment, span
 from .facts import find_host, host_of_page, redirects_of, robots_copy
-from .visit_record import how_often, when_due
+from .page_visits import how_often, when_due
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,7 +227,7 @@ def _failed(facts: Facts) -> str:
         return f"It was fetched on {_when(page)}{status}, but its {reason}."
     if set_aside := reasons.UNREADABLE.read(reason):
         cause = set_aside["cause"]
-        return f"It was set aside on {_when(page)}: its record makes no request of this spider ({cause})."
+        return f"It was set aside on {_when(page)}: its payload makes no request of this spider ({cause})."
     if reasons.STATUS.read(reason):
         return f"The server answered {reason} on {_when(page)}, at {_which_attempt(page)}."
     return f"It failed on {_when(page)}, at {_which_attempt(page)}: {reason}."

@@ -1,6 +1,6 @@
-"""A whole frontier as a stream of plain records; `importer` reads them back.
+"""A whole frontier as a stream of lines; `importer` reads them back.
 
-The records carry requests, not fingerprints, and sort keys as numbers, so that another version, or a project
+The lines carry requests, not fingerprints, and sort keys as numbers, so that another version, or a project
 with another fingerprinter, can read them; ``docs/internals/export.md`` describes them. Memory does not grow
 with the number of pages.
 """
@@ -16,35 +16,35 @@ from ..errors import lenient
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
 from . import facts
 from .check_notes import salvage
-from .export_graph import graph_records
-from .visit_record import exported
+from .export_graph import graph_lines
+from .page_visits import exported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..store.leveldb import Store
-    from .record import Record
+    from .export_line import Line
 
 EXPORT_VERSION = 1
 
 
-def export_records(store: Store, now: float) -> Iterator[Record]:
-    """Every record of the frontier, at *now* (POSIX seconds): the header first and the number of records
+def export_lines(store: Store, now: float) -> Iterator[Line]:
+    """Every line of an export, at *now* (POSIX seconds): the header first and the number of lines
     last.
 
     One pass over all rows, in order of kinds, which `Importer` needs; what cannot be read is given as bytes,
-    or left out. Raises `UnreadableRecord` where the counts cannot be read.
+    or left out. Raises `UnreadableRow` where the counts cannot be read.
     """
     count = 0
     parts = _header(store, now), _pages(store, now), _queues(store), _hosts(store), _aside(store)
-    for part in (*parts, _sites(store), _bodies(store), graph_records(store)):
-        for record in part:
+    for part in (*parts, _sites(store), _bodies(store), graph_lines(store)):
+        for line in part:
             count += 1
-            yield record
+            yield line
     yield {"end": count}
 
 
-def _header(store: Store, now: float) -> Iterator[Record]:
+def _header(store: Store, now: float) -> Iterator[Line]:
     counts = meta_rows.read_counts(store)
     yield {
         "frontier": EXPORT_VERSION,
@@ -60,7 +60,7 @@ def _header(store: Store, now: float) -> Iterator[Record]:
     }
 
 
-def _pages(store: Store, now: float) -> Iterator[Record]:
+def _pages(store: Store, now: float) -> Iterator[Line]:
     for key, value in store.scan(keys.PAGE):
         page_id = int.from_bytes(key[1:], "big")
         page = lenient(page_rows.decode_page, value)
@@ -70,23 +70,23 @@ def _pages(store: Store, now: float) -> Iterator[Record]:
             if page_id >= keys.FIRST_VISIT:
                 continue
             page = salvage(value, "", now)
-        yield _page_record(page_id, page)
+        yield _page_line(page_id, page)
 
 
-def _page_record(page_id: int, page: page_rows.Page) -> Record:
-    record: Record = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
+def _page_line(page_id: int, page: page_rows.Page) -> Line:
+    line: Line = {"page": page_id, "url": page.url, "state": page.state.name.lower()}
     plain = page_rows.Page(page.url, page.state, payload=page.payload, visits=page.visits)
     for name, value, default in zip(page._fields, page, plain, strict=True):
         if value != default:
-            record[name] = value
+            line[name] = value
     if page.visits is not None:
-        record["visits"] = exported(page.visits)
+        line["visits"] = exported(page.visits)
     if page.payload:
-        record.update(_request(page.payload))
-    return record
+        line.update(_request(page.payload))
+    return line
 
 
-def _request(payload: bytes) -> Record:
+def _request(payload: bytes) -> Line:
     """The frozen request as the JSON object it is, or as bytes where it is none."""
     with contextlib.suppress(ValueError):
         request = json.loads(payload.decode("utf-8", "surrogatepass"))
@@ -95,7 +95,7 @@ def _request(payload: bytes) -> Record:
     return {"payload": b64encode(payload).decode()}
 
 
-def _queues(store: Store) -> Iterator[Record]:
+def _queues(store: Store) -> Iterator[Line]:
     for key, value in store.scan(keys.QUEUE):
         if place := queue_keys.split_queue_row(key, value):
             head = {"queued": queue_keys.sort_key_id(place.sort_key), "host": place.host}
@@ -116,13 +116,13 @@ def _queues(store: Store) -> Iterator[Record]:
             yield {"deferred": deferred[1], "unit": deferred[0], **given}
 
 
-def _place(sort_key: bytes) -> Record:
+def _place(sort_key: bytes) -> Line:
     """Where a page stands in its queue; as bytes for one that comes back."""
     is_revisit = due_rows.is_revisit_key(sort_key)
     return {"sort_key": sort_key.hex()} if is_revisit else queue_keys.read_sort_key(sort_key)._asdict()
 
 
-def _hosts(store: Store) -> Iterator[Record]:
+def _hosts(store: Store) -> Iterator[Line]:
     for key, value in store.scan(keys.HOST):
         row = facts.host_row(value)
         name = key[1:].decode(errors="replace")
@@ -135,7 +135,7 @@ def _hosts(store: Store) -> Iterator[Record]:
             yield {"cooldown": host, **cooldown._asdict()}
 
 
-def _sites(store: Store) -> Iterator[Record]:
+def _sites(store: Store) -> Iterator[Line]:
     """Rows that cannot be read are left out: both are asked for again."""
     for key, value in store.scan(keys.ROBOTS):
         if copy := lenient(site_rows.decode_copy, value):
@@ -147,14 +147,14 @@ def _sites(store: Store) -> Iterator[Record]:
             yield {"listing": key[1:].decode(errors="replace"), **listing._asdict()}
 
 
-def _bodies(store: Store) -> Iterator[Record]:
+def _bodies(store: Store) -> Iterator[Line]:
     for key, value in store.scan(keys.BODY):
         host, _, digest = key[1:].partition(b"\0")
         page_id = int.from_bytes(value, "big")
         yield {"body": page_id, "host": host.decode(errors="replace"), "digest": digest.hex()}
 
 
-def _aside(store: Store) -> Iterator[Record]:
+def _aside(store: Store) -> Iterator[Line]:
     for key, value in store.scan(keys.ASIDE):
         if len(key) != len(keys.aside_key(0)):
             continue  # of the link graph, and travels with it

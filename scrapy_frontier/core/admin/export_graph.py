@@ -1,4 +1,4 @@
-"""The link graph, and what the scorer keeps, as plain records of an export, and back.
+"""The link graph, and what the scorer keeps, as plain lines of an export, and back.
 
 Out: damaged rows travel as bytes set aside, as a repair would leave them. In: links are packed as they come,
 4096 pages at a time.
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 from ..ranking import graph
 from ..store import keys, link_rows, link_segments, meta_rows, rate_rows
+from .export_line import fields, number, real, several, text
 from .links_in_chunks import stretches
-from .record import fields, number, real, several, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ..store.leveldb import Store
-    from .record import Record
+    from .export_line import Line
 
 GRAPH_KINDS = ("links", "scores", "content", "ranking", "aside_links")
 
@@ -28,9 +28,9 @@ GRAPH_KINDS = ("links", "scores", "content", "ranking", "aside_links")
 # -- out ---------------------------------------------------------------------------------------------------
 
 
-def graph_records(store: Store) -> Iterator[Record]:
+def graph_lines(store: Store) -> Iterator[Line]:
     """Links page by page, what the scorer keeps, the last ranking, links set aside; 4096 pages in memory at a
-    time. Raises `UnreadableRecord` where the counts cannot be read."""
+    time. Raises `UnreadableRow` where the counts cannot be read."""
     pages = meta_rows.read_counts(store).next_page
     for stretch in stretches(store):
         try:
@@ -39,7 +39,7 @@ def graph_records(store: Store) -> Iterator[Record]:
             stretch, damaged = _salvage(stretch, pages)
             links = graph.links_in(stretch, pages)
             yield from (_aside(key, value) for key, value in damaged)
-        yield from _link_records(links)
+        yield from _link_lines(links)
     for key, value in store.scan(keys.COLUMN):
         name, _, first = key[1:].partition(b"\0")
         if name and len(first) == keys.ID_BYTES and value and not len(value) % 2:
@@ -57,16 +57,16 @@ def graph_records(store: Store) -> Iterator[Record]:
             yield _aside(key[1:], value)
 
 
-def _link_records(links: graph.Links) -> Iterator[Record]:
+def _link_lines(links: graph.Links) -> Iterator[Line]:
     rows = zip(*(part.tolist() for part in links), strict=True)
     for source, group in groupby(rows, lambda row: row[0]):
         _, targets, flags, weights = zip(*group, strict=True)
-        record: Record = {"links": source, "to": targets}
+        line: Line = {"links": source, "to": targets}
         if any(flags):
-            record["flags"] = flags
+            line["flags"] = flags
         if any(weight != 1 for weight in weights):
-            record["weights"] = weights
-        yield record
+            line["weights"] = weights
+        yield line
 
 
 def _salvage(stretch: graph.Stretch, pages: int) -> tuple[graph.Stretch, list[tuple[bytes, bytes]]]:
@@ -89,11 +89,11 @@ def _is_sound(key: bytes, value: bytes, pages: int) -> bool:
         return False
 
 
-def _aside(key: bytes, value: bytes) -> Record:
+def _aside(key: bytes, value: bytes) -> Line:
     return {"aside_links": b64encode(key).decode(), **_bytes(value)}
 
 
-def _bytes(value: bytes) -> Record:
+def _bytes(value: bytes) -> Line:
     return {"bytes": b64encode(value).decode()}
 
 
@@ -101,7 +101,7 @@ def _bytes(value: bytes) -> Record:
 
 
 class GraphImporter:
-    """Puts the rows of records by *put*; `finish` it after the last.
+    """Puts the rows of lines by *put*; `finish` it after the last.
 
     *merged* are pages that turned out to be one with another: links to them lead there, their own go.
     """
@@ -112,32 +112,32 @@ class GraphImporter:
         self._first = -1
         self._rows: list[tuple[int, bytes]] = []
 
-    def take(self, record: Record) -> None:
-        """Put the rows of a *record* of one of `GRAPH_KINDS`; those with links in order of the pages.
+    def take(self, line: Line) -> None:
+        """Put the rows of a *line* of one of `GRAPH_KINDS`; those with links in order of the pages.
 
-        Raises what nonsense in a record raises: `KeyError`, `TypeError`, `ValueError` and the like.
+        Raises what nonsense in a line raises: `KeyError`, `TypeError`, `ValueError` and the like.
         """
-        if "links" in record:
-            self._links(record)
-        elif "scores" in record:
-            value = b64decode(text(record, "bytes"), validate=True)
-            self._put(keys.column_key(text(record, "scores"), number(record, "first")), value)
-        elif "content" in record:
-            score = rate_rows.encode_content(real(record, "score"))
-            self._put(keys.content_key(number(record, "content")), score)
-        elif "ranking" in record:
-            self._put(keys.RANKING, json.dumps(fields(record, "ranking")).encode())
+        if "links" in line:
+            self._links(line)
+        elif "scores" in line:
+            value = b64decode(text(line, "bytes"), validate=True)
+            self._put(keys.column_key(text(line, "scores"), number(line, "first")), value)
+        elif "content" in line:
+            score = rate_rows.encode_content(real(line, "score"))
+            self._put(keys.content_key(number(line, "content")), score)
+        elif "ranking" in line:
+            self._put(keys.RANKING, json.dumps(fields(line, "ranking")).encode())
         else:
-            key, value = (b64decode(text(record, name), validate=True) for name in ("aside_links", "bytes"))
+            key, value = (b64decode(text(line, name), validate=True) for name in ("aside_links", "bytes"))
             self._put(keys.ASIDE + key, value)
 
-    def _links(self, record: Record) -> None:
-        source = number(record, "links")
+    def _links(self, line: Line) -> None:
+        source = number(line, "links")
         if source in self._merged:
             return
-        targets = [self._merged.get(target, target) for target in several(record, "to", int)]
-        flags: Iterable[int] = several(record, "flags", int) if record.get("flags") else repeat(0)
-        weights: Iterable[float] = several(record, "weights", float) if record.get("weights") else repeat(1.0)
+        targets = [self._merged.get(target, target) for target in several(line, "to", int)]
+        flags: Iterable[int] = several(line, "flags", int) if line.get("flags") else repeat(0)
+        weights: Iterable[float] = several(line, "weights", float) if line.get("weights") else repeat(1.0)
         edges = zip(targets, flags, weights, strict=False)
         first = source // keys.SEGMENT * keys.SEGMENT
         if first != self._first:

@@ -18,7 +18,7 @@ from ..pages.lifecycle import TABLE, Event
 from ..parse.urls import host_of, origin
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
 from ..store.states import State
-from . import visit_record
+from . import page_visits
 
 if TYPE_CHECKING:
     import re
@@ -97,13 +97,13 @@ class HostView(NamedTuple):
 
 
 def known(store: Store) -> int:
-    """How many pages were ever given an id, forgotten ones too. One lookup. Raises `UnreadableRecord`."""
+    """How many pages were ever given an id, forgotten ones too. One lookup. Raises `UnreadableRow`."""
     return meta_rows.read_counts(store).next_page
 
 
 def summary(store: Store) -> Summary:
     """All from kept counters: some lookups and a stat for each file; ``links`` are those of the last ranking,
-    None where there was none. Raises `UnreadableRecord`."""
+    None where there was none. Raises `UnreadableRow`."""
     counts = meta_rows.read_counts(store)
     totals = counts.totals()
     is_clean = store.get(keys.CLEAN) is not None
@@ -202,7 +202,7 @@ def host_of_page(page: page_rows.Page) -> str:
 
 
 def read_page(store: Store, page_id: int) -> page_rows.Page | None:
-    """What is kept of a page; None where there is no row. One lookup. Raises `UnreadableRecord`."""
+    """What is kept of a page; None where there is no row. One lookup. Raises `UnreadableRow`."""
     stored = store.get(keys.page_key(page_id))
     return None if stored is None else page_rows.decode_page(stored)
 
@@ -243,7 +243,7 @@ def matching(
             continue
         if host is not None and host_of_page(page) != host:
             continue
-        if changed_since is not None and visit_record.changed_at(page) < changed_since:
+        if changed_since is not None and page_visits.changed_at(page) < changed_since:
             continue
         if pattern is None or pattern.search(page.url):
             yield page_id, page
@@ -296,5 +296,5 @@ def describe(page_id: int, page: page_rows.Page) -> dict[str, object]:
         "target": page.target,
         "reason": page.reason or None,
         "is_further_visit": page_id >= keys.FIRST_VISIT,
-        **visit_record.named(page.visits),
+        **page_visits.named(page.visits),
     }

@@ -1,4 +1,4 @@
-"""A whole frontier from the records of an export.
+"""A whole frontier from the lines of an export.
 
 It streams: memory does not grow with the number of pages (about 300 bytes a host).
 """
@@ -25,8 +25,8 @@ from .check_notes import HostTally
 from .check_work import AT_A_TIME
 from .export import EXPORT_VERSION
 from .export_graph import GRAPH_KINDS, GraphImporter
-from .record import fields, number, real, several, text
-from .visit_record import imported
+from .export_line import fields, number, real, several, text
+from .page_visits import imported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ..pages.edits import FingerprintOf
     from ..store.leveldb import Store
-    from .record import Record
+    from .export_line import Line
 
 _PLACES = ("queued", "waiting", "deferred", "returns")  # of pages that came before, if not merged into others
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -45,7 +45,7 @@ _ANEW = "export it anew, or copy it again"
 
 
 class BadExport(FrontierError):
-    """What should be an export is none, or is damaged; the message names the record."""
+    """What should be an export is none, or is damaged; the message names the line."""
 
     reason = "frontier_export"
 
@@ -55,7 +55,7 @@ class BadExport(FrontierError):
 
 class Imported(NamedTuple):
     """How an import ended: pages and hosts now there, pages that turned out to be one with another under
-    this project's fingerprinter, pages whose request could not be rebuilt, records of unknown kinds."""
+    this project's fingerprinter, pages whose request could not be rebuilt, lines of unknown kinds."""
 
     pages: int
     hosts: int
@@ -65,8 +65,8 @@ class Imported(NamedTuple):
 
 
 class Importer:
-    """Fills an empty *store* with records; `run` it once. *fingerprint_of* tells how this project identifies
-    the request of a page, None where it cannot.
+    """Fills an empty *store* with the lines of an export; `run` it once. *fingerprint_of* tells how this
+    project identifies the request of a page, None where it cannot.
 
     The caller throws the store away if that raises `BadExport`: half a frontier is none.
     """
@@ -82,34 +82,34 @@ class Importer:
         self._unknown = 0
         self._to_place = 0  # queued and deferred pages less the rows that lead to them
 
-    def run(self, lines: Iterable[Record]) -> Imported:
-        """Take in the records *lines*, in the order in which `export_records` gave them, and tell what came
+    def run(self, lines: Iterable[Line]) -> Imported:
+        """Take in the *lines*, in the order in which `export_lines` gave them, and tell what came
         of it.
 
         All rows are on their way to the disk when this returns, a thousand in a batch; a page that is there
-        already under this project's fingerprints is merged with it, links to it too. Records of kinds nobody
-        knows are counted and passed over. Raises `BadExport` where a record makes no sense or the end is
+        already under this project's fingerprints is merged with it, links to it too. Lines of kinds nobody
+        knows are counted and passed over. Raises `BadExport` where a line makes no sense or the end is
         missing, and `FrontierUnwritable`.
         """
         place = 0
-        header: Record = {}
-        for place, record in enumerate(lines, 1):
+        header: Line = {}
+        for place, line in enumerate(lines, 1):
             try:
                 if place == 1:
-                    header = self._header(record)
-                elif "end" in record:
+                    header = self._header(line)
+                elif "end" in line:
                     break
                 else:
-                    self._take(record)
+                    self._take(line)
             except (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
                 raise BadExport(
-                    f"record {place} makes no sense ({error!r}): {str(record)[:80]}; {_ANEW}"
+                    f"line {place} makes no sense ({error!r}): {str(line)[:80]}; {_ANEW}"
                 ) from error
         else:
-            raise BadExport(f"it ends after {place} records without an end: the file is cut off; {_ANEW}")
-        if record["end"] != place - 1:
+            raise BadExport(f"it ends after {place} lines without an end: the file is cut off; {_ANEW}")
+        if line["end"] != place - 1:
             raise BadExport(
-                f"it holds {place - 1} records and says it has {record['end']}: some are missing; {_ANEW}"
+                f"it holds {place - 1} lines and says it has {line['end']}: some are missing; {_ANEW}"
             )
         if self._to_place:
             raise BadExport(
@@ -118,8 +118,8 @@ class Importer:
             )
         return self._finish(header)
 
-    def _header(self, record: Record) -> Record:
-        version = record.get("frontier")
+    def _header(self, line: Line) -> Line:
+        version = line.get("frontier")
         if version is None:
             raise BadExport(NO_EXPORT)
         if version != EXPORT_VERSION:
@@ -128,18 +128,18 @@ class Importer:
                 "it with the version of scrapy-frontier that wrote it"
             )
         counts, names = self._tally.counts, ("next_page", "next_visit", "attempts")
-        counts.next_page, counts.next_visit, counts.attempts = (number(record, name) for name in names)
-        if revisit := str(record.get("revisit", "")):
+        counts.next_page, counts.next_visit, counts.attempts = (number(line, name) for name in names)
+        if revisit := str(line.get("revisit", "")):
             self._put(keys.REVISIT, bytes.fromhex(revisit))
-        return record
+        return line
 
-    def _take(self, record: Record) -> None:
+    def _take(self, line: Line) -> None:
         for kind, take in self._KINDS.items():
-            if kind in record:
+            if kind in line:
                 if kind not in _PLACES:
-                    take(self, record)
-                elif record[kind] not in self._merged:
-                    take(self, record)
+                    take(self, line)
+                elif line[kind] not in self._merged:
+                    take(self, line)
                     self._to_place -= 1
                 return
         self._unknown += 1
@@ -153,8 +153,8 @@ class Importer:
         self._store.write(self._rows)
         self._rows.clear()
 
-    def _page(self, record: Record) -> None:
-        page_id, page = number(record, "page"), _page_of(record)
+    def _page(self, line: Line) -> None:
+        page_id, page = number(line, "page"), _page_of(line)
         if page_id < keys.FIRST_VISIT and not self._enter(page_id, page):
             return
         self._put(keys.page_key(page_id), page_rows.encode_page(page))
@@ -177,72 +177,70 @@ class Importer:
         self._put(key, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
         return True
 
-    def _queued(self, record: Record) -> None:
-        sort_key = _sort_key(record, number(record, "queued"))
-        self._put(queue_keys.queue_prefix(text(record, "host")) + sort_key, b"")
+    def _queued(self, line: Line) -> None:
+        sort_key = _sort_key(line, number(line, "queued"))
+        self._put(queue_keys.queue_prefix(text(line, "host")) + sort_key, b"")
 
-    def _waiting(self, record: Record) -> None:
-        page_id = number(record, "waiting")
+    def _waiting(self, line: Line) -> None:
+        page_id = number(line, "waiting")
         # A quarter of a microsecond more, or the float just below a whole one would lose it.
-        key = queue_keys.waiting_key(real(record, "due") + 2.5e-7, page_id)
-        self._put(key, queue_keys.pack_sort_key(_sort_key(record, page_id), text(record, "host")))
+        key = queue_keys.waiting_key(real(line, "due") + 2.5e-7, page_id)
+        self._put(key, queue_keys.pack_sort_key(_sort_key(line, page_id), text(line, "host")))
 
-    def _due(self, record: Record) -> None:
-        weight, rate = (number(record, name) if name in record else 0 for name in ("weight", "rate"))
-        when, page_id = number(record, "when"), number(record, "returns")
-        due = due_rows.Due(when, page_id, record.get("is_hub") is True, weight, rate)
+    def _due(self, line: Line) -> None:
+        weight, rate = (number(line, name) if name in line else 0 for name in ("weight", "rate"))
+        when, page_id = number(line, "when"), number(line, "returns")
+        due = due_rows.Due(when, page_id, line.get("is_hub") is True, weight, rate)
         self._put(due_rows.due_key(when, page_id), due_rows.encode_due(due))
 
-    def _deferred(self, record: Record) -> None:
-        depth, bucket = (number(record, name) if name in record else 0 for name in ("depth", "bucket"))
-        key = keys.deferred_key(text(record, "unit"), number(record, "deferred"))
+    def _deferred(self, line: Line) -> None:
+        depth, bucket = (number(line, name) if name in line else 0 for name in ("depth", "bucket"))
+        key = keys.deferred_key(text(line, "unit"), number(line, "deferred"))
         self._put(key, page_rows.encode_deferred(depth, bucket))
 
-    def _body(self, record: Record) -> None:
-        key = keys.body_key(clean_host(text(record, "host")), bytes.fromhex(text(record, "digest")))
-        self._put(key, keys.id_bytes(number(record, "body")))
+    def _body(self, line: Line) -> None:
+        key = keys.body_key(clean_host(text(line, "host")), bytes.fromhex(text(line, "digest")))
+        self._put(key, keys.id_bytes(number(line, "body")))
 
-    def _host(self, record: Record) -> None:
-        row = self._tally.of(text(record, "host"))
-        times = (real(record, name) if name in record else 0.0 for name in ("visited", "response_time"))
+    def _host(self, line: Line) -> None:
+        row = self._tally.of(text(line, "host"))
+        times = (real(line, name) if name in line else 0.0 for name in ("visited", "response_time"))
         row.visited, row.response_time = times
 
-    def _orders(self, record: Record) -> None:
-        delay = None if record["delay"] is None else real(record, "delay")
-        blocked = None if record["blocked"] is None else number(record, "blocked")
+    def _orders(self, line: Line) -> None:
+        delay = None if line["delay"] is None else real(line, "delay")
+        blocked = None if line["blocked"] is None else number(line, "blocked")
         orders = host_rows.encode_orders(host_rows.Orders(delay, blocked))
-        self._put(keys.orders_key(text(record, "orders")), orders)
+        self._put(keys.orders_key(text(line, "orders")), orders)
 
-    def _cooldown(self, record: Record) -> None:
-        rest = real(record, "until"), number(record, "strikes"), real(record, "since")
-        is_answering = record.get("is_answering") is True
-        cooldown = host_rows.Cooldown(*rest, text(record, "reason"), is_answering)
-        self._put(keys.cooldown_key(text(record, "cooldown")), host_rows.encode_cooldown(cooldown))
+    def _cooldown(self, line: Line) -> None:
+        rest = real(line, "until"), number(line, "strikes"), real(line, "since")
+        is_answering = line.get("is_answering") is True
+        cooldown = host_rows.Cooldown(*rest, text(line, "reason"), is_answering)
+        self._put(keys.cooldown_key(text(line, "cooldown")), host_rows.encode_cooldown(cooldown))
 
-    def _robots(self, record: Record) -> None:
-        fetched, ask_at, failing_since = (
-            real(record, name) for name in ("fetched", "ask_at", "failing_since")
-        )
-        status, failures = (number(record, name) for name in ("status", "failures"))
-        etag, modified = (str(record.get(name, "")) for name in ("etag", "modified"))
-        verdict = site_rows.Verdict[text(record, "verdict").upper()]
-        body = b64decode(text(record, "file"), validate=True)
+    def _robots(self, line: Line) -> None:
+        fetched, ask_at, failing_since = (real(line, name) for name in ("fetched", "ask_at", "failing_since"))
+        status, failures = (number(line, name) for name in ("status", "failures"))
+        etag, modified = (str(line.get(name, "")) for name in ("etag", "modified"))
+        verdict = site_rows.Verdict[text(line, "verdict").upper()]
+        body = b64decode(text(line, "file"), validate=True)
         asked = fetched, ask_at, failing_since, failures
         copy = site_rows.RobotsCopy(verdict, status, *asked, body, etag, modified)
-        self._put(keys.robots_key(text(record, "robots")), site_rows.encode_copy(copy))
+        self._put(keys.robots_key(text(line, "robots")), site_rows.encode_copy(copy))
 
-    def _listing(self, record: Record) -> None:
-        listed, refused = (tuple(several(record, name, str)) for name in ("listed", "refused"))
-        hints = tuple(several(record, "hints", float)) if "hints" in record else ()
+    def _listing(self, line: Line) -> None:
+        listed, refused = (tuple(several(line, name, str)) for name in ("listed", "refused"))
+        hints = tuple(several(line, "hints", float)) if "hints" in line else ()
         if len(hints) not in (0, 4):
             raise ValueError("hints are four numbers")
-        listing = site_rows.Listing(listed, bool(record["is_contacted"]), refused, hints)
-        self._put(keys.listing_key(text(record, "listing")), site_rows.encode_listing(listing))
+        listing = site_rows.Listing(listed, bool(line["is_contacted"]), refused, hints)
+        self._put(keys.listing_key(text(line, "listing")), site_rows.encode_listing(listing))
 
-    def _aside(self, record: Record) -> None:
-        self._put(keys.aside_key(number(record, "aside")), b64decode(text(record, "bytes"), validate=True))
+    def _aside(self, line: Line) -> None:
+        self._put(keys.aside_key(number(line, "aside")), b64decode(text(line, "bytes"), validate=True))
 
-    _KINDS: dict[str, Callable[[Importer, Record], None]] = {
+    _KINDS: dict[str, Callable[[Importer, Line], None]] = {
         "page": _page,
         "queued": _queued,
         "waiting": _waiting,
@@ -254,11 +252,11 @@ class Importer:
         "listing": _listing,
         "aside": _aside,
         "body": _body,
-        **dict.fromkeys(GRAPH_KINDS, lambda self, record: self._graph.take(record)),
+        **dict.fromkeys(GRAPH_KINDS, lambda self, line: self._graph.take(line)),
         "host": _host,
     }
 
-    def _finish(self, header: Record) -> Imported:
+    def _finish(self, header: Line) -> Imported:
         self._graph.finish()
         counts, hosts = self._tally.counts, self._tally.hosts
         for name, row in hosts.items():
@@ -290,28 +288,28 @@ def filling(directory: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
-def _sort_key(record: Record, page_id: int) -> bytes:
-    """The sort key in a record of a queue."""
-    if "sort_key" in record:
-        return bytes.fromhex(text(record, "sort_key"))
-    priority, bucket, turn = (number(record, name) for name in ("priority", "bucket", "turn"))
+def _sort_key(line: Line, page_id: int) -> bytes:
+    """The sort key in a line of a queue."""
+    if "sort_key" in line:
+        return bytes.fromhex(text(line, "sort_key"))
+    priority, bucket, turn = (number(line, name) for name in ("priority", "bucket", "turn"))
     return queue_keys.sort_key(priority, bucket, turn, page_id)
 
 
-def _page_of(record: Record) -> Page:
+def _page_of(line: Line) -> Page:
     payload = b""
-    if "request" in record:
-        payload = _dumps(record["request"]).encode("utf-8", "surrogatepass")
-    elif "payload" in record:
-        payload = b64decode(text(record, "payload"), validate=True)
-    given: Record = {
-        name: number(record, name)
+    if "request" in line:
+        payload = _dumps(line["request"]).encode("utf-8", "surrogatepass")
+    elif "payload" in line:
+        payload = b64decode(text(line, "payload"), validate=True)
+    given: Line = {
+        name: number(line, name)
         for name in ("attempts", "priority", "discovered", "parent", "status", "changed", "target")
-        if name in record
+        if name in line
     }
-    is_deferred = record.get("is_deferred") is True
-    given |= {name: text(record, name) for name in ("host", "reason") if name in record}
-    state = State[text(record, "state").upper()]
-    visits = imported(fields(record, "visits")) if "visits" in record else None
-    page = Page(text(record, "url"), state, payload=payload, is_deferred=is_deferred, visits=visits)
+    is_deferred = line.get("is_deferred") is True
+    given |= {name: text(line, name) for name in ("host", "reason") if name in line}
+    state = State[text(line, "state").upper()]
+    visits = imported(fields(line, "visits")) if "visits" in line else None
+    page = Page(text(line, "url"), state, payload=payload, is_deferred=is_deferred, visits=visits)
     return Page._make((page._asdict() | given).values())

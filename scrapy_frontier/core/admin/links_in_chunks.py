@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..errors import UnreadableRecord
+from ..errors import UnreadableRow
 from ..ranking import graph
 from ..store import keys, meta_rows
 from ..store.link_rows import CANONICAL, INTERNAL, NOFOLLOW, REDIRECT, Edge
@@ -26,11 +26,11 @@ _NAMES = {NOFOLLOW: "nofollow", INTERNAL: "internal", REDIRECT: "redirect", CANO
 @contextmanager
 def readable() -> Iterator[None]:
     """A block in which links are decoded: what that raises for bytes that are none becomes
-    `UnreadableRecord`."""
+    `UnreadableRow`."""
     try:
         yield
     except (ValueError, IndexError) as error:
-        raise UnreadableRecord(f"the link graph cannot be read ({error})") from error
+        raise UnreadableRow(f"the link graph cannot be read ({error})") from error
 
 
 def flag_names(flags: int) -> list[str]:
@@ -46,7 +46,7 @@ def stretches(store: Store) -> Iterator[graph.Stretch]:
 def every_link(store: Store) -> Iterator[graph.Links]:
     """All links, those of up to 4096 pages at a time, ascending; 5 to 10 million a second.
 
-    Raises `UnreadableRecord` for rows that cannot be read, and for a link to a page that never was.
+    Raises `UnreadableRow` for rows that cannot be read, and for a link to a page that never was.
     """
     pages = meta_rows.read_counts(store).next_page
     for stretch in stretches(store):
@@ -57,14 +57,14 @@ def every_link(store: Store) -> Iterator[graph.Links]:
 
 def links_out(store: Store, page_id: int) -> list[Edge]:
     """The links of a page, ascending, none for one nobody has read; one or two lookups, 1 ms. Raises
-    `UnreadableRecord`."""
+    `UnreadableRow`."""
     with readable():
         return graph.find_row(page_id, store.get)
 
 
 def links_to(store: Store, page_id: int) -> Iterator[Edge]:
     """The links to a page, their ``target`` being the page they are on; one pass over all links. Raises
-    `UnreadableRecord`."""
+    `UnreadableRow`."""
     for links in every_link(store):
         for place in np.flatnonzero(links.targets == page_id).tolist():
             source, flags, weight = (part[place].item() for part in (links.sources, *links[2:]))
@@ -73,7 +73,7 @@ def links_to(store: Store, page_id: int) -> Iterator[Edge]:
 
 def count_links_to(store: Store, page_id: int, most: int) -> int | None:
     """How many pages link to a page; None in a graph of more than *most* links. One pass over the links.
-    Raises `UnreadableRecord`."""
+    Raises `UnreadableRow`."""
     count = walked = 0
     for links in every_link(store):
         walked += len(links.targets)
@@ -84,7 +84,7 @@ def count_links_to(store: Store, page_id: int, most: int) -> int | None:
 
 
 def whole_graph(store: Store) -> graph.Graph:
-    """All links as arrays, at most 13 bytes a link and 8 a page. Raises `UnreadableRecord`."""
+    """All links as arrays, at most 13 bytes a link and 8 a page. Raises `UnreadableRow`."""
     loose, packed = store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW)
     with readable():
         return graph.read_graph(loose, packed, meta_rows.read_counts(store).next_page)

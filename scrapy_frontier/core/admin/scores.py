@@ -55,7 +55,7 @@ class Leader(NamedTuple):
 def scores(store: Store, by: str, clock: Callable[[], float]) -> Scores:
     """Scores of all pages by ``cash`` or ``score``, as they are kept; cash that is not kept is counted again
     from all pages and links, 10 us a page read. By ``pagerank``, ``authority`` or ``hub`` they are computed,
-    seconds for millions of links, timed by *clock*. Raises `UnreadableRecord`."""
+    seconds for millions of links, timed by *clock*. Raises `UnreadableRow`."""
     if by not in ("cash", "score"):
         return _ranked(store, by, clock)
     pages = meta_rows.read_counts(store).next_page

@@ -7,7 +7,7 @@ after as many attempts; what still waits when nobody waits for it any longer is 
 host that gave no answer for `cooldown.PATIENCE` strikes is given up.
 
 The pages of what is given up are handed out once more, without a visit (`Lease.given_up`): the caller fails
-them with what it recorded (`Trouble.failure`).
+them with what it kept (`Trouble.failure`).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord, lenient
+from ..errors import UnreadableRow, lenient
 from ..parse.urls import host_of
 from ..store import keys, page_rows, queue_keys
 from ..store.due_rows import RETURNS
@@ -163,7 +163,7 @@ class Deferral:
         del host.heads[0]
         try:
             _, page = page_rows.queued_page(self._batch.rows, self._batch.store, sort_key)
-        except UnreadableRecord:
+        except UnreadableRow:
             self._queue.set_aside(host, sort_key)
             self._budgets.freed(host)
         else:

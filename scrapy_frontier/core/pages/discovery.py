@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import UnreadableRow
 from ..hosts.domain import COOLING, IDLE
 from ..store import keys, page_rows, queue_keys
 from ..store.bloom import MASK, PAIRS
@@ -148,7 +148,7 @@ class PageIndex:
     def page(self, page_id: PageId) -> Page | None:
         """What is known of a page; None for an id nobody has. Commits what is open, then one lookup.
 
-        Raises `UnreadableRecord` where its row does not decode, and `FrontierUnwritable`.
+        Raises `UnreadableRow` where its row does not decode, and `FrontierUnwritable`.
         """
         self._batch.commit()
         stored = self._batch.store.get(keys.page_key(page_id))
@@ -160,7 +160,7 @@ class PageIndex:
         lookup."""
         try:
             page = page_rows.decode_page(self._batch.get(keys.page_key(page_id)) or b"")
-        except UnreadableRecord:
+        except UnreadableRow:
             return Fate.KNOWN
         if page.state is State.SEEN and not page.is_deferred:
             return Fate.SEEN

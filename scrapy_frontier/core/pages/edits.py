@@ -75,7 +75,7 @@ class Edits:
         queued, and for one nobody knows.
 
         With its own request and priority where none are given. Commits what was open before; its own rows go
-        in the next batch. Raises `FrontierUnwritable`, and `UnreadableRecord` where its row does not decode.
+        in the next batch. Raises `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
         """
         self._batch.check()
         page = self._page_index.page(page_id)
@@ -98,7 +98,7 @@ class Edits:
 
     def renew(self, page_id: PageId, payload: bytes) -> bool:
         """Give a known page another request, in the open batch; false while it is leased, and for one nobody
-        knows, or that only a process has. O(leases). Raises `UnreadableRecord` where its row does not
+        knows, or that only a process has. O(leases). Raises `UnreadableRow` where its row does not
         decode."""
         stored = self._batch.get(keys.page_key(page_id))
         page = page_rows.decode_page(stored) if stored is not None else None
@@ -117,7 +117,7 @@ class Edits:
     def make_due(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
         """A sitemap tells that a page has changed: it is due in this run if it comes back at all, was not
         visited since, and if the site is to be trusted; false otherwise. A *payload* is its request from now
-        on. In the open batch; some lookups. Raises `UnreadableRecord` where its row does not decode."""
+        on. In the open batch; some lookups. Raises `UnreadableRow` where its row does not decode."""
         if payload is not None and not self.renew(page_id, payload):
             return False
         return self._revisit_queue.make_due(page_id, now)
@@ -128,7 +128,7 @@ class Edits:
 
         *fingerprint_of* tells the fingerprint of the request in a `Page`, None where it cannot: then all of
         the index is read. Links to it stay on the pages that have them. Committed; O(queue of its host).
-        Raises `FrontierUnwritable`, and `UnreadableRecord` where its row does not decode.
+        Raises `FrontierUnwritable`, and `UnreadableRow` where its row does not decode.
         """
         page = self._page_index.page(page_id)
         if page is None or page_id in self._leased():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..errors import UnreadableRecord
+from ..errors import UnreadableRow
 from ..hosts.end_of_crawl import first_to_open
 from ..hosts.giving_up import trouble_of
 from ..hosts.host import FOREVER
@@ -109,7 +109,7 @@ class HandOut:
         sort_key = host.take(sort_key)
         try:
             page_id, page = queued_page(self._batch.rows, self._batch.store, sort_key)
-        except UnreadableRecord:
+        except UnreadableRow:
             self._queue.set_aside(host, sort_key)
             self._pass_over(host, now)
             return None

@@ -82,8 +82,8 @@ class PageChangeRates:
     def observed(
         self, host: str, delay: float, page: Page, visits: Visits, has_changed: bool, now: float
     ) -> Visits:
-        """The record *visits* after a revisit that showed whether the *page* of *host* has changed,
-        with what that teaches; in the open batch. *page* is as it was before."""
+        """The *visits* after a revisit that showed whether the *page* of *host* has changed, with what that
+        teaches; in the open batch. *page* is as it was before."""
         before = page.visits
         assert before is not None
         is_listed = LASTMOD_KEY in page.payload

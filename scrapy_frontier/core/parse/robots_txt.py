@@ -41,7 +41,7 @@ _OF_A_GROUP = frozenset(("crawl-delay", "request-rate", "visit-time", "content-s
 _WITHOUT_COLON = re.compile(
     "(?i)(" + "|".join(sorted(map(re.escape, _NAMES), key=len, reverse=True)) + r")[ \t]+([^ \t].*)"
 )
-# Prose may begin with the name of a record, too ("Sitemap of our site"): what stands there has to look like a
+# Prose may begin with the name of a field, too ("Sitemap of our site"): what stands there has to look like a
 # value.
 _LIKELY = {
     "user-agent": re.compile(r"[^ \t]+(?:[ \t]+[^ \t]+)?"),
@@ -68,7 +68,7 @@ def decode(body: bytes) -> str:
     return body.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
 
 
-def _records(text: str) -> Iterator[tuple[str, str, str, int]]:
+def _fields(text: str) -> Iterator[tuple[str, str, str, int]]:
     """Yield (name, value, line, its number) of every line that can be read; unknown names are left out."""
     for number, raw in enumerate(_LINE_END.split(text), 1):
         line = raw.partition("#")[0].strip(_EDGE)
@@ -114,7 +114,7 @@ def _named(value: str) -> str:
 class _Group:
     """Who the lines being read are for.
 
-    Only Allow and Disallow end a run of user-agent lines for rules: other records must not interfere (RFC
+    Only Allow and Disallow end a run of user-agent lines for rules: other lines must not interfere (RFC
     9309 2.2.4). Crawl-delay and its kind are older than the RFC and belong to the user-agent lines right
     before them, as their authors mean them: a file of one Crawl-delay per bot, with the rules at its end,
     is both.
@@ -148,13 +148,13 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
     """
     agents = [agent] if isinstance(agent, str) else agent
     tokens = {name if name == "*" else product_token(name) for name in agents} - {""}
-    records = list(_records(decode(body)))
-    mine = tokens.intersection(_named(value) for name, value, *_ in records if name == "user-agent") or {"*"}
+    fields = list(_fields(decode(body)))
+    mine = tokens.intersection(_named(value) for name, value, *_ in fields if name == "user-agent") or {"*"}
     group = _Group()
     rules: list[Rule] = []
     numbers: dict[str, int] = {}
     asked: list[tuple[str, str]] = []
-    for name, value, line, number in records:
+    for name, value, line, number in fields:
         if name == "user-agent":
             group.add(_named(value))
             continue

@@ -1,4 +1,4 @@
-"""What a record of a sitemap or feed says: an address, a date, a priority.
+"""What an entry of a sitemap or feed says: an address, a date, a priority.
 
 Names of elements are told apart without their namespaces; an address is resolved against its base.
 """
@@ -67,14 +67,14 @@ def _text(element: Element) -> str:
 _FIELDS = frozenset(("loc", "lastmod", "priority"))
 
 
-def sitemap_entries(record: Iterable[Element], url: str) -> Iterator[Entry | None]:
-    """Yield an entry per ``loc``: some generators forget to close one record before they begin the next.
+def sitemap_entries(elements: Iterable[Element], url: str) -> Iterator[Entry | None]:
+    """Yield an entry per ``loc``: some generators forget to close one entry before they begin the next.
 
     *url* is where relative ones start from. None stands for one that ends no entry, so that whoever
     iterates can give way.
     """
     fields: dict[str, str] = {}
-    for element in record:
+    for element in elements:
         name = local_name(element)
         if name not in _FIELDS or (name == "loc" and _OF_AN_EXTENSION(str(element.tag))):
             yield None
@@ -97,7 +97,7 @@ def _sitemap_entry(fields: dict[str, str], url: str) -> Entry | None:
     return Entry(location, timestamp(fields.get("lastmod", "")), _priority(fields.get("priority", "")))
 
 
-def feed_entry(record: Iterable[Element], bases: Bases) -> Iterator[Entry | None]:
+def feed_entry(elements: Iterable[Element], bases: Bases) -> Iterator[Entry | None]:
     """Read an RSS item (link, else guid; pubDate or dc:date) or an Atom entry (alternate link; updated,
     published).
 
@@ -107,7 +107,7 @@ def feed_entry(record: Iterable[Element], bases: Bases) -> Iterator[Entry | None
     """
     location = guid = ""
     dates: dict[str, float] = {}
-    for element in record:
+    for element in elements:
         yield None
         name = local_name(element)
         if name == "link":
@@ -134,22 +134,22 @@ _XML_BASE = "{http://www.w3.org/XML/1998/namespace}base"
 
 
 class Bases:
-    """What relative references start from (XML Base), worked out once for each element around the records.
+    """What relative references start from (XML Base), worked out once for each element around the entries.
 
-    libxml2 reads 256 levels, and each record may have all of them around it.
+    libxml2 reads 256 levels, and each entry may have all of them around it.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
-        # Of the elements around the last record, from the outermost, with how many xml:base it took.
+        # Of the elements around the last entry, from the outermost, with how many xml:base it took.
         self._known: dict[Element, tuple[str, int]] = {}
 
     def of(self, field: Element) -> str:
-        """Return the base of a *field* of a record: xml:base of it and around it."""
-        record = field.getparent()
-        around = record.getparent() if record is not None else None
+        """Return the base of a *field* of an entry: xml:base of it and around it."""
+        entry = field.getparent()
+        around = entry.getparent() if entry is not None else None
         found = (self.url, 0) if around is None else self._around(around)
-        for element in (record, field):
+        for element in (entry, field):
             found = found if element is None else _resolved(element, *found)
         return found[0]
 

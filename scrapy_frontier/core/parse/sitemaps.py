@@ -116,13 +116,13 @@ class _TextReader:
         return Entry(url)
 
 
-def _taken_from(record: Element, until: Element | None) -> Iterator[Element]:
-    """Yield what *record* holds before *until*, and free each element when the next is asked for."""
-    for element in record:
+def _taken_from(entry: Element, until: Element | None) -> Iterator[Element]:
+    """Yield what *entry* holds before *until*, and free each element when the next is asked for."""
+    for element in entry:
         if element is until:
             return
         yield element
-        record.remove(element)
+        entry.remove(element)
 
 
 _KINDS = {
@@ -132,13 +132,13 @@ _KINDS = {
     "RDF": Kind.RSS,
     "feed": Kind.ATOM,
 }
-_RECORDS = {Kind.PAGES: "url", Kind.INDEX: "sitemap", Kind.RSS: "item", Kind.ATOM: "entry"}
-_NAMES = (*_KINDS, *_RECORDS.values())
+_ENTRIES = {Kind.PAGES: "url", Kind.INDEX: "sitemap", Kind.RSS: "item", Kind.ATOM: "entry"}
+_NAMES = (*_KINDS, *_ENTRIES.values())
 _PREFIX = re.compile(rb"<([A-Za-z_][\w.-]*):(?:urlset|sitemapindex|rss|feed)\b")
 
 
 class _XmlReader:
-    """The records of an XML file, whatever namespace they say they are in, as far as the parser gets.
+    """The entries of an XML file, whatever namespace they say they are in, as far as the parser gets.
 
     libxml2 in recovery mode: it goes on after an error. Entities stay references and take no part in a
     text, no DTD and no network is used, elements are thrown away once they are read.
@@ -147,7 +147,7 @@ class _XmlReader:
     def __init__(self, file: Sniffed, url: str) -> None:
         self._source = chain((file.head,), file.rest)
         self._bases = Bases(url)
-        self._cleared: Element | None = None  # around the last record; nothing stands before it
+        self._cleared: Element | None = None  # around the last entry; nothing stands before it
         prefix = _PREFIX.search(file.head)  # a prefix nobody declared becomes part of the name
         spaces = ["{*}", f"{prefix[1].decode()}:"] if prefix else ["{*}"]
         tags = [space + name for space in spaces for name in _NAMES]
@@ -188,19 +188,19 @@ class _XmlReader:
             name = local_name(element)
             if self.kind is Kind.UNKNOWN:
                 self.kind = _KINDS.get(name, Kind.UNKNOWN)
-            elif name != _RECORDS[self.kind]:
+            elif name != _ENTRIES[self.kind]:
                 pass
             elif event == "end":
                 yield from self._read(element)
                 element.clear()
                 yield from self._forget_elders(element)
             elif (parent := element.getparent()) is not None and local_name(parent) == name:
-                # The record around this one was not closed before: what it holds up to here is all it says.
+                # The entry around this one was not closed before: what it holds up to here is all it says.
                 yield from self._read(parent, until=element)
             yield None
 
-    def _read(self, record: Element, until: Element | None = None) -> Iterator[Entry | None]:
-        fields = _taken_from(record, until)
+    def _read(self, entry: Element, until: Element | None = None) -> Iterator[Entry | None]:
+        fields = _taken_from(entry, until)
         try:
             if self.kind in (Kind.PAGES, Kind.INDEX):
                 yield from sitemap_entries(fields, self._bases.url)
@@ -212,14 +212,14 @@ class _XmlReader:
     def _forget_elders(self, element: Element) -> Iterator[None]:
         """Free what stands before *element*, and before what is around it, an element a step.
 
-        The parser still needs *element* and its parents, and a record around it is read later.
+        The parser still needs *element* and its parents, and an entry around it is read later.
         """
         parent = around = element.getparent()
         while parent is not None:
             while element.getprevious() is not None:
                 del parent[0]
                 yield None
-            if parent is self._cleared or local_name(parent) == _RECORDS[self.kind]:
+            if parent is self._cleared or local_name(parent) == _ENTRIES[self.kind]:
                 break
             element, parent = parent, parent.getparent()
             yield None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..errors import FrontierError, FrontierUnreadable, UnreadableRecord
+from ..errors import FrontierError, FrontierUnreadable, UnreadableRow
 from . import host_rows, keys, meta_rows, page_rows
 from .bloom import MASK, PAIRS
 from .link_rows import encode_links
@@ -65,7 +65,7 @@ class Batch:
             )
         try:
             self.counts = meta_rows.decode_counts(stored) if stored else Counts.none()
-        except UnreadableRecord as error:
+        except UnreadableRow as error:
             raise FrontierUnreadable(
                 f"{store.directory}: the counts cannot be read ({error}): nothing was changed; let `scrapy "
                 "frontier check --repair` count anew"

@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UnreadableRecord, lenient
+from ..errors import UnreadableRow, lenient
 from .keys import ORDERS, cooldown_key, orders_key
 from .states import EXCLUDED, FAILED, GONE
 
@@ -92,17 +92,17 @@ def encode_host(row: HostRow) -> bytes:
 
 
 def decode_host(value: bytes) -> HostRow:
-    """The host row of this format or one before, where what it lacks is 0. Raises `UnreadableRecord` on bytes
+    """The host row of this format or one before, where what it lacks is 0. Raises `UnreadableRow` on bytes
     that are none, or whose times are no times."""
     try:
         layout = next((each for each in (_HOST, *_HOSTS_BEFORE) if len(value) >= each.size), _HOST)
         row = HostRow(*layout.unpack_from(value))
     except struct.error as error:
-        raise UnreadableRecord(f"host row of {len(value)} bytes: {error}") from error
+        raise UnreadableRow(f"host row of {len(value)} bytes: {error}") from error
     if not -_LAST_SECOND < row.visited < _LAST_SECOND:  # nor NaN
-        raise UnreadableRecord(f"host row with a visit at second {row.visited}")
+        raise UnreadableRow(f"host row with a visit at second {row.visited}")
     if not 0.0 <= row.response_time < _LAST_SECOND:
-        raise UnreadableRecord(f"host row with a response time of {row.response_time} s")
+        raise UnreadableRow(f"host row with a response time of {row.response_time} s")
     return row
 
 
@@ -125,7 +125,7 @@ def encode_orders(orders: Orders) -> bytes:
 
 
 def decode_orders(value: bytes) -> Orders:
-    """The orders in a row. Raises `UnreadableRecord` on anything but a JSON object with a sane delay and
+    """The orders in a row. Raises `UnreadableRow` on anything but a JSON object with a sane delay and
     time."""
     try:
         found = json.loads(value)
@@ -134,7 +134,7 @@ def decode_orders(value: bytes) -> Orders:
             raise ValueError(f"a delay of {delay}")
         return Orders(None if delay is None else float(delay), None if blocked is None else int(blocked))
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise UnreadableRecord(f"orders row of {len(value)} bytes: {error}") from error
+        raise UnreadableRow(f"orders row of {len(value)} bytes: {error}") from error
 
 
 def read_orders(store: Store, host: str) -> Orders:
@@ -185,7 +185,7 @@ def encode_cooldown(cooldown: Cooldown) -> bytes:
 
 
 def decode_cooldown(value: bytes) -> Cooldown:
-    """The cooldown that `encode_cooldown` made a row of. Raises `UnreadableRecord` on other bytes."""
+    """The cooldown that `encode_cooldown` made a row of. Raises `UnreadableRow` on other bytes."""
     try:
         until, strikes, since = _ROW.unpack_from(value)
         strikes, is_answering = strikes & ~_ANSWERING, bool(strikes & _ANSWERING)
@@ -193,4 +193,4 @@ def decode_cooldown(value: bytes) -> Cooldown:
             raise ValueError(f"strike {strikes} at {since} until {until}")
         return Cooldown(until, strikes, since, value[_ROW.size :].decode(), is_answering)
     except (struct.error, ValueError) as error:
-        raise UnreadableRecord(f"cooldown row of {len(value)} bytes: {error}") from error
+        raise UnreadableRow(f"cooldown row of {len(value)} bytes: {error}") from error

@@ -175,7 +175,7 @@ class Store:
         """Write *rows* atomically, a value by key, None for a key that is deleted; with an fsync if *sync*.
 
         Raises `FrontierUnwritable`. After that no further write must be tried: LevelDB's log may end in
-        half a record, and what is written behind it could be lost.
+        half a log record, and what is written behind it could be lost.
         """
         batch = self._db.write_batch(sync=True) if sync else self._batch
         put, delete = batch.put, batch.delete

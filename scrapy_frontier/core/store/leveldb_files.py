@@ -1,7 +1,7 @@
 """LevelDB's tables and logs byte by byte: what is sound in a damaged one, in a form its own repair can use.
 
 LevelDB's repair (1.22) gives up a table whose end is damaged, with all that stands before it, and believes
-the records of a log whatever their checksums say. `mended_table` and `mended_log` are for these two. After
+the log records whatever their checksums say. `mended_table` and `mended_log` are for these two. After
 LevelDB's ``table_format.md`` and ``log_format.md``; nothing here opens a file. 10 MB/s, for all is checked.
 """
 
@@ -236,7 +236,7 @@ def read_catalogue(manifest: bytes, is_checked: bool = True) -> Catalogue | None
     tables: dict[int, ListedTable] = {}
     log = 0
     try:
-        for edit in _records(manifest, is_checked):
+        for edit in _log_records(manifest, is_checked):
             if isinstance(edit, int):
                 return None
             log = _apply(edit, tables, log)
@@ -281,22 +281,22 @@ def _apply(edit: bytes, tables: dict[int, ListedTable], log: int) -> int:
 
 
 def mended_log(name: str, log: bytes) -> tuple[bytes, Loss | None]:
-    """*log* without the records that are damaged, and what these were; half a record at its end, as a kill
+    """*log* without the log records that are damaged, and what these were; half of one at its end, as a kill
     leaves it, is none."""
     out = bytearray()
     lost = 0
     is_end = False
-    for record in _records(log):
+    for record in _log_records(log):
         is_end = isinstance(record, int)
         if isinstance(record, int):
             lost += record
         else:
-            _write_record(out, record)
+            _write_log_record(out, record)
     return bytes(out), Loss(name, lost, len(log), is_end=is_end) if lost else None
 
 
-def _records(log: bytes, is_checked: bool = True) -> Iterator[bytes | int]:
-    """Every record that is whole, and in between how many bytes belong to none."""
+def _log_records(log: bytes, is_checked: bool = True) -> Iterator[bytes | int]:
+    """Every log record that is whole, and in between how many bytes belong to none."""
     record: bytearray | None = None
     for kind, data in _pieces(log, is_checked):
         if record and kind in (_WHOLE, _FIRST):
@@ -314,7 +314,7 @@ def _records(log: bytes, is_checked: bool = True) -> Iterator[bytes | int]:
 
 
 def _pieces(log: bytes, is_checked: bool = True) -> Iterator[tuple[int, bytes]]:
-    """The parts of records in order, with their kind: 0 for bytes that are none."""
+    """The parts of log records in order, with their kind: 0 for bytes that are none."""
     for start in range(0, len(log), _LOG_BLOCK):
         at, end = start, min(start + _LOG_BLOCK, len(log))
         while at + _LOG_HEAD.size <= end:
@@ -329,7 +329,7 @@ def _pieces(log: bytes, is_checked: bool = True) -> Iterator[tuple[int, bytes]]:
             yield kind if is_sound and _WHOLE <= kind <= _LAST else 0, data
 
 
-def _write_record(out: bytearray, record: bytes) -> None:
+def _write_log_record(out: bytearray, record: bytes) -> None:
     at = 0
     while True:
         room = _LOG_BLOCK - len(out) % _LOG_BLOCK

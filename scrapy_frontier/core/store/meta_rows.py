@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from ..errors import UnreadableRecord
+from ..errors import UnreadableRow
 from . import keys
 from .states import State
 
@@ -78,20 +78,20 @@ def encode_counts(counts: Counts) -> bytes:
 
 
 def decode_counts(value: bytes) -> Counts:
-    """The counts of this format or the one before. Raises `UnreadableRecord`, also where no id is left to
+    """The counts of this format or the one before. Raises `UnreadableRow`, also where no id is left to
     give."""
     try:
         layout = _COUNTS if len(value) >= _COUNTS.size else _COUNTS_BEFORE
         next_page, next_visit, attempts, *others = layout.unpack_from(value)
     except struct.error as error:
-        raise UnreadableRecord(f"counts row of {len(value)} bytes: {error}") from error
+        raise UnreadableRow(f"counts row of {len(value)} bytes: {error}") from error
     if max(next_page, next_visit) >= keys.FIRST_VISIT:
-        raise UnreadableRecord(f"counts row with page {next_page} and visit {next_visit} to come")
+        raise UnreadableRow(f"counts row with page {next_page} and visit {next_visit} to come")
     return Counts(next_page, next_visit, attempts, others[: len(State)], *others[len(State) :])
 
 
 def read_counts(store: Store) -> Counts:
-    """The counts as they were committed last, zeros where there are none. Raises `UnreadableRecord`."""
+    """The counts as they were committed last, zeros where there are none. Raises `UnreadableRow`."""
     stored = store.get(keys.COUNTS)
     return decode_counts(stored) if stored is not None else Counts.none()
 

@@ -10,7 +10,7 @@ import struct
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import UnreadableRecord
+from ..errors import UnreadableRow
 from . import keys, varint
 from .states import State
 from .visit_rows import Visits, decode_visits, encode_visits
@@ -97,7 +97,7 @@ def _ending(status: int, changed: int, target: int, reason: str) -> bytes:
 
 
 def decode_page(value: bytes) -> Page:
-    """The page in a row that `encode_page` made. Raises `UnreadableRecord` on other bytes."""
+    """The page in a row that `encode_page` made. Raises `UnreadableRow` on other bytes."""
     try:
         flags, attempts, priority, discovered, parent, length = PAGE_HEAD.unpack_from(value)
         offset = PAGE_HEAD.size + length
@@ -135,12 +135,12 @@ def decode_page(value: bytes) -> Page:
         )
         return new_page(about)
     except (struct.error, ValueError, IndexError) as error:
-        raise UnreadableRecord(f"page row of {len(value)} bytes: {error}") from error
+        raise UnreadableRow(f"page row of {len(value)} bytes: {error}") from error
 
 
 def queued_page(rows: Mapping[bytes, bytes | None], store: Store, sort_key: bytes) -> tuple[int, Page]:
     """The id and the row of the page with that sort key, in the *rows* of the open batch or in *store*.
-    Raises `UnreadableRecord`."""
+    Raises `UnreadableRow`."""
     name = sort_key[-keys.ID_BYTES :]
     key = keys.PAGE + name
     return int.from_bytes(name, "big"), decode_page(rows.get(key) or store.get(key) or b"")

@@ -64,7 +64,7 @@ def decode_content(stored: bytes) -> float | None:
 
 
 def encode_history(visits: float, changes: float, quiet: float, busy: float) -> bytes:
-    """Eight bytes of a record of visits: two counts and two spans in seconds, which fade; what is beyond
+    """Eight bytes of the visits of a page: two counts and two spans in seconds, which fade; what is beyond
     their range is kept as the most they hold."""
     return _HISTORY.pack(
         *(min(round(count * _HISTORY_COUNTS), 0xFFFF) for count in (visits, changes)),

@@ -11,7 +11,7 @@ import zlib
 from enum import IntEnum
 from typing import NamedTuple
 
-from ..errors import UnreadableRecord
+from ..errors import UnreadableRow
 from . import varint
 
 
@@ -60,7 +60,7 @@ def _with_length(text: str) -> bytes:
 
 
 def decode_copy(value: bytes) -> RobotsCopy:
-    """The robots.txt in a row. Raises `UnreadableRecord` on other bytes; a body that grows beyond all limits
+    """The robots.txt in a row. Raises `UnreadableRow` on other bytes; a body that grows beyond all limits
     is none of ours."""
     try:
         number, status, fetched, ask_at, failing_since, failures = _ROW.unpack_from(value)
@@ -80,7 +80,7 @@ def decode_copy(value: bytes) -> RobotsCopy:
             Verdict(number), status, fetched, ask_at, failing_since, failures, body, *validators
         )
     except (struct.error, ValueError, zlib.error) as error:
-        raise UnreadableRecord(f"robots row of {len(value)} bytes: {error}") from error
+        raise UnreadableRow(f"robots row of {len(value)} bytes: {error}") from error
 
 
 class Listing(NamedTuple):
@@ -105,11 +105,11 @@ def encode_listing(listing: Listing) -> bytes:
 
 
 def decode_listing(value: bytes) -> Listing:
-    """The listing in a row. Raises `UnreadableRecord` on anything but such a JSON object."""
+    """The listing in a row. Raises `UnreadableRow` on anything but such a JSON object."""
     try:
         found = json.loads(value)
         listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
         hints = tuple(map(float, found.get("signals", ())))
         return Listing(listed, bool(found.get("contacted")), refused, hints if len(hints) == 4 else ())
     except (ValueError, TypeError, AttributeError) as error:
-        raise UnreadableRecord(f"listing row of {len(value)} bytes: {error}") from error
+        raise UnreadableRow(f"listing row of {len(value)} bytes: {error}") from error

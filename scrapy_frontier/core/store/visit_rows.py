@@ -149,7 +149,7 @@ def _minutes(seconds: int, least: int = 0) -> bytes:
 
 
 def decode_visits(value: bytes, offset: int, discovered: int, ended: int) -> tuple[Visits, int]:
-    """The record at *offset* and where it ends; *discovered* and *ended* are the times in the row of the
+    """The visits at *offset* and where they end; *discovered* and *ended* are the times in the row of the
     page. Raises `ValueError`, `IndexError` or `struct.error`."""
     flags = value[offset]
     offset += 1

@@ -1,4 +1,4 @@
-"""What the visits of a page showed, as named values and in words; and its record in an export, and back."""
+"""What the visits of a page showed, as named values and in words; and as an export has them, and back."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ..store.rate_rows import decode_history
 from ..store.states import State
 from ..store.visit_rows import NO_HISTORY, BadVisits, Validators, Visits
 from ..time_format import moment, span
-from .record import number, several, text
+from .export_line import number, several, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.page_rows import Page
-    from .record import Record
+    from .export_line import Line
 
 _TRUST = 0x0F  # the bits of it that do not depend on how many visits ended with a 304
 
 
 def named(visits: Visits | None) -> dict[str, object]:
-    """The record as `dump`, `find` and `page` give it; what is not known is None."""
+    """The visits as `dump`, `find` and `page` give them; what is not known is None."""
     kept = Visits(0, 0, visits=0) if visits is None else visits
     etag, last_modified = (each.decode("latin-1") or None for each in kept.validators)
     return {
@@ -97,10 +97,10 @@ def when_due(visits: Visits | None, now: float) -> str:
 # -- in an export --------------------------------------------------------------------------------------------
 
 
-def exported(visits: Visits) -> Record:
-    """The record as an export has it: without what is as in that of a page that was visited once. `imported`
-    reads it."""
-    record: Record = {"first": visits.first, "last": visits.last}
+def exported(visits: Visits) -> Line:
+    """The visits as an export has them: without what is as for a page that was visited once. `imported` reads
+    it."""
+    line: Line = {"first": visits.first, "last": visits.last}
     coded = {
         "history": visits.history.hex(),
         "digest": visits.digest.hex(),
@@ -109,28 +109,28 @@ def exported(visits: Visits) -> Record:
     }
     for name, value, plain in zip(visits._fields, visits, Visits(visits.first, visits.last), strict=True):
         if value != plain:
-            record[name] = coded.get(name, value)
-    return record
+            line[name] = coded.get(name, value)
+    return line
 
 
 # What is neither number nor text.
-_DECODED: dict[str, Callable[[Record], object]] = {
-    "history": lambda record: bytes.fromhex(text(record, "history")),
-    "digest": lambda record: bytes.fromhex(text(record, "digest")),
-    "bad": lambda record: BadVisits(*map(int, several(record, "bad", int))),
-    "validators": lambda record: Validators(
-        *(b64decode(value, validate=True) for value in several(record, "validators", str))
+_DECODED: dict[str, Callable[[Line], object]] = {
+    "history": lambda line: bytes.fromhex(text(line, "history")),
+    "digest": lambda line: bytes.fromhex(text(line, "digest")),
+    "bad": lambda line: BadVisits(*map(int, several(line, "bad", int))),
+    "validators": lambda line: Validators(
+        *(b64decode(value, validate=True) for value in several(line, "validators", str))
     ),
 }
 
 
-def imported(record: Record) -> Visits:
-    """The record that `exported` made this of. Raises what nonsense in a record raises: `KeyError`,
+def imported(line: Line) -> Visits:
+    """The visits that `exported` made this of. Raises what nonsense there raises: `KeyError`,
     `TypeError`, `ValueError` and the like."""
-    given = {name: record[name] for name in Visits._fields if name in record}
-    decoded = {name: decode(record) for name, decode in _DECODED.items() if name in record}
-    plain = Visits(number(record, "first"), number(record, "last"))
+    given = {name: line[name] for name in Visits._fields if name in line}
+    decoded = {name: decode(line) for name, decode in _DECODED.items() if name in line}
+    plain = Visits(number(line, "first"), number(line, "last"))
     visits = Visits._make((plain._asdict() | given | decoded).values())
     if any(type(value) is not type(default) for value, default in zip(visits, plain, strict=True)):
-        raise TypeError("a record of visits holds what is no number or no text")
+        raise TypeError("what an export says of visits holds what is no number or no text")
     return visits

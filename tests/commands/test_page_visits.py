@@ -10,7 +10,7 @@ import pytest
 from scrapy.exceptions import UsageError
 from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, start
 
-from scrapy_frontier.core.admin.visit_record import how_often, interval, what_works
+from scrapy_frontier.core.admin.page_visits import how_often, interval, what_works
 from scrapy_frontier.core.frontier import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.revisit_plans import RevisitRule
@@ -104,7 +104,7 @@ def test_find_tells_what_is_new_changed_or_gone_since(frontier: Frontiers) -> No
         frontier("find")
 
 
-def test_dump_and_export_give_the_record(frontier: Frontiers, tmp_path: Path) -> None:
+def test_dump_and_export_give_the_visits(frontier: Frontiers, tmp_path: Path) -> None:
     news = next(line for line in frontier("dump").lines if line["url"].endswith("/news"))
     assert (news["first_visit"], news["last_change"]) == (NEWS.first, NEWS.changed)
     file = tmp_path / "x.gz"
@@ -139,16 +139,16 @@ def test_which_validators_work(trust: int, validators: Validators, told: str) ->
     assert what_works(Visits(0, 1, validators=validators, trust=trust)).startswith(told)
 
 
-def test_a_record_that_is_none_is_not_imported(frontier: Frontiers, tmp_path: Path) -> None:
+def test_visits_that_are_none_are_not_imported(frontier: Frontiers, tmp_path: Path) -> None:
     file = tmp_path / "x.gz"
     frontier("export", file)
-    with gzip.open(file, "rt") as lines:
-        records = [json.loads(line) for line in lines]
+    with gzip.open(file, "rt") as text:
+        lines = [json.loads(line) for line in text]
     for wrong in ({"first": "then", "last": 3}, {"first": 1}, {"first": 1, "last": 1 << 40}, 7):
-        page = next(record for record in records if "visits" in record)
+        page = next(line for line in lines if "visits" in line)
         page["visits"] = wrong
-        with gzip.open(file, "wt") as lines:
-            lines.writelines(json.dumps(record) + "\n" for record in records)
+        with gzip.open(file, "wt") as text:
+            text.writelines(json.dumps(line) + "\n" for line in lines)
         said = Frontiers(tmp_path / "copy", frontier._capsys)("import", file)
         assert said.code == 1
         assert "makes no sense" in said.err

@@ -1,4 +1,4 @@
-"""Records: the bytes on disk, pinned; everything comes back; garbage is refused in one way only."""
+"""Rows: the bytes on disk, pinned; everything comes back; garbage is refused in one way only."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from scrapy_frontier.core.errors import UnreadableRecord
+from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.hosts.host import Host, Politeness
 from scrapy_frontier.core.pages.revisit_policy import Result
 from scrapy_frontier.core.store import (
@@ -44,7 +44,7 @@ VALIDATORS = st.builds(Validators, st.binary(max_size=255), st.binary(max_size=2
 
 
 @st.composite
-def visit_records(draw: st.DrawFn, discovered: int) -> Visits:
+def visits_of(draw: st.DrawFn, discovered: int) -> Visits:
     """What a row can hold: the first visit, the last change and doubts are kept to the minute."""
     last = draw(st.integers(discovered, (1 << 32) - 1))
     return Visits(
@@ -68,7 +68,7 @@ def visit_records(draw: st.DrawFn, discovered: int) -> Visits:
 @st.composite
 def pages_with_visits(draw: st.DrawFn) -> Page:
     page = draw(PAGES)
-    return page._replace(visits=draw(visit_records(page.discovered)))
+    return page._replace(visits=draw(visits_of(page.discovered)))
 
 
 PAGES = st.builds(
@@ -400,14 +400,14 @@ def test_counts_come_back_whole(
 @pytest.mark.parametrize("visited", [float("nan"), float("inf"), -1e300])
 def test_a_visit_that_is_no_time_is_unreadable(visited: float) -> None:
     """It would silence the host for good, and stop an export."""
-    with pytest.raises(UnreadableRecord, match="visit at second"):
+    with pytest.raises(UnreadableRow, match="visit at second"):
         host_rows.decode_host(host_rows.encode_host(HostRow(visited=visited)))
 
 
 @pytest.mark.parametrize("counts", [Counts(1 << 39, 0, 0, [0] * 8), Counts(0, 1 << 63, 0, [0] * 8)])
 def test_counts_of_more_pages_than_there_are_ids_are_unreadable(counts: Counts) -> None:
     """Who wants an array over all pages would ask for that much memory."""
-    with pytest.raises(UnreadableRecord, match="to come"):
+    with pytest.raises(UnreadableRow, match="to come"):
         meta_rows.decode_counts(meta_rows.encode_counts(counts))
 
 
@@ -422,7 +422,7 @@ def test_nothing_counted_is_all_zero() -> None:
 @example(b"\x18" + bytes(17) + bytes(4) + b"\xff" * 12)
 def test_garbage_is_unreadable_and_nothing_worse(data: bytes) -> None:
     for decode in (page_rows.decode_page, host_rows.decode_host, meta_rows.decode_counts):
-        with suppress(UnreadableRecord):
+        with suppress(UnreadableRow):
             decode(data)
 
 
@@ -430,7 +430,7 @@ def test_garbage_is_unreadable_and_nothing_worse(data: bytes) -> None:
 def test_a_damaged_page_row_is_unreadable_or_a_page(page: Page, data: st.DataObject) -> None:
     row = bytearray(page_rows.encode_page(page))
     row[data.draw(st.integers(0, len(row) - 1))] ^= data.draw(st.integers(1, 255))
-    with suppress(UnreadableRecord):
+    with suppress(UnreadableRow):
         assert isinstance(page_rows.decode_page(bytes(row)), Page)
 
 
@@ -438,7 +438,7 @@ def test_a_damaged_page_row_is_unreadable_or_a_page(page: Page, data: st.DataObj
 def test_a_page_row_that_ends_within_its_url_is_unreadable(page: Page) -> None:
     row = page_rows.encode_page(page)
     for length in {0, 1, 21, 21 + len(page.url.encode("utf-8", "surrogatepass"))}:
-        with pytest.raises(UnreadableRecord, match=f"page row of {length} bytes"):
+        with pytest.raises(UnreadableRow, match=f"page row of {length} bytes"):
             page_rows.decode_page(row[:length])
 
 
@@ -450,11 +450,11 @@ def test_a_page_row_that_ends_within_its_url_is_unreadable(page: Page) -> None:
     ],
 )
 def test_a_page_row_that_ends_within_its_host_or_reason_is_unreadable(row: str) -> None:
-    with pytest.raises(UnreadableRecord):
+    with pytest.raises(UnreadableRow):
         page_rows.decode_page(bytes.fromhex(row))
 
 
-def test_a_record_of_visits_takes_at_most_40_bytes_beside_its_validators() -> None:
+def test_visits_take_at_most_40_bytes_beside_its_validators() -> None:
     page = Page("u", State.DONE, changed=300)
     visits = Visits(1, 2, 2, 3, 0xFFFF, 0xFFFF, b"h" * 8, b"d" * 5, "text/html", 1 << 30)
     visits = visits._replace(bad=BadVisits(99, 9, 1 << 31))
