@@ -29,6 +29,7 @@ from .pages.deferred import Deferral
 from .pages.discovery import Discovery, PageIndex
 from .pages.edits import Edits
 from .pages.endings import Endings
+from .pages.false_304s import False304s
 from .pages.hand_out import HandOut
 from .pages.leases import Lease, Leases, Outcome, Released
 from .pages.lifecycle import Event
@@ -232,11 +233,8 @@ class Frontier:
         """When the first finished page comes back, or should have (POSIX seconds); None: none does."""
         return self._revisit_queue.next
 
-    def validators(self, lease: Lease) -> tuple[bytes, bytes]:
-        """The tag and the date to ask for a page with, as its server sent them; both b"": unconditionally. As
-        in `Lease.may_send`, but none for a host that answered "not modified" falsely on three pages."""
-        return (b"", b"") if self._false_304s.are_many(lease.host) else lease.may_send
-
+    validators = Verb("_false_304s", False304s.validators)
+    judge_304 = Verb("_false_304s", False304s.judge_304)
     awaits = Verb("_revisit_queue", RevisitQueue.awaits)
     load = Verb("_earlier_runs", EarlierRuns.load)
 

@@ -11,7 +11,6 @@ from ..core import reasons
 from ..core.frontier import Event, Frontier, Outcome
 from ..core.pages.revisit_policy import Result, result_by
 from ..core.pages.visits import Fetched, VisitEnd, as_given, differ
-from ..core.parse.validators import kept
 from .callback_requests import listeners
 from .in_flight import NOTHING, REASON, Consumed, Flight
 from .meta_keys import SITEMAP
@@ -30,16 +29,6 @@ _GONE = {
     Result.FORBIDDEN: "robots",
     Result.NOINDEX: "noindex",
 }
-
-
-def not_modified(flight: Flight, response: Response, noindex: str = "") -> Consumed:
-    """What to raise for a 304 that answers us; it may say *noindex*, which the page did not say before."""
-    page, result = flight.lease.page, Result.NOINDEX if noindex else Result.UNCHANGED
-    reason = reasons.BETWEEN.join(filter(None, (noindex, page.reason)))
-    headers = response.headers
-    renewed = Fetched(*kept(headers.getlist(b"ETag"), headers.getlist(b"Last-Modified")))
-    outcome = Outcome(Event.FETCHED, 304, reason, page.target, result=result, fetched=renewed)
-    return flight.ends_silently(outcome)
 
 
 def same(flight: Flight, response: Response, fetched: Fetched) -> Consumed:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..core import reasons
-from ..core.parse.validators import UNREAD, answers, if_none_match, is_settled
-from ..crawl import revisits
+from ..core.frontier import Event
+from ..core.pages.revisit_policy import Result
+from ..core.parse.validators import if_none_match, kept
 from ..crawl.assembly import Component
-from ..crawl.in_flight import CACHED, NOTHING, Flight, ended_with
+from ..crawl.in_flight import CACHED, Flight
 from ..crawl.meta_keys import UNCHANGED
 from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.stats import count
@@ -47,7 +47,6 @@ class ConditionalMiddleware(Component):
     def __init__(self, crawler: Crawler) -> None:
         super().__init__(crawler)
         self._has_cache = crawler.settings.getbool("HTTPCACHE_ENABLED")
-        self._contradicted: set[int] = set()  # pages of which a 304 was no answer: once more, without
         if self._has_cache:
             logger.warning(
                 "HTTPCACHE_ENABLED: pages that come back are asked for unconditionally, and what the cache "
@@ -72,7 +71,6 @@ class ConditionalMiddleware(Component):
             not self._has_cache
             and request.method in ("GET", "HEAD")
             and not request.body
-            and flight.lease.page_id not in self._contradicted
             and request.meta.get(UNCHANGED, self.settings.unchanged) != "call"
             and not _is_conditional(request)
         )
@@ -80,27 +78,24 @@ class ConditionalMiddleware(Component):
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Raise `Consumed` for a 304 that answers us, which ends the visit; send the page back for another
         one, once. The validators are taken off the request."""
-        flight = self.flights.get(id(request))
-        if flight is None:
+        crawl, flight = self.crawl, self.flights.get(id(request))
+        if crawl is None or flight is None:
             return response
         _take_back(request, flight)
-        page_id = flight.lease.page_id
         if response.status != 304 or CACHED in response.flags or _is_conditional(request):
-            self._contradicted.discard(page_id)
             return response
-        if flight.asked_with != NOTHING and answers(flight.asked_with[0], response.headers.getlist("ETag")):
-            news = self._news(request, response, flight)
-            if is_settled(news, flight.lease.is_last):
-                logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
-                if noindex := [note for note in news if note in UNREAD]:
-                    count(self.crawler, "frontier/noindex/pages")
-                raise revisits.not_modified(flight, response, *noindex)
-        if page_id in self._contradicted or flight.lease.is_last:
-            self._contradicted.discard(page_id)
-            flight.ends_as(ended_with(304))  # as it answers whoever asks: nobody sees the page
-            return response
-        self._contradicted.add(page_id)
-        return sent_back(request, reasons.NOT_ASKED())
+        told = kept(response.headers.getlist(b"ETag"), response.headers.getlist(b"Last-Modified"))
+        news = self._news(request, response, flight)
+        outcome = crawl.frontier.judge_304(flight.lease, flight.asked_with, told, news)
+        if outcome.event is Event.RETURNED:
+            return sent_back(request, outcome.reason)
+        if outcome.event is Event.FETCHED:
+            logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
+            if outcome.result is Result.NOINDEX:
+                count(self.crawler, "frontier/noindex/pages")
+            raise flight.ends_silently(outcome)
+        flight.ends_as(outcome)
+        return response
 
     def _news(self, request: Request, response: Response, flight: Flight) -> tuple[str, ...]:
         """What a 304 says to crawlers that is not known of the page."""

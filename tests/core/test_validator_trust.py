@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.pages.validator_trust import (
-    False304s,
     Served,
     after_content,
     after_unmodified,
@@ -133,15 +132,3 @@ def test_one_change_found_by_a_full_visit_is_no_lie() -> None:
 def test_content_that_nobody_compared_says_nothing() -> None:
     trust = after_unmodified(after_unmodified(0))
     assert after_content(trust, Served(b'"a"'), Served(b'"a"', b"", b"1"), True) == 0
-
-
-def test_a_host_that_lied_about_three_pages_is_not_believed() -> None:
-    lied = after_content(after_unmodified(0), Served(b'"a"', b"", b"1"), Served(b'"a"', b"", b"2"), False)
-    false_304s = False304s()
-    for page_id, trust in enumerate((lied, 0, lied, 0x30)):
-        false_304s.note("a.example", page_id, trust)
-        false_304s.note("a.example", 0, lied)  # again and again
-    assert not false_304s.are_many("a.example")
-    false_304s.note("a.example", 9, lied)
-    assert false_304s.are_many("a.example")
-    assert not false_304s.are_many("b.example")

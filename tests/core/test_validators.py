@@ -37,7 +37,7 @@ SUFFIXES = (b"-gzip", b";gzip", b"--gzip", b"-br", b";br", b"-zstd", b"-deflate"
 def test_a_tag_goes_back_as_it_came(tag: bytes) -> None:
     assert kept_tag([tag]) == tag
     assert if_none_match(tag).startswith(tag)
-    assert answers(tag, [tag])
+    assert answers(tag, tag)
 
 
 @pytest.mark.parametrize("tag", [b"abc", b"5d8c72a5edda8d6a:0", b"W-1", b"a*b"])
@@ -77,7 +77,7 @@ def test_what_cannot_be_sent_is_no_date(line: bytes) -> None:
 
 
 @given(
-    INSIDE.filter(lambda inside: if_none_match(b'"' + inside + b'"').count(b'"') == 2),
+    INSIDE.filter(lambda inside: inside[-1:] != b"-" and if_none_match(b'"%b"' % inside).count(b'"') == 2),
     st.sampled_from(SUFFIXES),
 )
 @example(b"2d-5a", b"-gzip")
@@ -86,7 +86,7 @@ def test_the_suffix_of_a_compressor_is_sent_with_and_without(inside: bytes, suff
     assert if_none_match(tag) == tag + b", " + plain
     assert if_none_match(b"W/" + tag) == b"W/" + tag + b", W/" + plain
     assert is_same_tag(tag, plain)
-    assert answers(tag, [plain])
+    assert answers(tag, plain)
 
 
 @pytest.mark.parametrize("tag", [b'"gzip-1"', b'"gzip"', b'"a-gzip-2"', b'"agzip"'])
@@ -101,10 +101,10 @@ def test_tags_are_compared_weakly(one: bytes, other: bytes) -> None:
 
 
 def test_a_304_about_other_content_answers_nothing() -> None:
-    assert not answers(b'"a"', [b'"b"'])
-    assert answers(b'"a"', [b'W/"a"'])
-    assert answers(b'"a"', [])
-    assert answers(b"", [b'"b"'])  # asked by date alone
+    assert not answers(b'"a"', b'"b"')
+    assert answers(b'"a"', b'W/"a"')
+    assert answers(b'"a"', b"")
+    assert answers(b"", b'"b"')  # asked by date alone
 
 
 def test_a_304_ends_a_visit_unless_it_tells_news_of_links() -> None:

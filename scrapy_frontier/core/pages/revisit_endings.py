@@ -13,12 +13,12 @@ from ..store.link_rows import difference
 from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, BadVisits, Visits
 from . import revisit_policy as policy
+from .false_304s import False304s
 from .forbidden_pages import is_forbidden
 from .leases import Lease, Outcome, Released
 from .lifecycle import UNCOUNTED, Event
 from .revisit_plans import NEVER, Plan
 from .revisit_policy import Losses, Result
-from .validator_trust import False304s
 from .visits import VisitEnd, not_modified, read
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ class RevisitEndings:
         links = self._write_links(lease, outcome, ended)
         page = self._write(lease, ended, host, now)
         self._batch.count_revisits(host, -1)
-        if page.visits is not None and page.visits.trust:
-            self.false_304s.note(lease.host, lease.page_id, page.visits.trust)
+        self.false_304s.note(lease.host, lease.page_id, 0 if page.visits is None else page.visits.trust)
         if ended.result is None:
             return Released(page.state)
         return Released(page.state, links=len(lease.edges), visit=_visit_end(lease.page, page, ended, *links))

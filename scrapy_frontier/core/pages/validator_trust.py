@@ -24,7 +24,6 @@ _ONE_QUIET = 0x10
 _FULL_AFTER = 9  # 304s in a row comes a full visit
 _SPREAD = 6  # or up to so many less one later: not of all pages at once
 _FULL_IN_DOUBT = 2
-_FALSE_OF_A_HOST = 3  # pages with a false 304, after which the whole host is asked unconditionally
 
 
 class Served(NamedTuple):
@@ -94,22 +93,3 @@ def _would_be_unmodified(trust: int, kept: Served, told: Served) -> bool:
     if kept.etag and trust & _CHANGED_TAGS != _TAG_IS_NOISE:
         return bool(told.etag) and is_same_tag(kept.etag, told.etag)
     return bool(kept.last_modified) and kept.last_modified == told.last_modified
-
-
-class False304s:
-    """The pages of which hosts were found to have a false 304, as far as they were visited in this run. In
-    memory only."""
-
-    def __init__(self) -> None:
-        self._pages: dict[str, set[int]] = {}
-
-    def note(self, host: str, page_id: int, trust: int) -> None:
-        """A visit of the page has ended with that *trust*: where that says that a 304 was false, it counts
-        for *host*."""
-        if had_false_304(trust) and not self.are_many(host):
-            self._pages.setdefault(host, set()).add(page_id)
-
-    def are_many(self, host: str) -> bool:
-        """Whether nothing is asked conditionally of *host*: three of its pages were answered by a false 304.
-        O(1)."""
-        return len(self._pages.get(host, ())) >= _FALSE_OF_A_HOST

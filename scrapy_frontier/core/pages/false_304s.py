@@ -1,0 +1,74 @@
+"""What a 304 comes to (RFC 9110 13), and of whom none is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .. import reasons
+from ..parse.validators import UNREAD, answers, is_settled
+from .leases import Outcome
+from .lifecycle import Event, event_at
+from .revisit_policy import Result
+from .validator_trust import had_false_304
+from .visits import Fetched
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .leases import Lease
+    from .links import PageId
+
+    Pair = tuple[bytes, bytes]
+
+_FALSE_OF_A_HOST = 3  # pages with a false 304, after which the whole host is asked unconditionally
+
+
+class False304s:
+    """The hosts and pages that answered 304 in this run and should not have. In memory only.
+
+    Of hosts the pages that were found to have a false 304, as far as they were visited; of pages those whose
+    304 says nothing of what is kept: they are asked without validators until that visit ends.
+    """
+
+    def __init__(self) -> None:
+        self._pages: dict[str, set[PageId]] = {}
+        self._contradicted: set[PageId] = set()
+
+    def note(self, host: str, page_id: PageId, trust: int) -> None:
+        """A revisit of the page has ended with that *trust*: where that says that a 304 was false, it counts
+        for *host*."""
+        self._contradicted.discard(page_id)
+        if had_false_304(trust) and not self.are_many(host):
+            self._pages.setdefault(host, set()).add(page_id)
+
+    def are_many(self, host: str) -> bool:
+        """Whether nothing is asked conditionally of *host*: three of its pages were answered by a false 304.
+        O(1)."""
+        return len(self._pages.get(host, ())) >= _FALSE_OF_A_HOST
+
+    def validators(self, lease: Lease) -> tuple[bytes, bytes]:
+        """The tag and the date to ask for a page with, as its server sent them; both b"": unconditionally. As
+        in `Lease.may_send`, but none for a host that answered "not modified" falsely on three pages, or for a
+        page that did so just now."""
+        is_doubted = lease.page_id in self._contradicted or self.are_many(lease.host)
+        return (b"", b"") if is_doubted else lease.may_send
+
+    def judge_304(self, lease: Lease, sent: Pair, told: Pair, news: Sequence[str]) -> Outcome:
+        """How a 304 ends *lease*: *sent* and *told* are tag and date that it was asked with and that it has,
+        *news* is what it says to crawlers that is not known of the page.
+
+        Fetched, if it answers that. Else the page is put back, once, to be asked for without validators; and
+        fails where it was, or nobody waits for it any longer.
+        """
+        page, page_id = lease.page, lease.page_id
+        if any(sent) and answers(sent[0], told[0]) and is_settled(news, lease.is_last):
+            noindex = [note for note in news if note in UNREAD]
+            reason = reasons.BETWEEN.join(filter(None, (*noindex, page.reason)))
+            result = Result.NOINDEX if noindex else Result.UNCHANGED
+            return Outcome(Event.FETCHED, 304, reason, page.target, result=result, fetched=Fetched(*told))
+        is_second = page_id in self._contradicted if lease.is_revisit else page.status == 304
+        if is_second or lease.is_last:  # as it answers whoever asks
+            return Outcome(event_at(304), 304, reasons.STATUS(status=304))
+        if lease.is_revisit:
+            self._contradicted.add(page_id)
+        return Outcome(Event.RETURNED, 304, reasons.NOT_ASKED())

@@ -1,0 +1,83 @@
+"""What a 304 comes to: it ends the visit, or the page is asked for once more, or nobody gets to see it."""
+
+from __future__ import annotations
+
+import pytest
+
+from scrapy_frontier.core import reasons
+from scrapy_frontier.core.pages.false_304s import False304s
+from scrapy_frontier.core.pages.leases import Lease, Outcome
+from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.pages.revisit_policy import Result
+from scrapy_frontier.core.pages.validator_trust import Served, after_content, after_unmodified
+from scrapy_frontier.core.pages.visits import Fetched
+from scrapy_frontier.core.store.page_rows import Page
+from scrapy_frontier.core.store.states import State
+from scrapy_frontier.core.store.visit_rows import Validators, Visits
+
+TAG, NOTHING = (b'"1"', b"Mon"), (b"", b"")
+NOINDEX, NOFOLLOW, ALIAS = reasons.NOINDEX(), reasons.NOFOLLOW(), reasons.ALIAS(url="http://a.example/b")
+FAILED = Outcome(Event.FAILED, 304, "HTTP 304")
+ONCE_MORE = Outcome(Event.RETURNED, 304, reasons.NOT_ASKED())
+
+
+def lease(is_revisit: bool = True, status: int = 200, is_last: bool = False, page_id: int = 7) -> Lease:
+    state = State.DONE if is_revisit else State.QUEUED
+    visits = Visits(1, 1, visits=1, validators=Validators(*TAG))
+    page = Page("http://a.example/", state, status=status, target=5, reason=ALIAS, visits=visits)
+    return Lease(
+        "a.example", page, 0.0, page_id, 0.0, {}, None, is_revisit=is_revisit, is_last=is_last, node=page_id
+    )
+
+
+@pytest.mark.parametrize("told", [NOTHING, TAG, (b'W/"1"', b""), (b"", b"Tue")])
+def test_a_304_about_what_is_kept_ends_the_visit_and_names_validators(
+    told: tuple[bytes, bytes],
+) -> None:
+    outcome = False304s().judge_304(lease(), TAG, told, ())
+    assert outcome == Outcome(
+        Event.FETCHED, 304, ALIAS, 5, result=Result.UNCHANGED, fetched=Fetched(*told)
+    ), "and its alias stands"
+
+
+def test_a_noindex_needs_no_page_and_news_of_its_links_do() -> None:
+    outcome = False304s().judge_304(lease(), TAG, NOTHING, (NOINDEX,))
+    assert (outcome.result, outcome.reason) == (Result.NOINDEX, f"{NOINDEX}; {ALIAS}")
+    assert False304s().judge_304(lease(), TAG, NOTHING, (NOINDEX, NOFOLLOW)) == ONCE_MORE
+    last = False304s().judge_304(lease(is_last=True), TAG, NOTHING, (NOFOLLOW,))
+    assert (last.event, last.result) == (Event.FETCHED, Result.UNCHANGED)
+
+
+@pytest.mark.parametrize(("sent", "told"), [(TAG, (b'"2"', b"")), (NOTHING, NOTHING), (NOTHING, TAG)])
+def test_a_304_about_anything_else_is_asked_once_more_without_validators(
+    sent: tuple[bytes, bytes], told: tuple[bytes, bytes]
+) -> None:
+    false_304s = False304s()
+    assert false_304s.validators(lease()) == TAG
+    assert false_304s.judge_304(lease(), sent, told, ()) == ONCE_MORE
+    assert false_304s.validators(lease()) == NOTHING
+    assert false_304s.validators(lease(page_id=8)) == TAG
+    assert false_304s.judge_304(lease(), NOTHING, told, ()) == FAILED
+    false_304s.note("a.example", 7, 0)
+    assert false_304s.validators(lease()) == TAG, "that visit has ended"
+    assert false_304s.judge_304(lease(is_last=True), sent, told, ()) == FAILED
+
+
+def test_a_page_that_was_never_fetched_is_asked_once_more() -> None:
+    """Its record says what it was answered; nothing else is kept of it."""
+    false_304s = False304s()
+    assert false_304s.judge_304(lease(is_revisit=False, status=0), NOTHING, NOTHING, ()) == ONCE_MORE
+    assert false_304s.judge_304(lease(is_revisit=False, status=304), NOTHING, NOTHING, ()) == FAILED
+    assert false_304s.validators(lease()) == TAG
+
+
+def test_a_host_that_lied_about_three_pages_is_not_believed() -> None:
+    lied = after_content(after_unmodified(0), Served(b'"a"', b"", b"1"), Served(b'"a"', b"", b"2"), False)
+    false_304s = False304s()
+    for page_id, trust in enumerate((lied, 0, lied, 0x30)):
+        false_304s.note("a.example", page_id, trust)
+        false_304s.note("a.example", 0, lied)  # again and again
+    assert not false_304s.are_many("a.example")
+    false_304s.note("a.example", 9, lied)
+    assert false_304s.are_many("a.example")
+    assert not false_304s.are_many("b.example")
