@@ -137,7 +137,7 @@ class RevisitEndings:
         return _Revisited(page, True, seen, end, plan, lease.host if is_kept else "")
 
     def _learn(self, lease: Lease, before: Visits, after: Visits, result: Result, now: float) -> Visits:
-        """The visits with what the last taught: nothing where nobody can tell whether the page has changed."""
+        """The visits with what the last taught: nothing where none can tell whether the page has changed."""
         is_known = bool(before.digest and after.digest)
         was_visited = after.visits != before.visits
         if not was_visited or not (result is Result.UNCHANGED or is_known):
