@@ -21,9 +21,9 @@ from .hosts.cooldown import CooldownRule
 from .hosts.end_of_crawl import Left, left_behind
 from .hosts.host import Politeness
 from .hosts.host_cooldowns import Cooldowns
-from .hosts.kept_robots_and_sitemaps import SiteNotes
 from .hosts.load_hosts import HostTable, maker
 from .hosts.ready_hosts import Hosts, itself
+from .hosts.robots_and_sitemaps import RobotsAndSitemaps
 from .pages.backoffs import Backoffs
 from .pages.deferred import Deferral
 from .pages.discovery import Discovery, PageIndex
@@ -137,7 +137,7 @@ class Frontier:
         cooldowns = Cooldowns(batch, cooldown, rng)
         self._table = table = HostTable(batch, hosts, budgets, cooldowns, pace, now, self.was_clean)
         self._clocks = clocks = Clocks(batch, hosts, table, cooldowns, pace, give_up_rule)
-        self._sites = SiteNotes(batch, give_up_rule)
+        self._sites = RobotsAndSitemaps(batch, give_up_rule)
         self._leases = leases = Leases(lease_timeout, max_attempts, at_risk)
         scores = None
         if scorer is not None:
@@ -309,11 +309,11 @@ class Frontier:
 
     # -- what sites said -------------------------------------------------------------------------------
 
-    robots_copy = Verb("_sites", SiteNotes.robots_copy)
-    retried_sooner = Verb("_sites", SiteNotes.retried_sooner)
-    keep_robots_copy = Verb("_sites", SiteNotes.keep_robots_copy)
-    listing = Verb("_sites", SiteNotes.listing)
-    note_listing = Verb("_sites", SiteNotes.note_listing)
+    robots_copy = Verb("_sites", RobotsAndSitemaps.robots_copy)
+    retried_sooner = Verb("_sites", RobotsAndSitemaps.retried_sooner)
+    keep_robots_copy = Verb("_sites", RobotsAndSitemaps.keep_robots_copy)
+    sitemaps_of = Verb("_sites", RobotsAndSitemaps.sitemaps_of)
+    keep_sitemaps = Verb("_sites", RobotsAndSitemaps.keep_sitemaps)
 
     # -- the end ---------------------------------------------------------------------------------------
 

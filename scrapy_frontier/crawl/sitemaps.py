@@ -19,7 +19,7 @@ from ..core import reasons
 from ..core.errors import lenient
 from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sitemap_sites
-from ..core.hosts.sitemap_sites import Contact, SitemapScope, SitemapTask, tells_change
+from ..core.hosts.sitemap_sites import SitemapScope, SitemapsToRead, SitemapTask, tells_change
 from ..core.parse.sitemaps import Kind, read
 from ..core.parse.urls import absolute, host_of, origin
 from . import compat, revisits
@@ -68,9 +68,9 @@ class Sitemaps:
             return
         authority = origin(request.url)
         if authority is not None:
-            listing = self._frontier.listing(authority)
-            if not listing.is_contacted:
-                self._follow(authority, sitemap_sites.contact(listing, authority))
+            sitemaps = self._frontier.sitemaps_of(authority)
+            if not sitemaps.is_contacted:
+                self._follow(authority, sitemap_sites.contact(sitemaps, authority))
         if len(self._contacted) >= CONTACTED:
             self._contacted.clear()
         self._contacted.add(site)
@@ -80,9 +80,9 @@ class Sitemaps:
 
         To be called before the page that asked for it goes on. One lookup.
         """
-        listing = self._frontier.listing(authority)
-        found = sitemap_sites.named_by_robots(listing, urls)
-        if found.listing != listing:
+        sitemaps = self._frontier.sitemaps_of(authority)
+        found = sitemap_sites.named_by_robots(sitemaps, urls)
+        if found.sitemaps != sitemaps:
             self._follow(authority, found)
 
     def queue(self, wanted: Iterable[tuple[str, SitemapTask]]) -> None:
@@ -97,12 +97,12 @@ class Sitemaps:
         self._intake.enqueue_listed(files, None)
         scope.report()
 
-    def _follow(self, authority: str, found: Contact) -> None:
+    def _follow(self, authority: str, found: SitemapsToRead) -> None:
         task = SitemapTask(authority, guess=0 if found.is_guess else None)
         self.queue((url, task) for url in found.queue)
         for url in found.read_again:
             self._read_again(url)
-        self._frontier.note_listing(authority, found.listing)  # last: known sitemaps are not queued twice
+        self._frontier.keep_sitemaps(authority, found.sitemaps)  # last: known sitemaps are not queued twice
 
     def _read_again(self, url: str) -> None:
         frontier = self._frontier
@@ -188,7 +188,7 @@ class SitemapReading:
 
     def __post_init__(self, request: Request) -> None:
         frontier, names = self._frontier, (self._response.url, *request.meta.get("redirect_urls", ()))
-        self._judge = SitemapScope(names, self._task.speaks_for, lambda site: frontier.listing(site).listed)
+        self._judge = SitemapScope(names, self._task.speaks_for, lambda of: frontier.sitemaps_of(of).listed)
         self._entry = entry_of(request)
         self._inherited = self._entry.inherited if self._entry is not None else {}
         self._scope = Scope(self._crawler)
@@ -251,10 +251,10 @@ class SitemapReading:
         self._scope.report()
         frontier = self._frontier
         for authority in self._judge.refused:
-            listing = frontier.listing(authority)
-            noted = sitemap_sites.refuse(listing, self._response.url)
-            if noted != listing and self._scope.holds(authority):
-                frontier.note_listing(authority, noted)
+            sitemaps = frontier.sitemaps_of(authority)
+            noted = sitemap_sites.refuse(sitemaps, self._response.url)
+            if noted != sitemaps and self._scope.holds(authority):
+                frontier.keep_sitemaps(authority, noted)
 
     def outcome(self) -> Outcome:
         """How the sitemap's own page ends, after `run`: as fetched, with how much was in it, and what was

@@ -30,7 +30,7 @@ from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.reasons import DAMAGED
 from scrapy_frontier.core.store import host_rows, keys, link_segments, meta_rows, page_rows, queue_keys
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
-from scrapy_frontier.core.store.keys import cooldown_key, listing_key, orders_key, robots_key
+from scrapy_frontier.core.store.keys import cooldown_key, orders_key, robots_key, sitemaps_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge, encode_row
 from scrapy_frontier.core.store.queue_keys import find_place
@@ -230,8 +230,8 @@ def torn_scores(directory: Path) -> None:
     change(directory, {keys.column_key("score", 0): b"123", keys.content_key(2): b"?"})
 
 
-def bad_listing(directory: Path) -> None:
-    change(directory, {listing_key("http://h1.example"): b"[]"})
+def bad_sitemaps(directory: Path) -> None:
+    change(directory, {sitemaps_key("http://h1.example"): b"[]"})
 
 
 def torn_cooldown(directory: Path) -> None:
@@ -279,7 +279,7 @@ DAMAGES = [
     Damage(torn_segment, ["unreadable links"]),
     Damage(torn_scores, ["unreadable scores", "unreadable scores"]),
     Damage(torn_robots_row, ["unreadable robots row"]),
-    Damage(bad_listing, ["unreadable listing"]),
+    Damage(bad_sitemaps, ["unreadable list of sitemaps"]),
     Damage(torn_cooldown, ["unreadable cooldown"]),
     Damage(torn_body_row, ["unreadable body row"]),
 ]

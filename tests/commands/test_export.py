@@ -28,16 +28,16 @@ from stores import (
 
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
-from scrapy_frontier.core.store.keys import ROBOTS, cooldown_key, listing_key, robots_key
+from scrapy_frontier.core.store.keys import ROBOTS, cooldown_key, robots_key, sitemaps_key
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.site_rows import (
-    Listing,
     RobotsCopy,
+    SiteSitemaps,
     Verdict,
     decode_copy,
-    decode_listing,
+    decode_sitemaps,
     encode_copy,
-    encode_listing,
+    encode_sitemaps,
 )
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.crawl.queued_requests import memory_payload
@@ -216,10 +216,10 @@ def test_a_kept_robots_txt_is_not_asked_for_again(
 def test_what_is_known_of_sitemaps_travels(
     tmp_path: Path, web: Frontiers, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    listing = Listing(("http://h1.example/map.xml",), True, ("http://h2.example/all.xml",))
-    change(tmp_path / "old", {listing_key("http://h1.example"): encode_listing(listing)})
+    sitemaps = SiteSitemaps(("http://h1.example/map.xml",), True, ("http://h2.example/all.xml",))
+    change(tmp_path / "old", {sitemaps_key("http://h1.example"): encode_sitemaps(sitemaps)})
     moved(tmp_path, capsys)
-    assert decode_listing(rows(tmp_path / "new")[listing_key("http://h1.example")]) == listing
+    assert decode_sitemaps(rows(tmp_path / "new")[sitemaps_key("http://h1.example")]) == sitemaps
 
 
 def test_hosts_that_rest_go_on_resting(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

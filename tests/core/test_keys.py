@@ -157,7 +157,7 @@ GOLDEN_KEYS = {
         "65 687474703a2f2f683a3831 00 0000000007",
     ),
     "changed": (keys.changed_key("http://h:81"), "65 00 687474703a2f2f683a3831"),
-    "listing": (keys.listing_key("http://h:81"), "6c 687474703a2f2f683a3831"),
+    "sitemaps": (keys.sitemaps_key("http://h:81"), "6c 687474703a2f2f683a3831"),
     "orders": (keys.orders_key("a.example"), "6f 612e6578616d706c65"),
     "cooldown": (keys.cooldown_key("a.example"), "74 612e6578616d706c65"),
 }

@@ -16,7 +16,7 @@ from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.site_rows import Listing
+from scrapy_frontier.core.store.site_rows import SiteSitemaps
 from scrapy_frontier.settings import SCORERS
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Busy:
         self.frontier.keep_robots_copy(
             authority, learnt(None, Answer(200, b"User-agent: *\nDisallow: /x"), self.now)
         )
-        self.frontier.note_listing(authority, Listing())
+        self.frontier.keep_sitemaps(authority, SiteSitemaps())
 
     def trouble(self) -> None:
         host = f"h{self.rng.randrange(HOSTS)}.example"

@@ -1187,12 +1187,12 @@ def test_what_was_told_of_a_page_counts_after_a_restart(tmp_path: Path) -> None:
         visit_all(frontier, NOW)
     with opened(tmp_path, NOW + DAY) as frontier:
         assert frontier.make_due(told, NOW + DAY, TOLD)
-        assert frontier.listing("http://a.example").hints == ()
+        assert frontier.sitemaps_of("http://a.example").hints == ()
     with opened(tmp_path, NOW + 2 * DAY) as frontier:
         assert record(frontier, told)[1].is_hinted
         assert visit_all(frontier, NOW + 2 * DAY, changed(b"dig-2")) == ["told"]
         assert not record(frontier, told)[1].is_hinted
-        _, right, found, was_told = frontier.listing("http://a.example").hints
+        _, right, found, was_told = frontier.sitemaps_of("http://a.example").hints
         assert right > 0
         assert (found, was_told) == (1.0, 1.0)
 

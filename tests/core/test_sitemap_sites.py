@@ -16,8 +16,8 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
     MAX_LEVELS,
     MAX_REFUSED,
     MAX_SITEMAPS,
-    Contact,
     SitemapScope,
+    SitemapsToRead,
     SitemapTask,
     bucket_of,
     contact,
@@ -31,7 +31,7 @@ from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.other_scorers import Cash
 from scrapy_frontier.core.store.leveldb import Store
-from scrapy_frontier.core.store.site_rows import Listing, decode_listing, encode_listing
+from scrapy_frontier.core.store.site_rows import SiteSitemaps, decode_sitemaps, encode_sitemaps
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import Visits
 
@@ -43,38 +43,38 @@ if TYPE_CHECKING:
 DAY = 86400.0
 A, B = "http://a.example", "http://b.example"
 URLS = st.lists(st.sampled_from([f"{A}/{number}.xml" for number in range(6)]), unique=True).map(tuple)
-LISTINGS = st.builds(Listing, URLS, st.booleans(), URLS, st.just(()))
+SITEMAPS = st.builds(SiteSitemaps, URLS, st.booleans(), URLS, st.just(()))
 
 
 # -- rows ----------------------------------------------------------------------------------------------
 
 
-@given(LISTINGS)
-def test_a_row_reads_as_it_was_written(listing: Listing) -> None:
-    assert decode_listing(encode_listing(listing)) == listing
+@given(SITEMAPS)
+def test_a_row_reads_as_it_was_written(sitemaps: SiteSitemaps) -> None:
+    assert decode_sitemaps(encode_sitemaps(sitemaps)) == sitemaps
 
 
 def test_golden_bytes() -> None:
-    listing = Listing((f"{A}/s.xml",), True, (f"{B}/t.xml",))
+    sitemaps = SiteSitemaps((f"{A}/s.xml",), True, (f"{B}/t.xml",))
     golden = b'{"listed":["http://a.example/s.xml"],"contacted":true,"refused":["http://b.example/t.xml"]}'
-    assert encode_listing(listing) == golden
-    assert encode_listing(Listing()) == b"{}"
-    honest = Listing(hints=(1.5, 0.25, 3.0, 1.0))
-    assert encode_listing(honest) == b'{"signals":[1.5,0.25,3.0,1.0]}'
-    assert decode_listing(golden) == listing
+    assert encode_sitemaps(sitemaps) == golden
+    assert encode_sitemaps(SiteSitemaps()) == b"{}"
+    honest = SiteSitemaps(hints=(1.5, 0.25, 3.0, 1.0))
+    assert encode_sitemaps(honest) == b'{"signals":[1.5,0.25,3.0,1.0]}'
+    assert decode_sitemaps(golden) == sitemaps
 
 
 @pytest.mark.parametrize("data", [b"", b"?", b"[1]", b'{"listed":1}', b"\xff"])
 def test_other_bytes_are_no_row(data: bytes) -> None:
     with pytest.raises(UnreadableRow):
-        decode_listing(data)
+        decode_sitemaps(data)
 
 
 def test_a_row_keeps_how_honest_a_site_was() -> None:
-    listing = Listing((f"{A}/s.xml",), True, (), (1.5, 0.25, 3.0, 1.0))
-    assert decode_listing(encode_listing(listing)) == listing
-    assert named_by_robots(listing, ()).listing.hints == listing.hints
-    assert decode_listing(b'{"signals":[1,2]}') == Listing()
+    sitemaps = SiteSitemaps((f"{A}/s.xml",), True, (), (1.5, 0.25, 3.0, 1.0))
+    assert decode_sitemaps(encode_sitemaps(sitemaps)) == sitemaps
+    assert named_by_robots(sitemaps, ()).sitemaps.hints == sitemaps.hints
+    assert decode_sitemaps(b'{"signals":[1,2]}') == SiteSitemaps()
 
 
 # -- revisits ------------------------------------------------------------------------------------------
@@ -98,45 +98,51 @@ def test_a_sitemap_comes_back_as_often_as_it_changes() -> None:
 
 def test_contact_takes_what_is_listed_else_the_first_guess() -> None:
     listed = (f"{A}/1.xml", f"{A}/2.xml")
-    assert contact(Listing(listed), A) == Contact(listed, (), Listing(listed, True))
-    assert contact(Listing(), A) == Contact((A + GUESSES[0],), (), Listing((), True), is_guess=True)
+    assert contact(SiteSitemaps(listed), A) == SitemapsToRead(listed, (), SiteSitemaps(listed, True))
+    assert contact(SiteSitemaps(), A) == SitemapsToRead(
+        (A + GUESSES[0],), (), SiteSitemaps((), True), is_guess=True
+    )
 
 
-@given(LISTINGS, URLS)
-def test_hearing_the_same_twice_changes_nothing(listing: Listing, urls: tuple[str, ...]) -> None:
-    once = named_by_robots(listing, urls).listing
-    assert named_by_robots(once, urls) == Contact((), (), once)
+@given(SITEMAPS, URLS)
+def test_hearing_the_same_twice_changes_nothing(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> None:
+    once = named_by_robots(sitemaps, urls).sitemaps
+    assert named_by_robots(once, urls) == SitemapsToRead((), (), once)
 
 
-@given(LISTINGS, URLS)
-def test_every_listed_sitemap_is_queued_once(listing: Listing, urls: tuple[str, ...]) -> None:
+@given(SITEMAPS, URLS)
+def test_every_listed_sitemap_is_queued_once(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> None:
     """By contact or by what was heard later, whichever comes last."""
-    told = named_by_robots(listing, urls)
+    told = named_by_robots(sitemaps, urls)
     queued = set(told.queue)
-    if not told.listing.is_contacted:
-        queued |= set(contact(told.listing, A).queue)
+    if not told.sitemaps.is_contacted:
+        queued |= set(contact(told.sitemaps, A).queue)
         assert set(urls) <= queued
     else:
-        assert queued == set(urls) - set(listing.listed)
+        assert queued == set(urls) - set(sitemaps.listed)
 
 
 def test_what_was_refused_is_read_again_when_the_site_gives_its_word() -> None:
-    told = named_by_robots(Listing(refused=(f"{B}/1.xml", f"{B}/2.xml")), (f"{B}/2.xml",))
+    told = named_by_robots(SiteSitemaps(refused=(f"{B}/1.xml", f"{B}/2.xml")), (f"{B}/2.xml",))
     assert told.read_again == (f"{B}/2.xml",)
-    assert told.listing == Listing((f"{B}/2.xml",), False, (f"{B}/1.xml",))
+    assert told.sitemaps == SiteSitemaps((f"{B}/2.xml",), False, (f"{B}/1.xml",))
 
 
 def test_a_robots_txt_with_very_many_sitemaps_is_cut() -> None:
-    told = named_by_robots(Listing((), True), tuple(f"{A}/{number}" for number in range(MAX_SITEMAPS + 5)))
-    assert len(told.queue) == len(told.listing.listed) == MAX_SITEMAPS
+    told = named_by_robots(
+        SiteSitemaps((), True), tuple(f"{A}/{number}" for number in range(MAX_SITEMAPS + 5))
+    )
+    assert len(told.queue) == len(told.sitemaps.listed) == MAX_SITEMAPS
 
 
 def test_refusals_are_noted_once_and_not_without_end() -> None:
-    listing = Listing()
+    sitemaps = SiteSitemaps()
     for number in range(3 * MAX_REFUSED):
-        listing = refuse(listing, f"{B}/{number // 2}")
-    assert len(listing.refused) == MAX_REFUSED
-    assert refuse(Listing(is_contacted=True), B) == Listing(is_contacted=True)  # it was asked and is silent
+        sitemaps = refuse(sitemaps, f"{B}/{number // 2}")
+    assert len(sitemaps.refused) == MAX_REFUSED
+    assert refuse(SiteSitemaps(is_contacted=True), B) == SiteSitemaps(
+        is_contacted=True
+    )  # it was asked and is silent
 
 
 # -- errands -------------------------------------------------------------------------------------------

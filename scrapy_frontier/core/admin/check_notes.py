@@ -47,7 +47,7 @@ KINDS = {
     "unreadable links": "the bytes are set aside; the pages have no links until they are read again",
     "unreadable scores": "the row is removed; the next ranking has them anew",
     "unreadable robots row": "the row is removed, so that robots.txt is asked for again",
-    "unreadable listing": "the row is removed; the next crawl makes contact again",
+    "unreadable list of sitemaps": "the row is removed; the next crawl makes contact again",
     "unreadable cooldown": "the host rests for a minute from now",
     "unreadable rates": "the row is removed; they are learnt anew",
     "unreadable body row": "the row is removed; the next page with that body is the first",

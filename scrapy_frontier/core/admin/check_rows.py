@@ -27,7 +27,7 @@ def small_rows(work: Work) -> Iterator[Finding]:
     for prefix, decode, kind, instead in (
         (keys.ORDERS, host_rows.decode_orders, "unreadable orders", left_alone),
         (keys.ROBOTS, site_rows.decode_copy, "unreadable robots row", None),
-        (keys.LISTING, site_rows.decode_listing, "unreadable listing", None),
+        (keys.SITEMAPS, site_rows.decode_sitemaps, "unreadable list of sitemaps", None),
         (keys.COOLDOWN, host_rows.decode_cooldown, "unreadable cooldown", cooldown),
         (keys.BODY, _of_size(keys.ID_BYTES), "unreadable body row", None),
         (keys.RATES, _of_size(*rate_rows.HOST_SIZES), "unreadable rates", None),

@@ -142,9 +142,9 @@ def _sites(store: Store) -> Iterator[Line]:
             kept = copy._asdict()
             file, verdict = b64encode(kept.pop("body")).decode(), kept.pop("verdict").name.lower()
             yield {"robots": key[1:].decode(errors="replace"), "verdict": verdict, **kept, "file": file}
-    for key, value in store.scan(keys.LISTING):
-        if listing := lenient(site_rows.decode_listing, value):
-            yield {"listing": key[1:].decode(errors="replace"), **listing._asdict()}
+    for key, value in store.scan(keys.SITEMAPS):
+        if sitemaps := lenient(site_rows.decode_sitemaps, value):
+            yield {"sitemaps": key[1:].decode(errors="replace"), **sitemaps._asdict()}
 
 
 def _bodies(store: Store) -> Iterator[Line]:

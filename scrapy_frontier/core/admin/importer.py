@@ -229,13 +229,13 @@ class Importer:
         copy = site_rows.RobotsCopy(verdict, status, *asked, body, etag, modified)
         self._put(keys.robots_key(text(line, "robots")), site_rows.encode_copy(copy))
 
-    def _listing(self, line: Line) -> None:
+    def _sitemaps(self, line: Line) -> None:
         listed, refused = (tuple(several(line, name, str)) for name in ("listed", "refused"))
         hints = tuple(several(line, "hints", float)) if "hints" in line else ()
         if len(hints) not in (0, 4):
             raise ValueError("hints are four numbers")
-        listing = site_rows.Listing(listed, bool(line["is_contacted"]), refused, hints)
-        self._put(keys.listing_key(text(line, "listing")), site_rows.encode_listing(listing))
+        sitemaps = site_rows.SiteSitemaps(listed, bool(line["is_contacted"]), refused, hints)
+        self._put(keys.sitemaps_key(text(line, "sitemaps")), site_rows.encode_sitemaps(sitemaps))
 
     def _aside(self, line: Line) -> None:
         self._put(keys.aside_key(number(line, "aside")), b64decode(text(line, "bytes"), validate=True))
@@ -249,7 +249,7 @@ class Importer:
         "orders": _orders,
         "cooldown": _cooldown,
         "robots": _robots,
-        "listing": _listing,
+        "sitemaps": _sitemaps,
         "aside": _aside,
         "body": _body,
         **dict.fromkeys(GRAPH_KINDS, lambda self, line: self._graph.take(line)),

@@ -47,7 +47,7 @@ ROWS = {
     b"t": "cooldown",
     b"r": "robots",
     b"e": "forbidden",
-    b"l": "listing",
+    b"l": "sitemaps",
     b"b": "body",
     b"v": "column",
     b"c": "content",

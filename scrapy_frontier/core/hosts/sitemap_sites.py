@@ -3,8 +3,8 @@
 A site speaks through its robots.txt (``Sitemap:`` lines) or through the paths everybody tries. A sitemap may
 list pages of the site it speaks for, pages under its own directory, and pages of any other site whose
 robots.txt names it (sitemaps.org, "Sitemap file location" and "cross submit"). What is known of a site is
-one small row, an authority each (``scheme://host:port``, as `urls.origin` writes it), a `Listing`. Nothing
-here fetches or queues.
+one small row, an authority each (``scheme://host:port``, as `urls.origin` writes it), its `SiteSitemaps`.
+Nothing here fetches or queues.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .change_rates import DAY, by_counts, rate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..store.site_rows import Listing
+    from ..store.site_rows import SiteSitemaps
     from ..store.visit_rows import Visits
 
 # The first that is a sitemap wins. /sitemap.xml is also what redirects to the index in WordPress; its most
@@ -38,41 +38,41 @@ _SHORTEST = 3600.0  # seconds between two visits of a sitemap
 _LEAST = 1 / 64  # of the highest priority; the protocol's 0.0 is no reason never to come
 
 
-class Contact(NamedTuple):
+class SitemapsToRead(NamedTuple):
     """What to do now: URLs of sitemaps to ``queue``, known ones to ``read_again``, the row to remember, and
     whether what is queued is a guess."""
 
     queue: tuple[str, ...]
     read_again: tuple[str, ...]
-    listing: Listing
+    sitemaps: SiteSitemaps
     is_guess: bool = False
 
 
-def contact(listing: Listing, authority: str) -> Contact:
+def contact(sitemaps: SiteSitemaps, authority: str) -> SitemapsToRead:
     """What to do when the first page of *authority* is about to be fetched: queue its sitemaps, or the first
     guess."""
-    queue = listing.listed or (authority + GUESSES[0],)
-    return Contact(queue, (), listing._replace(is_contacted=True), not listing.listed)
+    queue = sitemaps.listed or (authority + GUESSES[0],)
+    return SitemapsToRead(queue, (), sitemaps._replace(is_contacted=True), not sitemaps.listed)
 
 
-def named_by_robots(listing: Listing, urls: tuple[str, ...]) -> Contact:
+def named_by_robots(sitemaps: SiteSitemaps, urls: tuple[str, ...]) -> SitemapsToRead:
     """The robots.txt was read and names *urls*: those that are new, if the site was contacted before.
 
     A sitemap of another site that was refused for want of this word is read again.
     """
     listed = tuple(dict.fromkeys(urls))[:MAX_SITEMAPS]
-    queue = tuple(url for url in listed if url not in listing.listed) if listing.is_contacted else ()
-    again = tuple(url for url in listing.refused if url in listed)
-    left = tuple(url for url in listing.refused if url not in listed)
-    return Contact(queue, again, listing._replace(listed=listed, refused=left))
+    queue = tuple(url for url in listed if url not in sitemaps.listed) if sitemaps.is_contacted else ()
+    again = tuple(url for url in sitemaps.refused if url in listed)
+    left = tuple(url for url in sitemaps.refused if url not in listed)
+    return SitemapsToRead(queue, again, sitemaps._replace(listed=listed, refused=left))
 
 
-def refuse(listing: Listing, sitemap: str) -> Listing:
-    """The *listing* of a site after *sitemap*, of another, listed pages of it that it has said nothing of:
+def refuse(sitemaps: SiteSitemaps, sitemap: str) -> SiteSitemaps:
+    """The *sitemaps* of a site after *sitemap*, of another, listed pages of it that it has said nothing of:
     that is read again once it does. As before where it was contacted."""
-    if listing.is_contacted or sitemap in listing.refused or len(listing.refused) >= MAX_REFUSED:
-        return listing
-    return listing._replace(refused=(*listing.refused, sitemap))
+    if sitemaps.is_contacted or sitemap in sitemaps.refused or len(sitemaps.refused) >= MAX_REFUSED:
+        return sitemaps
+    return sitemaps._replace(refused=(*sitemaps.refused, sitemap))
 
 
 # -- revisits ------------------------------------------------------------------------------------------

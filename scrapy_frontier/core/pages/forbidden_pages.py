@@ -14,7 +14,7 @@ from ..store import keys
 from ..store.states import State
 
 if TYPE_CHECKING:
-    from ..hosts.kept_robots_and_sitemaps import SiteNotes
+    from ..hosts.robots_and_sitemaps import RobotsAndSitemaps
     from ..store.batch import Batch
     from ..store.page_rows import Page
 
@@ -28,7 +28,7 @@ class ForbiddenPages:
     """The rows of forbidden pages in the store, by site (scheme://host:port); *sites* say whose robots.txt
     has changed. A page has such a row as long as `is_forbidden` says so."""
 
-    def __init__(self, batch: Batch, sites: SiteNotes) -> None:
+    def __init__(self, batch: Batch, sites: RobotsAndSitemaps) -> None:
         self._batch = batch
         self._sites = sites
         self._after = b""  # of the pages that are taken, the last

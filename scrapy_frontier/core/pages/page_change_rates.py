@@ -16,7 +16,7 @@ from .revisit_plans import ADAPTIVE, LASTMOD_KEY, RevisitRule
 from .revisit_policy import age_value, due_value
 
 if TYPE_CHECKING:
-    from ..hosts.kept_robots_and_sitemaps import SiteNotes
+    from ..hosts.robots_and_sitemaps import RobotsAndSitemaps
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from ..store.visit_rows import Visits
@@ -32,7 +32,7 @@ class PageChangeRates:
     batch.
     """
 
-    def __init__(self, batch: Batch, sites: SiteNotes, rule: RevisitRule) -> None:
+    def __init__(self, batch: Batch, sites: RobotsAndSitemaps, rule: RevisitRule) -> None:
         self._batch = batch
         self._sites = sites
         self.is_adaptive = rule.policy == ADAPTIVE
@@ -96,8 +96,8 @@ class PageChangeRates:
         self._everywhere, self._drift = found.everywhere, found.drift
         if found.hints != hints:
             authority = origin(page.url) or ""
-            listing = self._sites.listing(authority)
-            self._sites.note_listing(authority, listing._replace(hints=tuple(found.hints)))
+            sitemaps = self._sites.sitemaps_of(authority)
+            self._sites.keep_sitemaps(authority, sitemaps._replace(hints=tuple(found.hints)))
         self.keep()
         return visits._replace(history=rate_rows.encode_history(*found.history))
 
@@ -118,7 +118,7 @@ class PageChangeRates:
         does, nothing follows from silence. A lookup for a page that is listed."""
         if LASTMOD_KEY not in page.payload:
             return _NO_HINTS
-        return HintAccuracy(*self._sites.listing(origin(page.url) or "").hints)
+        return HintAccuracy(*self._sites.sitemaps_of(origin(page.url) or "").hints)
 
     def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
         """What puts due pages in order: the larger, the sooner. In days of a page of weight 1, by either

@@ -27,9 +27,9 @@ from .revisit_share import HubShare, RevisitShare
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
-    from ..hosts.kept_robots_and_sitemaps import SiteNotes
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
+    from ..hosts.robots_and_sitemaps import RobotsAndSitemaps
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from .leases import Lease
@@ -51,7 +51,7 @@ class RevisitQueue:
     _batch: Batch
     _hosts: Hosts
     _table: HostTable
-    _sites: SiteNotes
+    _sites: RobotsAndSitemaps
     _scores: Rescoring | None
     rule: RevisitRule | None
     _opened_at: float

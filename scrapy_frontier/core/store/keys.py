@@ -22,7 +22,7 @@ deferred    ``d`` unit ``\\0`` page id (5)               per unit: order of disc
 robots      ``r`` scheme://host:port                    --
 forbidden   ``e`` scheme://host:port ``\\0`` page id (5) per site: order of discovery
 changed     ``e`` ``\\0`` scheme://host:port            --
-listing     ``l`` scheme://host:port                    --
+sitemaps    ``l`` scheme://host:port                    --
 cooldown    ``t`` host                                  --
 ==========  ==========================================  ==================================
 
@@ -65,7 +65,7 @@ ORDERS = b"o"
 ROBOTS = b"r"
 FORBIDDEN = b"e"
 ROBOTS_CHANGED = FORBIDDEN + b"\0"
-LISTING = b"l"
+SITEMAPS = b"l"
 COOLDOWN = b"t"
 
 ID_BYTES = 5
@@ -195,9 +195,9 @@ def changed_key(authority: str) -> bytes:
     return ROBOTS_CHANGED + authority.encode(errors="replace")
 
 
-def listing_key(authority: str) -> bytes:
+def sitemaps_key(authority: str) -> bytes:
     """Key of what is known of the sitemaps of *authority* (scheme://host:port)."""
-    return LISTING + authority.encode()
+    return SITEMAPS + authority.encode()
 
 
 def cooldown_key(host: str) -> bytes:

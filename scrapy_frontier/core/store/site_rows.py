@@ -83,7 +83,7 @@ def decode_copy(value: bytes) -> RobotsCopy:
         raise UnreadableRow(f"robots row of {len(value)} bytes: {error}") from error
 
 
-class Listing(NamedTuple):
+class SiteSitemaps(NamedTuple):
     """What is known of the sitemaps of one authority.
 
     ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
@@ -97,19 +97,19 @@ class Listing(NamedTuple):
     hints: tuple[float, ...] = ()
 
 
-def encode_listing(listing: Listing) -> bytes:
+def encode_sitemaps(sitemaps: SiteSitemaps) -> bytes:
     """What is known of a site's sitemaps, as JSON; nothing of what is not."""
-    given = {"listed": listing.listed, "contacted": listing.is_contacted, "refused": listing.refused}
-    given["signals"] = tuple(round(count, 3) for count in listing.hints)  # the name on disk
+    given = {"listed": sitemaps.listed, "contacted": sitemaps.is_contacted, "refused": sitemaps.refused}
+    given["signals"] = tuple(round(count, 3) for count in sitemaps.hints)  # the name on disk
     return json.dumps({name: value for name, value in given.items() if value}, separators=(",", ":")).encode()
 
 
-def decode_listing(value: bytes) -> Listing:
-    """The listing in a row. Raises `UnreadableRow` on anything but such a JSON object."""
+def decode_sitemaps(value: bytes) -> SiteSitemaps:
+    """The sitemaps in a row. Raises `UnreadableRow` on anything but such a JSON object."""
     try:
         found = json.loads(value)
         listed, refused = (tuple(map(str, found.get(name, ()))) for name in ("listed", "refused"))
         hints = tuple(map(float, found.get("signals", ())))
-        return Listing(listed, bool(found.get("contacted")), refused, hints if len(hints) == 4 else ())
+        return SiteSitemaps(listed, bool(found.get("contacted")), refused, hints if len(hints) == 4 else ())
     except (ValueError, TypeError, AttributeError) as error:
-        raise UnreadableRow(f"listing row of {len(value)} bytes: {error}") from error
+        raise UnreadableRow(f"sitemaps row of {len(value)} bytes: {error}") from error

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..store import keys, site_rows
-from ..store.site_rows import Listing, RobotsCopy, Verdict
+from ..store.site_rows import RobotsCopy, SiteSitemaps, Verdict
 
 if TYPE_CHECKING:
     from ..store.batch import Batch
     from .giving_up import GiveUpRule
 
 
-class SiteNotes:
+class RobotsAndSitemaps:
     """The rows of sites in the store, by authority (scheme://host:port); no copy of them in memory."""
 
     def __init__(self, batch: Batch, rule: GiveUpRule | None) -> None:
@@ -61,13 +61,14 @@ class SiteNotes:
         in the open batch."""
         self._batch.rows[keys.changed_key(authority)] = None
 
-    def listing(self, authority: str) -> Listing:
+    def sitemaps_of(self, authority: str) -> SiteSitemaps:
         """What is known of the sitemaps of *authority*; one lookup. Where its row cannot be read it is
         contacted again, and finds its sitemaps known."""
-        return lenient(site_rows.decode_listing, self._batch.get(keys.listing_key(authority))) or Listing()
+        stored = self._batch.get(keys.sitemaps_key(authority))
+        return lenient(site_rows.decode_sitemaps, stored) or SiteSitemaps()
 
-    def note_listing(self, authority: str, listing: Listing) -> None:
-        """Remember *listing*: in one batch with what was discovered before, or a later one. Raises
+    def keep_sitemaps(self, authority: str, sitemaps: SiteSitemaps) -> None:
+        """Remember *sitemaps*: in one batch with what was discovered before, or a later one. Raises
         `FrontierUnwritable` where a write failed before."""
         self._batch.check()
-        self._batch.rows[keys.listing_key(authority)] = site_rows.encode_listing(listing)
+        self._batch.rows[keys.sitemaps_key(authority)] = site_rows.encode_sitemaps(sitemaps)
