@@ -13,8 +13,7 @@ from scrapy import Request, signals
 from scrapy.exceptions import IgnoreRequest, StopDownload
 from scrapy.http.request import NO_CALLBACK
 
-from ..core.hosts.host import FOREVER
-from ..core.hosts.robots_expiry import MAX_REDIRECTS, Answer
+from ..core.hosts.robots_expiry import LONGEST_WAIT, MAX_REDIRECTS, Answer, why_not_awaited
 from ..core.parse.headers import REDIRECTS, location
 from ..core.parse.robots_txt import BODY_LIMIT
 from ..core.parse.urls import host_of
@@ -35,8 +34,6 @@ if TYPE_CHECKING:
 PRIORITY = 1000  # as Scrapy's middleware has it
 READ = BODY_LIMIT + 32_768  # bytes on the wire: what counts, and the end of the last line
 INFLATED = 4 << 20  # bytes that a compressed file may grow to
-LONGEST_WAIT = 60.0  # seconds for the host of a redirect: nobody else's rest of a day keeps a site waiting
-
 
 _META = {
     **dict.fromkeys((ERRAND, "allow_offsite", "dont_obey_robotstxt", "dont_redirect", "dont_retry"), True),
@@ -87,10 +84,8 @@ class RobotsFetcher:
                     host = await self._services.politeness_keys.looked_up(target)
                 url = target
                 while (wait := self.wait(host)) and not self._services.is_closed:
-                    if wait == FOREVER:
-                        return Answer(None, error=f"it leads to {host}, which is blocked")
-                    if wait > LONGEST_WAIT and self._is_cooling(host):  # for a day, perhaps
-                        return Answer(None, error=f"it leads to {host}, which rests after trouble")
+                    if error := why_not_awaited(host, wait, self._is_cooling(host)):
+                        return Answer(None, error=error)
                     await sleep(min(wait, LONGEST_WAIT))
                 if self._services.is_closed:
                     break

@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..core.errors import FrontierUnwritable
-from ..core.hosts.cooldown import Trouble
-from ..core.hosts.robots_expiry import Answer, is_current, learnt
-from ..core.parse.headers import TOO_BUSY
+from ..core.hosts.robots_expiry import Answer, is_current, learnt, trouble_with
 from ..core.parse.urls import host_of
-from ..core.store.site_rows import RobotsCopy, Verdict
 from ..core.time_format import span
 from . import compat
 from .private_network import is_led_to, leads_inside
@@ -23,6 +20,8 @@ from .stats import count
 if TYPE_CHECKING:
     from scrapy import Request
     from twisted.internet.defer import Deferred
+
+    from ..core.store.site_rows import RobotsCopy
 
 logger = logging.getLogger(__name__)
 
@@ -188,13 +187,12 @@ class RobotsQueue:
         return copy
 
     def _cool(self, copy: RobotsCopy, answer: Answer) -> None:
-        """Have a host rest that asks for less. Without an old copy its pages wait as it is."""
-        services = self._services
-        is_asked = answer.status in TOO_BUSY and copy.verdict is Verdict.PARSE
-        if services.frontier is not None and is_asked and services.settings.cooldown.first:
-            trouble = Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after or None)
-            if services.frontier.cool(answer.host, trouble, services.clock()).is_new:
-                count(services.crawler, "frontier/cooldown/strikes")
+        """Have a host rest that asks for less."""
+        services, trouble = self._services, trouble_with(answer, copy)
+        if services.frontier is None or trouble is None or not services.settings.cooldown.first:
+            return
+        if services.frontier.cool(answer.host, trouble, services.clock()).is_new:
+            count(services.crawler, "frontier/cooldown/strikes")
 
     def _let_go(self, errand: RobotsErrand) -> None:
         services = self._services

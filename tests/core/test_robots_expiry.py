@@ -8,16 +8,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRow
+from scrapy_frontier.core.hosts.cooldown import Trouble
+from scrapy_frontier.core.hosts.host import FOREVER
 from scrapy_frontier.core.hosts.robots_expiry import (
     FIRST_PAUSE,
     FRESH_FLOOR,
     FRESH_LIMIT,
     LONGEST_PAUSE,
+    LONGEST_WAIT,
     Answer,
     is_current,
     learnt,
     robots_status,
+    trouble_with,
     whole_lines,
+    why_not_awaited,
 )
 from scrapy_frontier.core.parse.robots_txt import BODY_LIMIT, decode
 from scrapy_frontier.core.store.keys import robots_key
@@ -132,6 +137,23 @@ def test_after_thirty_days_of_failures_the_host_counts_as_one_without() -> None:
     copy = failing(5, every=DAY)
     assert robots_status(copy, NOW + 29 * DAY, "mybot").verdict is Verdict.POSTPONE
     assert robots_status(copy, NOW + 30 * DAY, "mybot").verdict is Verdict.ALLOW_ALL
+
+
+def test_a_file_asks_its_host_to_rest_only_while_an_old_copy_lets_pages_through() -> None:
+    old = RobotsCopy(Verdict.PARSE)
+    assert trouble_with(Answer(429, retry_after=9.0), old) == Trouble("HTTP 429 for robots.txt", 9.0)
+    assert trouble_with(Answer(503), old) == Trouble("HTTP 503 for robots.txt", 0.0)
+    assert trouble_with(Answer(429), RobotsCopy()) is None
+    assert [trouble_with(Answer(status), old) for status in (None, 200, 404, 500)] == [None] * 4
+
+
+def test_a_redirect_is_waited_for_unless_it_rests_too_long_or_is_blocked() -> None:
+    assert (
+        why_not_awaited("b.example", FOREVER, is_cooling=False) == "it leads to b.example, which is blocked"
+    )
+    assert why_not_awaited("b.example", 61, True) == "it leads to b.example, which rests after trouble"
+    assert why_not_awaited("b.example", LONGEST_WAIT, is_cooling=True) == ""
+    assert why_not_awaited("b.example", 3600, is_cooling=False) == "", "its own delay"
 
 
 def test_a_clock_that_was_set_back_does_not_make_a_copy_last() -> None:

@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..parse.headers import TOO_BUSY
 from ..parse.robots_rules import Rules
 from ..parse.robots_txt import BODY_LIMIT, parse
 from ..store.site_rows import LONGEST_VALIDATOR, RobotsCopy, Verdict
+from .cooldown import Trouble
+from .host import FOREVER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,6 +71,7 @@ def fresh_for(cache_control: Sequence[str] = (), age: float = 0.0) -> float:
 
 FIRST_PAUSE = 60.0  # seconds before an unreachable file is asked for again; doubles with each failure
 LONGEST_PAUSE = 86_400.0  # seconds
+LONGEST_WAIT = 60.0  # seconds for the host of a redirect: nobody else's rest of a day keeps a site waiting
 
 # -- answers -----------------------------------------------------------------------------------------------
 
@@ -123,6 +127,22 @@ def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
         failing_since=before.failing_since or now,
         failures=before.failures + 1,
     )
+
+
+def trouble_with(answer: Answer, copy: RobotsCopy) -> Trouble | None:
+    """What an *answer*, after which that *copy* holds, is to its host: trouble where it asks for less. None
+    otherwise, also without an old copy: then its pages wait as it is."""
+    if answer.status not in TOO_BUSY or copy.verdict is not Verdict.PARSE:
+        return None
+    return Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after)
+
+
+def why_not_awaited(host: str, wait: float, is_cooling: bool) -> str:
+    """Why a redirect to *host*, which may be asked in *wait* seconds, counts as no answer; empty where it is
+    waited for. An own delay is, be it as long as it may; a rest of more than `LONGEST_WAIT` is not."""
+    if wait == FOREVER:
+        return f"it leads to {host}, which is blocked"
+    return f"it leads to {host}, which rests after trouble" if is_cooling and wait > LONGEST_WAIT else ""
 
 
 def whole_lines(body: bytes) -> bytes:
