@@ -1,4 +1,4 @@
-"""Hot domains: behind all cooler ones above the soft rate, not at all above the hard one."""
+"""Domains over their rates: behind all others above the soft rate, not at all above the hard one."""
 
 import random
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts.domain_rates import BURST, DomainRates, Heat
+from scrapy_frontier.core.hosts.domain_rates import BURST, DomainRates, RecentPages
 from scrapy_frontier.core.hosts.host import Host, Politeness
 from scrapy_frontier.core.hosts.ready_hosts import Hosts
 from scrapy_frontier.core.pages.leases import Outcome
@@ -27,33 +27,33 @@ def domain_of(host: str) -> str:
     return host.rpartition("/")[2]
 
 
-# -- heat ------------------------------------------------------------------------------------------------
+# -- recent pages ------------------------------------------------------------------------------------------
 
 
 @given(st.floats(0.001, 1000))
 def test_what_waits_until_it_may_comes_at_the_rate(rate: float) -> None:
     """After the burst; in double precision, so that the real time of day does not matter."""
-    heat, now = Heat(rate), NOW
+    pages, now = RecentPages(rate), NOW
     for _ in range(BURST):
-        assert not heat.wait(now)
-        heat.add(now)
+        assert not pages.wait(now)
+        pages.add(now)
     begin = now
     for _ in range(100):
-        assert heat.wait(now)
-        now += heat.wait(now)
-        heat.add(now)
+        assert pages.wait(now)
+        now += pages.wait(now)
+        pages.add(now)
     grain = 100 * (1e-3 + 2.4e-7)  # what each wait is longer
     assert 99 / rate <= now - begin <= 102 / rate + grain
 
 
-def test_heat_decays_without_anything_happening() -> None:
-    heat = Heat(1.0)
+def test_recent_pages_are_forgotten_without_anything_happening() -> None:
+    pages = RecentPages(1.0)
     for _ in range(100):
-        heat.add(NOW)
-    assert heat.at(NOW) == 100
-    assert heat.at(NOW + 10) == pytest.approx(36.8, abs=0.1)
-    assert heat.at(NOW + 1000) < 1e-6
-    assert not heat.wait(NOW + 1000)
+        pages.add(NOW)
+    assert pages.at(NOW) == 100
+    assert pages.at(NOW + 10) == pytest.approx(36.8, abs=0.1)
+    assert pages.at(NOW + 1000) < 1e-6
+    assert not pages.wait(NOW + 1000)
 
 
 # -- hosts -----------------------------------------------------------------------------------------------
@@ -174,9 +174,9 @@ def test_heaps_and_domains_do_not_pile_up() -> None:
         for found in hand_out(hosts, now):
             hosts.by_name[found].in_flight = 0
             hosts.forget(hosts.by_name[found], now)
-    assert hosts._temperature is not None
-    assert len(hosts._temperature._domains) <= 400
-    assert len(hosts._temperature._heated) <= 400
+    assert hosts._limiter is not None
+    assert len(hosts._limiter._domains) <= 400
+    assert len(hosts._limiter._over) <= 400
 
 
 # -- the frontier ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 WITHIN = 16  # turns of a domain until a host of it is due, for each host in memory
 
-COOL, HOT, CLOSED = range(3)  # levels of a domain: as all others, after all cool ones, not at all
+NORMAL, OVER_SOFT, OVER_HARD = range(3)  # levels: its pages come as all, last, not at all
 
 
 class HostState(Enum):
@@ -76,7 +76,7 @@ class Domain:
     """
 
     name: str
-    level: int = COOL
+    level: int = NORMAL
     sole: str = ""  # its host, as long as it never had another; then ``ready`` and ``line`` are not used
     hosts: int = 0
     in_flight: int = 0

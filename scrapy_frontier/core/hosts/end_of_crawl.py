@@ -16,7 +16,7 @@ from .host import FOREVER, Host
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .compact_hosts import Asleep
+    from .sleeping_hosts import SleepingHosts
 
 
 class Left(NamedTuple):
@@ -68,7 +68,7 @@ def first_to_open(hosts: Iterable[Host], now: float) -> float | None:
     return first
 
 
-def left_behind(hosts: Iterable[Host], now: float, otherwise: float, asleep: Asleep) -> Left:
+def left_behind(hosts: Iterable[Host], now: float, otherwise: float, asleep: SleepingHosts) -> Left:
     """The queued pages of *hosts*; those of a host that is not shut wait until *otherwise*, like those of
     hosts *asleep*."""
     found = [

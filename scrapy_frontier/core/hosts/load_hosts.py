@@ -71,7 +71,7 @@ class HostTable:
         assert self._to_load is not None
         self._batch.commit()
         if len(self._hosts.by_name) > self._hosts.most_awake:
-            self._hosts.doze(self._batch)
+            self._hosts.put_some_to_sleep(self._batch)
         rows = list(self._batch.store.scan(keys.HOST, after=self._to_load, limit=limit))
         for key, value in rows:
             self._batch.seen.add(key)

@@ -13,11 +13,11 @@ import random
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from . import compact_hosts
-from .compact_hosts import Asleep, may_sleep
+from . import sleeping_hosts
 from .domain import BLOCKED, BUSY, COOLING, HELD, IDLE, LINGERING, READY
-from .domain_rates import Temperature
+from .domain_rates import DomainRateLimiter
 from .host import FOREVER, Host, Politeness
+from .sleeping_hosts import SleepingHosts, may_sleep
 from .turns import Turns
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from ..store.batch import Batch
     from ..store.host_rows import HostRow
-    from .compact_hosts import Sleeper
     from .domain_rates import DomainRates
+    from .sleeping_hosts import SleepingHost
 
 
 def has_room(host: Host) -> bool:
@@ -59,13 +59,13 @@ class Hosts:
         make: Callable[[str, HostRow], Host] = _plain,
     ) -> None:
         self.by_name: dict[str, Host] = {}
-        self.asleep = Asleep()
+        self.asleep = SleepingHosts()
         self.make = make
-        self.most_awake = compact_hosts.AWAKE  # hosts, before some of them are looked at
+        self.most_awake = sleeping_hosts.AWAKE  # hosts, before some of them are looked at
         self._to_look_at: list[str] = []
         self._domain_of = domain_of
-        self._temperature = None if rates is None else Temperature(rates)
-        level_of = None if self._temperature is None else self._temperature.level
+        self._limiter = None if rates is None else DomainRateLimiter(rates)
+        level_of = None if self._limiter is None else self._limiter.level
         self._turns = Turns(self.by_name, domain_of, level_of)
         self._cooling: list[tuple[float, str]] = []
         self._rng = rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
@@ -120,28 +120,28 @@ class Hosts:
             host.ready_at = now + host.delay * lengthening
 
     def hand_out(self, host: Host, now: float) -> None:
-        """A page of *host*, taken from its heads, is handed out: clock, place, turn and heat of its domain
+        """A page of *host*, taken from its heads, is handed out: clock, place, turn and rate of its domain
         follow."""
         self.visit(host, now)
         self.put(host, now)
-        if self._temperature is not None:
+        if self._limiter is not None:
             domain = self._domain_of(host.name)
-            self._set_level(domain, self._temperature.hand_out(domain, now))
+            self._set_level(domain, self._limiter.hand_out(domain, now))
 
     def taken_back(self, host: Host, now: float) -> None:
-        """The page just handed out is none after all: turn and heat go back; the clock is
+        """The page just handed out is none after all: turn and rate go back; the clock is
         `Clocks.take_back`'s, and `put` has to follow."""
-        if self._temperature is not None:
+        if self._limiter is not None:
             domain = self._domain_of(host.name)
-            self._set_level(domain, self._temperature.hand_out(domain, now, -1.0))
-        self._turns.take_back(host)  # last: a domain that is cool again would wait anew
+            self._set_level(domain, self._limiter.hand_out(domain, now, -1.0))
+        self._turns.take_back(host)  # last: a domain under its rate again would wait anew
 
     def was_visited(self, name: str, when: float, now: float) -> None:
         """A host, in memory or not, was visited last by an earlier run, at *when* (POSIX seconds, 0: never):
-        its domain is as hot as that allows."""
-        if self._temperature is not None:
+        its domain came as fast as that allows."""
+        if self._limiter is not None:
             domain = self._domain_of(name)
-            self._set_level(domain, self._temperature.assume(domain, when, now))
+            self._set_level(domain, self._limiter.assume(domain, when, now))
 
     def _set_level(self, domain: str, level: int) -> None:
         self._wake_domain(domain)
@@ -151,8 +151,8 @@ class Hosts:
         """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
         if self._cooling and self._cooling[0][0] <= now:
             self._warm_up(now)
-        if self._temperature is not None:
-            for domain, level in self._temperature.cooled(now):
+        if self._limiter is not None:
+            for domain, level in self._limiter.changed_levels(now):
                 self._set_level(domain, level)
         if self.asleep.by_domain and (sleeper := self._turns.sleeper(self.asleep)) is not None:
             self._wake(sleeper)
@@ -186,7 +186,7 @@ class Hosts:
         """Whether a host is in memory, asleep or awake; one that sleeps goes on sleeping."""
         return name in self.by_name or self._asleep(name) is not None
 
-    def _asleep(self, name: str) -> Sleeper | None:
+    def _asleep(self, name: str) -> SleepingHost | None:
         sleeper = self.asleep.by_domain.get(self._turns.domain_name(name)) if self.asleep.by_domain else None
         return sleeper if sleeper is not None and sleeper[2] == name else None
 
@@ -203,40 +203,40 @@ class Hosts:
         if sleeper is not None:
             self._wake(sleeper)
 
-    def _wake(self, sleeper: Sleeper) -> Host:
+    def _wake(self, sleeper: SleepingHost) -> Host:
         row, heads, cursor = self.asleep.take(sleeper)
         host = self.by_name[sleeper[2]] = self.make(sleeper[2], row)
         host.heads, host.cursor, host.more, host.state = heads, cursor, bool(cursor), READY
         self._turns.wake(host, sleeper)
         return host
 
-    def doze(self, batch: Batch) -> None:
+    def put_some_to_sleep(self, batch: Batch) -> None:
         """Put some hosts to sleep, 64 looked at; to be called where more than ``most_awake`` are awake, and
         nobody holds one."""
         names = self._to_look_at
         if not names:  # the first to come stay: most links are to hosts that were met early
-            names.extend(islice(self.by_name, compact_hosts.AWAKE * 3 // 4, None))
-        for _ in range(min(compact_hosts.AT_ONCE, len(names))):
+            names.extend(islice(self.by_name, sleeping_hosts.AWAKE * 3 // 4, None))
+        for _ in range(min(sleeping_hosts.AT_ONCE, len(names))):
             host = self.by_name.get(names.pop())
             if host is not None and may_sleep(host) and not batch.is_touched(host):
-                domain = self._turns.lay_down(host)
+                domain = self._turns.put_to_sleep(host)
                 if domain is not None:
                     self.asleep.put(host, domain.name, domain.due)
                     del self.by_name[host.name]
         self.most_awake = (
-            0 if names else max(compact_hosts.AWAKE, int(compact_hosts.GROWTH * len(self.by_name)))
+            0 if names else max(sleeping_hosts.AWAKE, int(sleeping_hosts.GROWTH * len(self.by_name)))
         )
 
     # -- time ------------------------------------------------------------------------------------------
 
     def next_ready(self) -> float | None:
-        """When the first cooling or held host, or one of a domain that is too hot, may be visited again
+        """When the first cooling or held host, or one of a domain over its rate, may be visited again
         (POSIX seconds); None: none waits for a time."""
         cooling = self._cooling
         while cooling and not self._waits(cooling[0][1]):
             heapq.heappop(cooling)
         first = cooling[0][0] if cooling else None
-        change = None if self._temperature is None else self._temperature.next_change()
+        change = None if self._limiter is None else self._limiter.next_change()
         return first if change is None else change if first is None else min(first, change)
 
     def _waits(self, name: str) -> bool:

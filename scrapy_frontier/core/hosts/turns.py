@@ -23,13 +23,13 @@ import heapq
 from typing import TYPE_CHECKING
 
 from ..store.queue_keys import SCORE_BYTES
-from .domain import CLOSED, COOL, READY, Domain
+from .domain import NORMAL, OVER_HARD, READY, Domain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .compact_hosts import Asleep, Sleeper
     from .domain import Entry, Member
+    from .sleeping_hosts import SleepingHost, SleepingHosts
 
 FIRST = 2  # rounds until a domain is due, for each page it was asked for
 MOST = 32  # rounds until a domain is due, however many these were
@@ -88,7 +88,7 @@ class Turns:
         name = self._domain_name(host.name)
         domain = self._domains.get(name)
         if domain is None:
-            level = COOL if self._level_of is None else self._level_of(name)
+            level = NORMAL if self._level_of is None else self._level_of(name)
             domain = self._domains[name] = Domain(name, level)
             domain.sole = host.name
         elif domain.sole:
@@ -168,7 +168,7 @@ class Turns:
         if domain is None or domain.level == level:
             return
         domain.level = level
-        if domain.is_active and level == COOL:
+        if domain.is_active and level == NORMAL:
             self._wait(domain)
         if domain.sole:
             domain.offered = None
@@ -178,18 +178,18 @@ class Turns:
 
     # -- hosts that sleep ------------------------------------------------------------------------------
 
-    def lay_down(self, host: Member) -> Domain | None:
+    def put_to_sleep(self, host: Member) -> Domain | None:
         """Forget a host that goes to sleep, and its domain, which goes on counting as one that may be asked;
         None where it has to stay awake."""
         domain = host.domain
-        if domain is None or not domain.sole or not domain.is_active or domain.level != COOL:
+        if domain is None or not domain.sole or not domain.is_active or domain.level != NORMAL:
             return None
         del self._domains[domain.name]
         host.domain = None
         return domain
 
-    def wake(self, host: Member, sleeper: Sleeper) -> None:
-        """Undo `lay_down`: *host*, which is ready, and its domain stand where they did, due in the same
+    def wake(self, host: Member, sleeper: SleepingHost) -> None:
+        """Undo `put_to_sleep`: *host*, which is ready, and its domain stand where they did, due in the same
         round."""
         domain = self._domains[sleeper[1]] = host.domain = Domain(sleeper[1])
         domain.sole, domain.hosts, domain.handed = host.name, 1, host.fetched
@@ -197,7 +197,7 @@ class Turns:
         self._enlist(domain)
         self._offer_sole(domain, host)
 
-    def sleeper(self, asleep: Asleep) -> Sleeper | None:
+    def sleeper(self, asleep: SleepingHosts) -> SleepingHost | None:
         """Whose turn it is, if that is one of those asleep; None if it is a host's that is awake. Wakes
         nobody."""
         late, domain = asleep.overdue(self._round), self._overdue()
@@ -207,8 +207,9 @@ class Turns:
         if first is None:
             return None
         head, name = first[:2]
-        is_alone = self._best_domain() is None
-        return first if is_alone or (COOL, head[:SCORE_BYTES], False, 0, head, name) < self._heap[0] else None
+        if self._best_domain() is None or (NORMAL, head[:SCORE_BYTES], False, 0, head, name) < self._heap[0]:
+            return first
+        return None
 
     # -- whose turn it is ------------------------------------------------------------------------------
 
@@ -247,7 +248,7 @@ class Turns:
 
     def _offer_sole(self, domain: Domain, host: Member) -> None:
         """`_offer` for a domain of one host: what it offers is what holds, or nothing."""
-        if host.state is not READY or domain.level == CLOSED:
+        if host.state is not READY or domain.level == OVER_HARD:
             domain.offered = None
             self._set_active(domain, False)
             return
@@ -264,7 +265,7 @@ class Turns:
             self._push(domain, entry)
 
     def _entry(self, domain: Domain) -> Entry | None:
-        best = None if domain.level == CLOSED else domain.first(self._by_name)
+        best = None if domain.level == OVER_HARD else domain.first(self._by_name)
         if best is None:
             return None
         is_yielding = domain.yields_until > self._handed_out
@@ -314,7 +315,7 @@ class Turns:
         due = self._due
         while due and due[0][0] <= self._round:
             domain = self._domains.get(due[0][1])
-            if domain is None or not domain.is_active or domain.level != COOL:
+            if domain is None or not domain.is_active or domain.level != NORMAL:
                 heapq.heappop(due)
                 if domain is not None:
                     domain.is_listed = False

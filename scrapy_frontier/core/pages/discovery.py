@@ -196,7 +196,7 @@ class Discovery:
             batch.check()
             batch.commit()
         if len(self._hosts.by_name) > self._hosts.most_awake:
-            self._hosts.doze(batch)
+            self._hosts.put_some_to_sleep(batch)
         if source is None:
             return [self._take_in(link, link.parent, None, now) for link in links]
         return [self._take_in(link, source.node, source, now) for link in links]

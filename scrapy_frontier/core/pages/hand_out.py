@@ -103,7 +103,7 @@ class HandOut:
             self._revisit_queue.wake(now)
         self._is_over = self._has_opened = False
         if len(self._hosts.by_name) > self._hosts.most_awake:
-            self._hosts.doze(batch)
+            self._hosts.put_some_to_sleep(batch)
 
     def _take(self, host: Host, sort_key: bytes | None, now: float) -> Lease | None:
         sort_key = host.take(sort_key)

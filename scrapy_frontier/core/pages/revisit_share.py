@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from ..hosts.domain import CLOSED, HostState
+from ..hosts.domain import OVER_HARD, HostState
 from ..store.due_rows import RETURNS
 from ..store.states import State
 
@@ -90,7 +90,7 @@ class RevisitShare:
             self._line[name] = None
             if host.state is not HostState.READY or not host.heads:
                 continue
-            if host.domain is not None and host.domain.level == CLOSED:
+            if host.domain is not None and host.domain.level == OVER_HARD:
                 continue
             if not host.heads[0].startswith(RETURNS) and self._own.get(name, 0.0) < 1.0:
                 continue

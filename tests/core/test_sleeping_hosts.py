@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.frontier import Frontier, Link
-from scrapy_frontier.core.hosts import compact_hosts, host, load_hosts, turns
+from scrapy_frontier.core.hosts import host, load_hosts, sleeping_hosts, turns
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.domain_rates import DomainRates
 from scrapy_frontier.core.hosts.host import Politeness
@@ -39,8 +39,8 @@ def domain_of(host: str) -> str:
 @pytest.fixture
 def sleepy(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may sleep does."""
-    monkeypatch.setattr(compact_hosts, "AWAKE", 0)
-    monkeypatch.setattr(compact_hosts, "GROWTH", 0)
+    monkeypatch.setattr(sleeping_hosts, "AWAKE", 0)
+    monkeypatch.setattr(sleeping_hosts, "GROWTH", 0)
 
 
 def a_frontier(directory: Path, **options: Any) -> Frontier:
@@ -81,8 +81,8 @@ class Run:
 
     def move(self, kind: str, name: str, number: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(compact_hosts, "AWAKE", self.awake)
-            patch.setattr(compact_hosts, "GROWTH", 0)
+            patch.setattr(sleeping_hosts, "AWAKE", self.awake)
+            patch.setattr(sleeping_hosts, "GROWTH", 0)
             if not self.awake:
                 self.frontier._hosts.most_awake = 0
             for which in "FIRST", "MOST":
@@ -196,7 +196,7 @@ def test_a_crawl_is_the_same_whoever_sleeps(
     heads: int,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (host, load_hosts, compact_hosts):  # with one, most hosts have more pages on disk
+        for module in (host, load_hosts, sleeping_hosts):  # with one, most hosts have more pages on disk
             patch.setattr(module, "HEADS", heads)
         compare(tmp_path_factory.mktemp("runs"), moves, options)
 

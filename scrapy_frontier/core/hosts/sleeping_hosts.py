@@ -32,7 +32,7 @@ AT_ONCE = 64  # hosts looked at by one verb, 1 us each
 # Head, domain, name, the round in which it is due, and what else there is: its row and its sort keys in one
 # piece, which takes a third of a tuple of them; nothing for a host that was never asked, with one page. A
 # plain tuple: the garbage collector soon walks it no more.
-Sleeper = tuple[bytes, str, str, float, bytes]
+SleepingHost = tuple[bytes, str, str, float, bytes]
 
 _UNASKED = HostRow(queued=1)
 
@@ -61,7 +61,7 @@ def _knows_its_head(host: Host) -> bool:
     return len(host.heads) == host.queued
 
 
-def sleeper_of(host: Host, domain: str, due: float) -> Sleeper:
+def sleeping(host: Host, domain: str, due: float) -> SleepingHost:
     """What is kept of *host* while it sleeps: its *domain*, *due* in that round, with at least one head."""
     heads = host.heads
     is_unasked = host.queued == 1 and not (
@@ -77,7 +77,7 @@ def _pack(row: bytes, heads: list[bytes], cursor: bytes) -> bytes:
     return bytes(memoryview(marshal.dumps((row, heads, cursor))))
 
 
-def _unpack(sleeper: Sleeper) -> tuple[bytes, list[bytes], bytes]:
+def _unpack(sleeper: SleepingHost) -> tuple[bytes, list[bytes], bytes]:
     """The row, the heads, and the cursor of a host with more pages on disk."""
     found: tuple[bytes, list[bytes], bytes] = marshal.loads(sleeper[4])  # noqa: S302 - of `_pack`
     return found
@@ -99,16 +99,16 @@ class _Line:
         return due
 
 
-class Asleep:
+class SleepingHosts:
     """The hosts that sleep, by their domains, and how many ``pages`` they have queued. In memory only.
 
     Entries that have become wrong are left in the heap and in the lines, and skipped when they surface.
     """
 
     def __init__(self) -> None:
-        self.by_domain: dict[str, Sleeper] = {}
+        self.by_domain: dict[str, SleepingHost] = {}
         self.pages = 0
-        self._heap: list[Sleeper] = []
+        self._heap: list[SleepingHost] = []
         # Hosts that were asked may have to wait many rounds; those that were not come behind none of them.
         self._new, self._old = _Line(), _Line()
 
@@ -119,12 +119,12 @@ class Asleep:
         """Have *host* sleep, alone in *domain*, which is *due* in that round or when the one before it in
         line is. O(log hosts)."""
         line = self._old if host.fetched else self._new
-        sleeper = sleeper_of(host, domain, line.put(domain, due))
+        sleeper = sleeping(host, domain, line.put(domain, due))
         self.by_domain[domain] = sleeper
         self.pages += host.queued
         self._push(sleeper)
 
-    def _push(self, sleeper: Sleeper) -> None:
+    def _push(self, sleeper: SleepingHost) -> None:
         heapq.heappush(self._heap, sleeper)
         if len(self._heap) > 64 + 2 * len(self.by_domain):
             self._heap = list(self.by_domain.values())
@@ -138,7 +138,7 @@ class Asleep:
         sleeper = self.by_domain.get(domain)
         return sleeper is not None and sleeper[3] == due
 
-    def take(self, sleeper: Sleeper) -> tuple[HostRow, list[bytes], bytes]:
+    def take(self, sleeper: SleepingHost) -> tuple[HostRow, list[bytes], bytes]:
         """Forget one that wakes, and tell its row, its heads, and its cursor where more of its pages are on
         disk, b"" where not. O(1), no store read."""
         del self.by_domain[sleeper[1]]
@@ -150,7 +150,7 @@ class Asleep:
         self.pages -= row.queued
         return row, heads, cursor
 
-    def rekey(self, sleeper: Sleeper, moved: Sequence[tuple[bytes, bytes]]) -> bool:
+    def rekey(self, sleeper: SleepingHost, moved: Sequence[tuple[bytes, bytes]]) -> bool:
         """Rows of its pages moved, each from an old sort key to a new one; false where nothing is changed,
         and it has to wake to read which page comes first now."""
         head, domain, name, due, rest = sleeper
@@ -168,20 +168,20 @@ class Asleep:
         self._push(again)
         return True
 
-    def first(self) -> Sleeper | None:
+    def first(self) -> SleepingHost | None:
         """The one with the best head, None if none sleeps; it goes on sleeping."""
         heap = self._heap
         while heap and self.by_domain.get(heap[0][1]) is not heap[0]:
             heapq.heappop(heap)
         return heap[0] if heap else None
 
-    def overdue(self, now: float) -> Sleeper | None:
+    def overdue(self, now: float) -> SleepingHost | None:
         """The one that is due for the longest time in round *now* (virtual time, see `turns`), None if none
         is."""
         found = [sleeper for line in (self._new, self._old) if (sleeper := self._due(line, now)) is not None]
         return min(found, key=itemgetter(3), default=None)
 
-    def _due(self, line: _Line, now: float) -> Sleeper | None:
+    def _due(self, line: _Line, now: float) -> SleepingHost | None:
         while line.dues and line.dues[0] <= now:
             if self._stands(line.domains[0], line.dues[0]):
                 return self.by_domain[line.domains[0]]
