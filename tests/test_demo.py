@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -59,9 +60,6 @@ def crawl(items: Path | None, *arguments: str, port: int = 0, sets: tuple[str, .
     return Run(web, ended.returncode, output, ended.stderr, [json.loads(line) for line in lines])
 
 
-CLAIMED: list[socket.socket] = []
-
-
 def free_port() -> int:
     """A port below those the system hands out, free with the next ones on all addresses. While this process
     lives no other run of these tests gets it, which would listen where this one has just stopped."""
@@ -74,7 +72,7 @@ def free_port() -> int:
         except OSError:
             claim.close()
             continue
-        CLAIMED.append(claim)
+        atexit.register(claim.close)
         return port
     raise AssertionError("no free port")
 
