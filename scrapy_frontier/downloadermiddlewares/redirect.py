@@ -14,7 +14,7 @@ from scrapy.http import HtmlResponse, Request, Response
 
 from ..core import reasons
 from ..core.frontier import Event, Outcome
-from ..core.parse.headers import REDIRECTS
+from ..core.parse.headers import REDIRECTS, Led
 from ..core.parse.redirect_chains import NO_HTTP, TOO_LONG, ChainRefusal
 from ..core.reasons import LONGEST_URL
 from ..crawl import compat
@@ -118,19 +118,17 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
         if isinstance(target, ChainRefusal):
             flight.note(self.told(target, found.url))
             return
-        if not found.is_at_once and self._forbids_links(request, response):
+        led = found.led(response.status, self._forbids_links(request, response))
+        if led is Led.FORBIDDEN:
             count(self.crawler, "frontier/nofollow/links")
             target.meta[REFUSED] = reasons.NOFOLLOW_PAGE(url=response.url[:LONGEST_URL])
-            compat.engine_of(self.crawler).crawl(target)
-            return
-        count(self.crawler, "frontier/redirects/refresh")
+        else:
+            count(self.crawler, "frontier/redirects/refresh")
         compat.engine_of(self.crawler).crawl(target)
-        if response.status >= 400:
-            return
-        if found.is_at_once:
+        if led is Led.MOVED:
             known = crawl.frontier.find(crawl.identities.of(target))
             flight.ends_as(redirected(target, known, response.status))
-        else:
+        elif led is Led.LINK:
             flight.note(reasons.REFRESH(url=target.url[:LONGEST_URL]), led_to=target)
 
     def _forbids_links(self, request: Request, response: Response) -> bool:

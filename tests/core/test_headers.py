@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from vectors import NOW, cases, clock
 
 from scrapy_frontier.core.parse.dates import timestamp
-from scrapy_frontier.core.parse.headers import LONGEST_WAIT, Refresh, location, parse_refresh, retry_after
+from scrapy_frontier.core.parse.headers import (
+    LONGEST_WAIT,
+    Led,
+    Refresh,
+    location,
+    parse_refresh,
+    retry_after,
+)
 
 
 @pytest.mark.parametrize("case", cases("retry_after", "cases"))
@@ -102,5 +109,11 @@ def test_no_text_makes_anyone_wait_less_than_nothing_or_for_ever(value: str) -> 
     assert seconds is None or 0.0 <= seconds <= LONGEST_WAIT
 
 
-def test_a_page_that_is_left_within_a_second_is_shown_to_nobody() -> None:
-    assert [Refresh(seconds, "/x").is_at_once for seconds in (0, 1, 2)] == [True, True, False]
+@pytest.mark.parametrize("is_nofollow", [False, True])
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_page_that_is_left_within_a_second_is_shown_to_nobody(status: int, is_nofollow: bool) -> None:
+    """So it has moved, whatever it says of links; a later refresh is one of them, but of no error page."""
+    at_once, later = ((Led.MOVED, Led.LINK), (Led.BESIDE, Led.BESIDE))[status >= 400]
+    later = Led.FORBIDDEN if is_nofollow else later
+    found = [Refresh(seconds, "/x").led(status, is_nofollow) for seconds in (0, 1, 2)]
+    assert found == [at_once, at_once, later]

@@ -6,6 +6,7 @@ A line in, a value out; None where it says nothing. ``now`` is POSIX seconds.
 from __future__ import annotations
 
 import re
+from enum import Enum
 from typing import NamedTuple
 
 from .dates import http_date, timestamp
@@ -15,16 +16,29 @@ LONGEST_WAIT = 2**31  # seconds; what RFC 9111 1.2.2 makes of a number too large
 BLANK = "\t\n\f\r "  # ASCII whitespace of the HTML Standard
 
 
+class Led(Enum):
+    """What the target of a refresh is to its page.
+
+    A link that is ``FORBIDDEN`` to be followed, or one that may be; what the page ``MOVED`` to, for it is
+    shown to nobody; or found ``BESIDE`` it, for it is an error.
+    """
+
+    FORBIDDEN, LINK, MOVED, BESIDE = range(4)
+
+
 class Refresh(NamedTuple):
     """Go to *url* after *seconds*, whole ones up to `LONGEST_WAIT`; an empty *url* is the page itself."""
 
     seconds: int
     url: str
 
-    @property
-    def is_at_once(self) -> bool:
-        """Whether the page is shown to nobody, so that it is no page for people."""
-        return self.seconds <= 1
+    def led(self, status: int, is_nofollow: bool) -> Led:
+        """What its target is to a page that was answered with *status*. One that is left within a second is
+        no page for people, so whether it *is_nofollow* concerns later ones alone."""
+        is_at_once = self.seconds <= 1
+        if is_nofollow and not is_at_once:
+            return Led.FORBIDDEN
+        return Led.BESIDE if status >= 400 else Led.MOVED if is_at_once else Led.LINK
 
 
 _REFRESH_TIME = re.compile(rf"[{BLANK}]*([0-9]*)([0-9.]*)")
