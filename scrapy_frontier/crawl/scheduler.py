@@ -15,7 +15,7 @@ from scrapy.core.scheduler import BaseScheduler
 
 from ..core import reasons
 from ..core.errors import FrontierError, FrontierUnwritable
-from ..core.pages.leases import Outcome
+from ..core.pages.leases import without_request
 from ..core.pages.lifecycle import Event
 from ..core.store.meta_rows import IN_MEMORY
 from . import compat, compat_downloader
@@ -237,17 +237,17 @@ class FrontierScheduler(BaseScheduler):
             try:
                 if not page.payload.startswith(IN_MEMORY):
                     return crawl.requests.codec.decode(page.url, page.priority, page.payload)
-                self._say_lost(page.url)
-                outcome = Outcome(Event.LOST, reason=reasons.LOST())
-            except Unreadable as reason:
+                cause = ""
+            except Unreadable as error:
                 self._tally["frontier/unreadable"] += 1
-                if lease.is_revisit:
-                    self._say_lost(page.url, str(reason))
-                else:
-                    words = "Set aside %s: %s; mend that and `scrapy frontier requeue` it"
-                    self._reporter.log(logging.ERROR, words, page.url, reason)
-                event = Event.LOST if lease.is_revisit else Event.FAILED  # what came back stays as it is
-                outcome = Outcome(event, reason=reasons.UNREADABLE(cause=reason))
+                cause = str(error)
+            outcome = without_request(lease, cause)
+            if outcome.event is Event.LOST:
+                words = "%s is known, but not fetched: %s (said once)"
+                self._reporter.say_once("lost", logging.INFO, words, page.url, cause or reasons.LOST())
+            else:
+                words = "Set aside %s: %s; mend that and `scrapy frontier requeue` it"
+                self._reporter.log(logging.ERROR, words, page.url, cause)
             now = crawl.clock()
             crawl.frontier.skip_visit(lease, now)
             crawl.frontier.release(lease, outcome, now)
@@ -299,10 +299,6 @@ class FrontierScheduler(BaseScheduler):
         request = self._request(lease, crawl)
         crawl.requests.held.pop(lease.page_id, None)
         return None if request is None else self._hand_out(request, lease, crawl)
-
-    def _say_lost(self, url: str, reason: str = "") -> None:
-        words = "%s is known, but not fetched: %s (said once)"
-        self._reporter.say_once("lost", logging.INFO, words, url, reason or reasons.LOST())
 
     def _tell_news(self, crawl: Crawl) -> None:
         set_aside, given_up = crawl.frontier.news()

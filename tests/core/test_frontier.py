@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from openings import let_go, opened  # noqa: F401 - `let_go` works by being here
 
+from scrapy_frontier.core import reasons
 from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
-from scrapy_frontier.core.pages.leases import Lease, Outcome, Released
+from scrapy_frontier.core.pages.leases import Lease, Outcome, Released, without_request
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import host_rows, keys
 from scrapy_frontier.core.store.leveldb import Store
@@ -1147,3 +1148,13 @@ def test_pages_of_earlier_runs_have_numbers_below_the_first_of_this_run(tmp_path
     assert ids(frontier.discover([page("three")], NOW)) == [2]
     assert [frontier.is_of_this_run(page_id) for page_id in range(3)] == [False, False, True]
     frontier.close()
+
+
+@pytest.mark.parametrize("is_revisit", [False, True])
+def test_a_page_without_a_request_is_only_known_or_fails_unless_it_came_back(is_revisit: bool) -> None:
+    page = Page("http://a.example/", State.DONE if is_revisit else State.QUEUED)
+    lease = Lease("a.example", page, NOW, 0, 0.0, {}, None, is_revisit=is_revisit)
+    lost, unreadable = without_request(lease, ""), without_request(lease, "no callback")
+    assert lost == Outcome(Event.LOST, reason=reasons.LOST())
+    assert unreadable.event is (Event.LOST if is_revisit else Event.FAILED)
+    assert unreadable.reason == reasons.UNREADABLE(cause="no callback")

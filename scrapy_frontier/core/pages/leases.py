@@ -7,11 +7,13 @@ from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import reasons
 from ..hosts.clocks import UnderWay
 from ..hosts.host import FOREVER
 from ..store.keys import FIRST_VISIT
 from ..store.link_rows import REDIRECT, Edge
 from ..store.states import QUEUED, State
+from .lifecycle import Event
 from .validator_trust import may_send
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..store.link_rows import PlainEdge
     from ..store.page_rows import Page
-    from .lifecycle import Event
     from .links import PageId
     from .revisit_policy import Result
     from .visits import Fetched, VisitEnd
@@ -105,6 +106,14 @@ class Outcome(NamedTuple):
 
 # `Outcome` of a tuple of all fields, in half the time.
 new_outcome: Callable[[OutcomeFields], Outcome] = partial(tuple.__new__, Outcome)
+
+
+def without_request(lease: Lease, cause: str) -> Outcome:
+    """How *lease* ends where no request can be made for its page, because of this *cause*; empty: it was in
+    the memory of another process alone, and a link or a seed brings it back. Else the page fails, but one
+    that came back stays as it is."""
+    event = Event.LOST if lease.is_revisit or not cause else Event.FAILED
+    return Outcome(event, reason=reasons.UNREADABLE(cause=cause) if cause else reasons.LOST())
 
 
 class Released(NamedTuple):
