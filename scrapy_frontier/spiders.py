@@ -46,7 +46,7 @@ class FrontierSpider(CrawlSpider):
     def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
         """As Scrapy makes it; it logs an error when it is opened and nobody follows its links."""
         spider = super().from_crawler(crawler, *args, **kwargs)
-        crawler.signals.connect(spider._say_if_nobody_follows, signals.spider_opened)
+        crawler.signals.connect(spider._warn_if_nobody_follows, signals.spider_opened)
         return spider
 
     if not TYPE_CHECKING:  # to type checkers it is Scrapy's: a callback that takes what it wants
@@ -58,7 +58,7 @@ class FrontierSpider(CrawlSpider):
     def _parse(self, response: Response, **kwargs: Any) -> Any:
         return super()._parse(response, **kwargs) if self.rules else self.parse(response, **kwargs)
 
-    def _say_if_nobody_follows(self) -> None:
+    def _warn_if_nobody_follows(self) -> None:
         if not self.rules and not compat.has_middleware(self.crawler, SPIDER_MIDDLEWARE):
             words = "No link is followed, for %s is not at work: put scrapy_frontier.Addon into ADDONS"
             self.logger.error(words, SPIDER_MIDDLEWARE)

@@ -135,8 +135,8 @@ class Command(ScrapyCommand):
             group.add_argument(f"--{name}", **how)
         for name, how in OPTIONS.items():
             takers = ", ".join(command for command, spec in COMMANDS.items() if name in spec.options)
-            told: Option = {**how, "help": f"{how['help']} ({takers})"}
-            group.add_argument(f"--{name}", **told)
+            option: Option = {**how, "help": f"{how['help']} ({takers})"}
+            group.add_argument(f"--{name}", **option)
 
     def run(self, args: list[str], opts: argparse.Namespace) -> None:
         """Run the command that *args* begin with and keep what it returns as ``exitcode``; without any print
@@ -201,10 +201,10 @@ def description(name: str) -> str:
         choices = how.get("choices")
         taken = how.get("metavar", "|".join(choices) if isinstance(choices, list) else "")
         head = f"  --{option} {taken}".rstrip()
-        told = textwrap.wrap(str(how["help"]), 80 - _HELP_AT)
+        help_lines = textwrap.wrap(str(how["help"]), 80 - _HELP_AT)
         if len(head) < _HELP_AT:
-            head = f"{head:{_HELP_AT}}{told.pop(0)}"
-        lines += [head, *(f"{'':{_HELP_AT}}{line}" for line in told)]
+            head = f"{head:{_HELP_AT}}{help_lines.pop(0)}"
+        lines += [head, *(f"{'':{_HELP_AT}}{line}" for line in help_lines)]
     return "\n".join(lines)
 
 

@@ -63,9 +63,9 @@ def _states(found: facts.Summary) -> Iterator[tuple[str, str]]:
 
 def _coming_back(found: facts.Summary) -> str | None:
     """Which of the ended pages; None where none does."""
-    told = [f"{found.due:,}, the first on {moment(found.first_due)}"] if found.first_due else []
+    due = [f"{found.due:,}, the first on {moment(found.first_due)}"] if found.first_due else []
     queued = [f"{found.queued_revisits:,} queued again"] if found.queued_revisits else []
-    return "; ".join(told + queued) or None
+    return "; ".join(due + queued) or None
 
 
 def _links(found: object) -> str:

@@ -16,7 +16,7 @@ from ..core.admin.links_in_chunks import flag_names, links_out, links_to, readab
 from ..core.errors import UnreadableRow
 from .graph_files import WRITERS, write_graphml, write_urls
 from .output import Column, progress, replacing
-from .page import MISSING, find_or_say
+from .page import MISSING, find_or_fail
 from .show import LINES, limit_of, size
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def links(call: Call) -> int:
     Exit code 1 where the page is not known."""
     wants_in, wants_out = (bool(getattr(call.options, name)) for name in ("in", "out"))
     with call.project.open(identified=True) as store:
-        found = find_or_say(call, store)
+        found = find_or_fail(call, store)
         if found is None:
             return MISSING
         page_id, page = found

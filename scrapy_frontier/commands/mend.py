@@ -39,12 +39,12 @@ def check(call: Call) -> int:
             raise
         salvaged = _salvage(project)
         examined = salvaged.examined
-        _tell_salvaged(call, salvaged)
+        _print_salvaged(call, salvaged)
     call.output.document(_as_json(examined, salvaged))
-    _tell(call, examined)
+    _print(call, examined)
     call.output.text(_verdict(examined, repair))
     if salvaged is not None:
-        _tell_next(call, salvaged)
+        _print_next(call, salvaged)
     return 1 if examined.left else 0
 
 
@@ -90,7 +90,7 @@ def _as_json(examined: Examined, salvaged: Salvaged | None) -> dict[str, object]
     return answer
 
 
-def _tell_salvaged(call: Call, salvaged: Salvaged) -> None:
+def _print_salvaged(call: Call, salvaged: Salvaged) -> None:
     out, files = call.output, salvaged.damage.files()
     if files:
         out.text("Files of the database were damaged. What they have lost, in bytes:")
@@ -98,9 +98,9 @@ def _tell_salvaged(call: Call, salvaged: Salvaged) -> None:
     else:
         out.text("Files of the database were damaged, but none that holds rows.")
     out.line()
-    told = [prefix for prefix in ROWS if salvaged.rows[prefix] or salvaged.lost[prefix]]
-    out.table(_ROW_COLUMNS, (_row(salvaged, prefix) for prefix in told))
-    silent = [ROWS[prefix] for prefix in ROWS if prefix not in told and salvaged.lost[prefix] is None]
+    shown = [prefix for prefix in ROWS if salvaged.rows[prefix] or salvaged.lost[prefix]]
+    out.table(_ROW_COLUMNS, (_row(salvaged, prefix) for prefix in shown))
+    silent = [ROWS[prefix] for prefix in ROWS if prefix not in shown and salvaged.lost[prefix] is None]
     if silent:
         out.text(f"Not one is there of these, and nobody knows whether any were: {', '.join(silent)}.")
     out.line()
@@ -108,15 +108,15 @@ def _tell_salvaged(call: Call, salvaged: Salvaged) -> None:
 
 def _row(salvaged: Salvaged, prefix: bytes) -> tuple[object, ...]:
     lost = salvaged.lost[prefix]
-    told = "perhaps some" if lost is None else f"{lost:,}"
+    number = "perhaps some" if lost is None else f"{lost:,}"
     if lost and prefix in FOLLOW:
-        told += ", made anew"
+        number += ", made anew"
     elif lost and not salvaged.is_exact:
-        told = f"at least {told}"
-    return ROWS[prefix], f"{salvaged.rows[prefix]:,}", told
+        number = f"at least {number}"
+    return ROWS[prefix], f"{salvaged.rows[prefix]:,}", number
 
 
-def _tell_next(call: Call, salvaged: Salvaged) -> None:
+def _print_next(call: Call, salvaged: Salvaged) -> None:
     out, lost = call.output, salvaged.lost
     out.line()
     out.text(
@@ -135,7 +135,7 @@ def _tell_next(call: Call, salvaged: Salvaged) -> None:
         )
 
 
-def _tell(call: Call, examined: Examined) -> None:
+def _print(call: Call, examined: Examined) -> None:
     found = examined.found
     for kind in [kind for kind in KINDS if kind in found]:
         call.output.text(f"{kind}: {found[kind]:,} ({KINDS[kind]})")

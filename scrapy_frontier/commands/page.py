@@ -30,7 +30,7 @@ def page(call: Call) -> int:
     of its host, and all links if there are no more than two million. Exit code 1 where it is not known."""
     project, output = call.project, call.output
     with project.open(identified=True) as store:
-        known = find_or_say(call, store)
+        known = find_or_fail(call, store)
         if known is None:
             return MISSING
         page_id, found = known
@@ -50,7 +50,7 @@ def page(call: Call) -> int:
     return 0
 
 
-def find_or_say(call: Call, store: Store) -> tuple[int, Page] | None:
+def find_or_fail(call: Call, store: Store) -> tuple[int, Page] | None:
     """The page that the first argument names; None after having said that it is not known. Raises
     `UsageError` for what is no URL, `UnreadableRow`."""
     request = call.project.request(call.arguments[0])
@@ -138,7 +138,7 @@ def why(call: Call) -> int:
             sentence = _why(_facts(project, store, page_id, found), parent)
         except UnreadableRow:
             sentence = explain.why_unreadable(store, page_id)
-    _say_why(call, request.url, state, about + sentence)
+    _print_why(call, request.url, state, about + sentence)
     return 0
 
 
@@ -147,7 +147,7 @@ def _facts(project: Project, store: Store, page_id: int, found: Page) -> explain
     return explain.gather(store, page_id, found, delays, attempts, project.now, project.agent)
 
 
-def _say_why(call: Call, url: str, state: str | None, sentence: str) -> None:
+def _print_why(call: Call, url: str, state: str | None, sentence: str) -> None:
     call.output.answer({"url": url, "state": state, "why": sentence}, sentence)
 
 
@@ -157,7 +157,7 @@ def _unknown(call: Call, store: Store, url: str) -> int:
         return next((other for other in others if call.project.find(store, other) is not None), "")
 
     limits = call.project.frontier_settings.traps
-    _say_why(call, url, None, explain.why_unknown(url, limits, similar))
+    _print_why(call, url, None, explain.why_unknown(url, limits, similar))
     return MISSING
 
 

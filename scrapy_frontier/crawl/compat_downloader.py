@@ -62,11 +62,11 @@ def watch_sending(crawler: Crawler, flights: dict[int, Any], on_sent: Callable[[
         flight = flights.get(id(request))
         if flight is not None and flight.is_sending:
             turns = _SENDING_TURNS + request.url.startswith("https:")
-            tell = partial(_after_turns, turns, partial(on_sent, request))
+            notify = partial(_after_turns, turns, partial(on_sent, request))
             if _watch_pool(handlers, request):
-                _connected.set(tell)
+                _connected.set(notify)
             else:
-                call_later(SENDING, tell)
+                call_later(SENDING, notify)
         return await download(request)
 
     handlers.download_request_async = watched
@@ -83,15 +83,15 @@ def _watch_pool(handlers: Any, request: Request) -> bool:
     if "getConnection" not in vars(pool):
 
         def watched(*args: Any) -> Any:
-            tell, deferred = _connected.get(), connect(*args)
-            return deferred if tell is None else deferred.addCallback(_told, tell)
+            notify, deferred = _connected.get(), connect(*args)
+            return deferred if notify is None else deferred.addCallback(_on_connected, notify)
 
         pool.getConnection = watched
     return True
 
 
-def _told(connection: Any, tell: Callable[[], None]) -> Any:
-    tell()
+def _on_connected(connection: Any, notify: Callable[[], None]) -> Any:
+    notify()
     return connection
 
 

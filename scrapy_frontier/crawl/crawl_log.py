@@ -34,7 +34,7 @@ class CrawlLog:
     _is_temporary: bool
     _is_told_until = 0.0  # for whom the crawl waits
 
-    def say_how_it_begins(self, spider: Spider, settings: BaseSettings) -> None:
+    def log_start(self, spider: Spider, settings: BaseSettings) -> None:
         """Say once, with the frontier open, what it holds, whose it was, and which settings there are not.
         Notes the spider as the one that uses it."""
         frontier, left, log = self._frontier, _left_by_scrapy(settings), self._reporter.log
@@ -63,13 +63,13 @@ class CrawlLog:
         if self._is_temporary:
             log(logging.INFO, "The frontier is temporary: set JOBDIR or FRONTIER_DIR to keep it")
 
-    def say_who_is_given_up(self, given_up: Iterable[GivenUpPages]) -> None:
+    def log_given_up(self, given_up: Iterable[GivenUpPages]) -> None:
         """One line for each host, or origin of one, that was given up."""
         words = "Gave up %s: %s; its pages end with that (%d are queued for this host)"
         for host, origin, reason, queued in given_up:
             self._reporter.log(logging.INFO, words, origin or host, reason, queued)
 
-    def say_who_is_waited_for(self, now: float, end: float, end_wait: float) -> None:
+    def log_waited_for(self, now: float, end: float, end_wait: float) -> None:
         """Say who the crawl waits for, and until when (*now* and *end* in POSIX seconds); once in *end_wait*
         seconds."""
         if now < self._is_told_until:
@@ -79,7 +79,7 @@ class CrawlLog:
         words = "Waiting: %s; the crawl goes on at %s, or ends at %s if no page comes until then"
         self._reporter.log(logging.INFO, words, _left(left), moment(left.first), moment(end))
 
-    def say_what_is_left(self, reason: str) -> None:
+    def log_left_over(self, reason: str) -> None:
         """Where a crawl ended although pages are left, say of whom, and when to come back; nothing but for
         the *reason* "finished"."""
         frontier = self._frontier
@@ -99,7 +99,7 @@ class CrawlLog:
                 remedy += f", the first may be visited at {moment(left.first)}, or raise FRONTIER_END_WAIT"
         self._reporter.log(logging.WARNING, "%s; %s", _left(left), remedy)
 
-    def say_which_seeds_are_known(self, count: int, first: str) -> None:
+    def log_known_seeds(self, count: int, first: str) -> None:
         """Who runs a crawl a second time must see why the feed has nothing in it: of *count* seeds, *first*
         is one."""
         tally, due = self._reporter.tally, self._frontier.next_due()

@@ -46,8 +46,8 @@ def digest_by(setting: str | Callable[[Response], Any]) -> Callable[[Response], 
     """
     if callable(setting):
         return lambda response: of_content(setting(response))
-    told = {"text": _text, "links": _links}
-    return partial(_of_tree, told[setting], setting.encode()) if setting in told else _of_body
+    readers = {"text": _text, "links": _links}
+    return partial(_of_tree, readers[setting], setting.encode()) if setting in readers else _of_body
 
 
 def of_content(value: Any) -> bytes:
@@ -64,12 +64,12 @@ def _of_body(response: Response) -> bytes:
     return digest_of(response.body)
 
 
-def _of_tree(told: Callable[[Any], str], kind: bytes, response: Response) -> bytes:
-    """The digest of what is *told* of the tree of an HTML page; that of the body for what is none."""
+def _of_tree(read: Callable[[Any], str], kind: bytes, response: Response) -> bytes:
+    """The digest of what *read* finds in the tree of an HTML page; that of the body for what is none."""
     root = response.selector.root if isinstance(response, HtmlResponse) and is_text(response) else None
     if not isinstance(root, etree._Element):
         return _of_body(response)
-    return digest_of(told(root).encode("utf-8", "surrogatepass"), kind)
+    return digest_of(read(root).encode("utf-8", "surrogatepass"), kind)
 
 
 def _text(root: Any) -> str:

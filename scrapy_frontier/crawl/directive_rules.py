@@ -48,15 +48,15 @@ class DirectiveRules(Component):
 
         0.1 ms for a page of 100 KB without directives: its bytes are searched for the link types that count.
         """
-        said = response.meta.get(DIRECTIVES) if response.request is not None else None
+        directives = response.meta.get(DIRECTIVES) if response.request is not None else None
         crawl, flight = self.crawl, self.flights.get(id(response.request))
         leads_on = flight is not None and flight.outcome is not None
         entry = entry_of(response.request)
-        is_plain = said is None and entry is None and not leads_on and not self.settings.ajax
+        is_plain = directives is None and entry is None and not leads_on and not self.settings.ajax
         if is_plain and not self._may_have_rels(response):
             return None
         may_add = crawl is not None and flight is not None and crawl.may_be_called_again(flight.callback)
-        return PageRules(self, response, said or {}, leads_on, may_add, entry)
+        return PageRules(self, response, directives or {}, leads_on, may_add, entry)
 
     def _may_have_rels(self, response: Response) -> bool:
         if not self._rels or not isinstance(response, HtmlResponse) or not is_text(response):
@@ -110,7 +110,7 @@ class PageRules:
         self,
         rules: DirectiveRules,
         response: Response,
-        said: dict[str, Any],
+        directives: dict[str, Any],
         leads_on: bool,
         may_add: bool,
         entry: QueueEntry | None,
@@ -119,11 +119,11 @@ class PageRules:
         self._rules = rules
         self._response = response
         self._entry = entry
-        self._is_nofollow = settings.obeys_nofollow and bool(said.get("nofollow"))
+        self._is_nofollow = settings.obeys_nofollow and bool(directives.get("nofollow"))
         self._nofollow_only: frozenset[bytes] | None = None
-        self._canonical = said.get("canonical") if settings.obeys_canonical and may_add else None
+        self._canonical = directives.get("canonical") if settings.obeys_canonical and may_add else None
         self._drops_items_for = ""  # the stat that counts them
-        if settings.noindex == "drop-items" and said.get("noindex"):
+        if settings.noindex == "drop-items" and directives.get("noindex"):
             self._drops_items_for = "frontier/noindex/items"
         if leads_on:
             self._drops_items_for = "frontier/redirects/items"

@@ -55,7 +55,7 @@ class DupeFilter:
         except Exception as error:
             words = "%s raised %s for %s, which is taken in: mend its request_seen (said once)"
             about = self._name, describe(error), request
-            self._reporter.say_once(_NAME, logging.ERROR, words, *about, exc_info=True)
+            self._reporter.log_once(_NAME, logging.ERROR, words, *about, exc_info=True)
             return False
 
     def close(self, reason: str) -> None:

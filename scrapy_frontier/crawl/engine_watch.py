@@ -20,7 +20,7 @@ from ..core.store.states import QUEUED
 from . import compat, compat_downloader
 from .in_flight import Flight, Flights, outcome_of
 from .meta_keys import POSTPONED, POSTPONED_FOR
-from .revisits import told
+from .revisits import with_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,12 +174,12 @@ class Watch:
         if links is not None and not is_usual:
             outcome = links.end(flight, outcome, now)
         if lease.is_revisit or flight.digest or flight.content:
-            outcome = told(flight, outcome)
+            outcome = with_result(flight, outcome)
         released = frontier.release(lease, outcome, now)
         if not released.is_written:
             self.write_soon()
         if released.visit is not None:
-            self._revisits.tell(outcome, released.visit)
+            self._revisits.report(outcome, released.visit)
         if outcome.reason:
             for code in reasons.codes_in(outcome.reason):
                 self._tally[f"frontier/reasons/{code}"] += 1

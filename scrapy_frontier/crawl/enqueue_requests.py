@@ -234,7 +234,7 @@ class Intake:
         new = 0
         for link, answer in zip(links, self._frontier.discover(links, self._clock(), lease), strict=True):
             if answer.kind:
-                self._refusals.say(answer, link, link.url)
+                self._refusals.report(answer, link, link.url)
             elif answer.is_taken:
                 new += 1
             elif answer.page is not None and self._requests.is_missing(answer):
@@ -276,7 +276,7 @@ class Intake:
         """Keep what the frontier does not; the page that *request* is queued for, or will be."""
         page_id = answer.page
         if answer.kind:
-            self._refusals.say(answer, link, request)
+            self._refusals.report(answer, link, request)
         if answer.fate is Fate.REFUSED or page_id is None:
             return None
         if answer.fate is Fate.DEFERRED:
@@ -333,4 +333,4 @@ class Intake:
     def _filtered(self, request: Request) -> None:
         self._tally["dupefilter/filtered"] += 1
         words = "Filtered a known page, %s (said once; see dupefilter/filtered)"
-        self._reporter.say_once("filtered", logging.DEBUG, words, request)
+        self._reporter.log_once("filtered", logging.DEBUG, words, request)

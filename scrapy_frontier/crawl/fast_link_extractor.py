@@ -191,16 +191,16 @@ class _Filter:
             if mark in path:
                 path = path[: path.index(mark)]
         dot, slash = path.rfind("."), path.rfind("/")
-        end, is_told = path[dot:], ";" not in path and slash >= _AFTER_SCHEME
-        if is_told and (end in self._fine or (dot < slash and self._are_ends)):
+        end, is_plain = path[dot:], ";" not in path and slash >= _AFTER_SCHEME
+        if is_plain and (end in self._fine or (dot < slash and self._are_ends)):
             return True
         if url_has_any_extension(urlparse(url), self._extensions):
             return False
-        if is_told and self._tells(end.lower()) and len(self._fine) < _MOST_ENDS:
+        if is_plain and self._pass_all(end.lower()) and len(self._fine) < _MOST_ENDS:
             self._fine.add(end)
         return True
 
-    def _tells(self, end: str) -> bool:
+    def _pass_all(self, end: str) -> bool:
         """Whether all paths that have this *end* pass, since one does."""
         return end[1:].isalnum() and not any(each.endswith(end) for each in self._long)
 

@@ -16,6 +16,7 @@ from scrapy import Request, Spider
 from scrapy.http import HtmlResponse
 
 from . import compat
+from .built_in_middlewares import BUILT_IN, BuiltIns
 from .callback_names import Unreadable
 from .callback_requests import usual_listeners
 from .follow_in_bulk import PageFollowing
@@ -23,7 +24,6 @@ from .follow_rules import SpiderRules, Way, one_way
 from .meta_keys import FOLLOW
 from .pattern_and_force import entry_of
 from .response_head import is_text
-from .stock_middlewares import STOCK, Stock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
@@ -65,7 +65,7 @@ class Follow:
     _reporter: Reporter
     _ways: dict[Any, tuple[Way, ...]] = field(default_factory=dict, init=False)
     _bar: str | None = field(default=None, init=False)  # why every link is a request; None: not asked
-    _stock: Stock = field(default_factory=Stock, init=False)
+    _built_ins: BuiltIns = field(default_factory=BuiltIns, init=False)
     _receivers: list[Any] = field(default_factory=list, init=False)  # who hears of requests
 
     def __post_init__(self) -> None:
@@ -142,7 +142,7 @@ class Follow:
         flight, ways = self._flights[id(response.request)], self._take_ways(response)
         return PageFollowing(
             self._crawler,
-            self._stock,
+            self._built_ins,
             self._intake,
             self._identities,
             self._codec,
@@ -183,7 +183,7 @@ class Follow:
 
     def _look_for_bar(self) -> str:
         """Why links cannot be followed in bulk in this crawl, which is said; empty: they can."""
-        self._stock = Stock(compat.spider_middlewares(self._crawler))
+        self._built_ins = BuiltIns(compat.spider_middlewares(self._crawler))
         bar = self._bar_in_crawl() or (self._rules.bar() if self._rules else "")
         if bar:
             words = "Links are followed by a request each, not in bulk: %s (docs/follow.md)"
@@ -201,7 +201,7 @@ class Follow:
             name = type(middleware).__name__
             if name == OURS[0]:
                 break  # what follows stands between it and the spider
-            if type(middleware) not in STOCK and name not in OURS and _sees_output(middleware):
+            if type(middleware) not in BUILT_IN and name not in OURS and _sees_output(middleware):
                 return f"the spider middleware {name} is to see them"
         return ""
 

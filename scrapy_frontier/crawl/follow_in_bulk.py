@@ -20,13 +20,13 @@ from ..core.frontier import NEUTRAL, new_link
 from ..core.parse.urls import escaped_fragment, host_of
 from ..core.store.link_rows import CANONICAL, INTERNAL, NOFOLLOW
 from . import compat
+from .built_in_middlewares import Depth, Referrers
 from .callback_requests import Offsite, TimeSlice
 from .fast_link_extractor import let_go_of_tree, text_of
 from .in_flight import PageLinks
 from .meta_keys import LINK_SCORE
 from .outlinks import MOST
 from .stats import count
-from .stock_middlewares import Depth, Referrers
 
 if TYPE_CHECKING:
     from collections import defaultdict
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from scrapy.http import HtmlResponse, Response
 
     from ..core.frontier import Link
+    from .built_in_middlewares import BuiltIns
     from .enqueue_requests import Intake
     from .fast_link_extractor import Anchor
     from .fingerprints import Identities
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from .outlinks import LinkCollector, Outlinks
     from .refused_links import Refusing
     from .request_codec import Codec
-    from .stock_middlewares import Stock
 
 TOGETHER = 300  # new links in one call at most, 6 ms
 _TEXT = "\ufdd0"  # no character: stands for the text of an anchor in a payload all links share
@@ -58,7 +58,7 @@ class PageFollowing:
     callback yields."""
 
     _crawler: Crawler
-    _stock: Stock
+    _built_ins: BuiltIns
     _intake: Intake
     _identities: Identities
     codec: InitVar[Codec]
@@ -73,15 +73,15 @@ class PageFollowing:
     _refusing: Refusing | None
 
     def __post_init__(self, codec: Codec, flight: Flight, receivers: list[Any]) -> None:
-        response, stock = self._response, self._stock
+        response, built_ins = self._response, self._built_ins
         self._recognize = self._intake.recognize
         self._lease = None if self._links is None else flight.lease
         self._found = flight.links or PageLinks(response.url)
         self._sites = _Sites(self._crawler, receivers, self._found.origin)
-        self._depth = Depth(stock, response)
-        self._requests = _LinkRequests(stock, codec, response, self._depth.of_links)
+        self._depth = Depth(built_ins, response)
+        self._requests = _LinkRequests(built_ins, codec, response, self._depth.of_links)
         self._score = getattr(self._crawler.spider, LINK_SCORE, None)
-        self._longest = stock.longest
+        self._longest = built_ins.longest
         self._yielded: list[Request] = []
         self._skipped: set[bytes] = set()  # pages the callback has asked for itself
         self._new: list[Link] = []
@@ -105,7 +105,7 @@ class PageFollowing:
         yield from self._read()
         let_go_of_tree(self._response)
         self._hand_over()
-        self._tell()
+        self._count_links()
         if self._collector is not None:
             yield from self._collector.end(response)
 
@@ -208,12 +208,12 @@ class PageFollowing:
             if self._intake.enqueue_links(links, self._lease):
                 compat.wake(self._crawler)
 
-    def _tell(self) -> None:
+    def _count_links(self) -> None:
         self._tally["dupefilter/filtered"] += self._known + self._recognized
         if self._links is not None:
             self._tally["frontier/links/ignored"] += self._not_kept
-        self._depth.tell(self._count)
-        self._sites.tell()
+        self._depth.count_links(self._count)
+        self._sites.count_refused()
         if self._too_long:
             count(self._crawler, "urllength/request_ignored_count", self._too_long)
 
@@ -244,7 +244,7 @@ class _Sites:
             self._refused += 1
         return passed
 
-    def tell(self) -> None:
+    def count_refused(self) -> None:
         if self._refused:
             count(self._crawler, "offsite/filtered", self._refused)
 
@@ -252,8 +252,8 @@ class _Sites:
 class _LinkRequests:
     """Requests for the links of a page, as payloads encoded once for each way and Referer."""
 
-    def __init__(self, stock: Stock, codec: Codec, response: HtmlResponse, depth: int | None) -> None:
-        self._stock = stock
+    def __init__(self, built_ins: BuiltIns, codec: Codec, response: HtmlResponse, depth: int | None) -> None:
+        self._built_ins = built_ins
         self._encoded = codec.of_link
         self._response = response
         self._depth = depth
@@ -262,7 +262,7 @@ class _LinkRequests:
     @cached_property
     def _referrers(self) -> Referrers:
         """Asked for by the first link to a new page: many pages have none."""
-        return Referrers(self._stock, self._response)
+        return Referrers(self._built_ins, self._response)
 
     def payload(self, url: str, way: Way, anchor: Anchor) -> bytes:
         """The payload of a request for *url*."""

@@ -63,7 +63,7 @@ def find(jobdir: Path, spider: str) -> Path:
     """Where `claim` would put the frontier of *spider*, with nothing claimed, written or logged. Raises
     `OSError`, and what `Store` raises."""
     first = jobdir / _FIRST
-    owner = _read(first) or _said_by_store(first)
+    owner = _read(first) or _owner_in_store(first)
     return first if owner in ("", spider) else _own(jobdir, spider)
 
 
@@ -95,11 +95,11 @@ def _claim(first: Path, spider: str) -> str:
         fcntl.flock(file, fcntl.LOCK_EX)
         owner = _read(first)
         if not owner:
-            owner = _said_by_store(first) or spider
+            owner = _owner_in_store(first) or spider
             file.write(f"{owner}\n")
     return owner
 
 
-def _said_by_store(first: Path) -> str:
+def _owner_in_store(first: Path) -> str:
     """The spider that a database says it belongs to; empty where there is none."""
     return spider_in(first) if has_database(first) else ""

@@ -71,9 +71,9 @@ class Outlinks:
         if flight is None:
             return None
         if flight.links is None:
-            said = response.meta.get(meta_keys.DIRECTIVES) or {}
-            is_nofollow = self._obeys_nofollow and bool(said.get("nofollow"))
-            flight.links = PageLinks(response.url, said.get("canonical"), is_nofollow)
+            directives = response.meta.get(meta_keys.DIRECTIVES) or {}
+            is_nofollow = self._obeys_nofollow and bool(directives.get("nofollow"))
+            flight.links = PageLinks(response.url, directives.get("canonical"), is_nofollow)
         return LinkCollector(self, flight, flight.links, ending)
 
     def note(self, flight: Flight, found: PageLinks, request: Request, ending: str | None = None) -> bool:
@@ -97,8 +97,8 @@ class Outlinks:
                 weight = self.score(meta.pop(LINK_SCORE), LINK_SCORE)
             if meta.get(meta_keys.NOFOLLOW):
                 flags |= NOFOLLOW
-        tells = not body and not (meta and meta.get("verbatim_url"))  # the text of the URL who it is
-        if not tells or not self._recognize(url, flight.lease, flags, weight):
+        by_text = not body and not (meta and meta.get("verbatim_url"))  # the text of the URL who it is
+        if not by_text or not self._recognize(url, flight.lease, flags, weight):
             found.yielded[id(request)] = request, flags, weight
             self._flights.by_link[id(request)] = flight.lease, flags, weight, found.yielded
             return True
@@ -140,7 +140,7 @@ class Outlinks:
             return score
         self._reporter.tally["frontier/scores/ignored"] += 1
         words = "%s = %r counts as 1: set a number of at least 0 (said once)"
-        self._reporter.say_once(f"score {name}", logging.WARNING, words, name, value)
+        self._reporter.log_once(f"score {name}", logging.WARNING, words, name, value)
         return 1.0
 
     # -- when the page ends ----------------------------------------------------------------------------
@@ -162,8 +162,8 @@ class Outlinks:
     def _left(self, flight: Flight, found: PageLinks) -> Iterator[Link]:
         """Links whose requests never came to the scheduler, or were none."""
         for request, flags, weight in found.yielded.values():
-            tells = not request.body and not request.meta.get("verbatim_url")
-            if not tells or not self._recognize(request.url, flight.lease, flags, weight, only_seen=True):
+            by_text = not request.body and not request.meta.get("verbatim_url")
+            if not by_text or not self._recognize(request.url, flight.lease, flags, weight, only_seen=True):
                 yield from self._link(*self._identify_request(request), flags, weight)
         for url, flags in found.anchors.items():
             if not self._recognize(url, flight.lease, flags, only_seen=True):
@@ -225,13 +225,13 @@ class LinkCollector:
             self._note_scores(response.request.meta.get)
         yield from self._links.note_anchors(self._found, response)
 
-    def _note_scores(self, said: Callable[[str], Any]) -> None:
-        """What the callback has *said* of the page: what it is worth, and what its content is."""
-        score = said(meta_keys.CONTENT_SCORE)
+    def _note_scores(self, value_of: Callable[[str], Any]) -> None:
+        """What the callback has said of the page by *value_of*: what it is worth, and what its content is."""
+        score = value_of(meta_keys.CONTENT_SCORE)
         if score is not None:
             self._found.content_score = self._links.score(score, meta_keys.CONTENT_SCORE)
         if self._links.takes_hashes:
-            self._flight.takes_content(said(meta_keys.CONTENT_HASH))
+            self._flight.takes_content(value_of(meta_keys.CONTENT_HASH))
 
 
 def _anchors(response: HtmlResponse, longest: int, rels: frozenset[str]) -> Iterator[tuple[str, int]]:

@@ -40,7 +40,7 @@ class QueuedRequests:
         self._identities = identities
         self._reporter = reporter
         self._is_temporary = is_temporary
-        self._is_copy_said = False
+        self._is_copy_logged = False
         self.live: dict[PageId, Request] = {}
         self.held: dict[PageId, Request] = {}
 
@@ -65,7 +65,7 @@ class QueuedRequests:
                 "Unable to serialize request: %s - reason: %s; it would not survive a restart: give it "
                 "methods of the spider and plain data (said once)"
             )
-            self._reporter.say_once("unstorable", logging.WARNING, words, request, reason)
+            self._reporter.log_once("unstorable", logging.WARNING, words, request, reason)
             return payload, False
 
     def queued(self, page_id: PageId, request: Request, is_stored: bool) -> None:
@@ -94,13 +94,13 @@ class QueuedRequests:
     def _look(self, request: Request) -> None:
         """See to what *request* hands on that can be changed: itself where nothing outlives the crawl, so
         raises `Unstorable`; else a copy, which is said once."""
-        if self._is_copy_said:
+        if self._is_copy_logged:
             return
         found = mutable_in(request)
         if found and self._is_temporary:
             raise Unstorable(found)
         if found:
-            self._is_copy_said = True
+            self._is_copy_logged = True
             words = (
                 "%s hands on a copy of %s, because requests are kept on disk: what one callback changes in "
                 "it, others do not see. Pass it from request to request in a chain, or run without JOBDIR "

@@ -65,7 +65,7 @@ class Limited(BaseRedirectMiddleware, Component):
         which is counted and whose text is the reason for the record of the page."""
         found = self.limited(target, request, response)
         if isinstance(found, ChainRefusal):
-            raise IgnoreRequest(self.told(found, target.url))
+            raise IgnoreRequest(self.refuse(found, target.url))
         return found
 
     def refreshed(self, found: Refresh, request: Request, response: Response) -> Request | ChainRefusal:
@@ -84,7 +84,7 @@ class Limited(BaseRedirectMiddleware, Component):
             followed.meta.pop(START, None)
         return followed
 
-    def told(self, refusing: ChainRefusal, target: str) -> str:
+    def refuse(self, refusing: ChainRefusal, target: str) -> str:
         """Count a refusal in the stats; returns the reason for the record of the page, with the URL of
         *target* cut."""
         count(self.crawler, "frontier/redirects/refused")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..core.frontier import Discovered, Link
 
-_MOST_SAID = 100  # hosts whose traps are told one by one
+_MOST_LOGGED = 100  # hosts whose traps are told one by one
 _WORDS = {
     "deferred": "Keeping %s for later: %s",
     "over-budget": "Counted but not kept: %s: %s, and enough is kept for later",
@@ -27,9 +27,9 @@ class Refusals:
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
-    def say(self, answer: Discovered, link: Link, what: Request | str) -> None:
+    def report(self, answer: Discovered, link: Link, what: Request | str) -> None:
         """*link*, made of *what*, was not queued, as *answer* says: count it, and log it where that is
         due."""
         self._reporter.tally[refusal_stat(answer.kind)] += 1
@@ -39,8 +39,8 @@ class Refusals:
             self._reporter.log(logging.WARNING, words, what, answer.reason)
             return
         key = f"{answer.kind} {link.host}"
-        if key not in self._said and len(self._said) < _MOST_SAID:
-            self._said.add(key)
+        if key not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add(key)
             rest = f"said once for {link.host}; see the stats frontier/traps and frontier/deferred"
             self._reporter.log(logging.INFO, f"{words}; {rest}", what, answer.reason)
 

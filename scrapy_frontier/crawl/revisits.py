@@ -47,7 +47,7 @@ def has_changed(flight: Flight) -> bool | None:
     return None if visits is None else differ(visits.digest, flight.digest)
 
 
-def told(flight: Flight, outcome: Outcome) -> Outcome:
+def with_result(flight: Flight, outcome: Outcome) -> Outcome:
     """*outcome*, with what a crawl that comes back has to know of it: the digest of the content, and what a
     revisit showed."""
     fetched, result, page = outcome.fetched, outcome.result, flight.lease.page
@@ -75,14 +75,14 @@ class Revisits:
     def __post_init__(self) -> None:
         self._tally = self._reporter.tally
 
-    def tell(self, outcome: Outcome, end: VisitEnd) -> None:
+    def report(self, outcome: Outcome, end: VisitEnd) -> None:
         """Count what a revisit came to, and send its signal, `page_changed`, `page_unchanged` or `page_gone`;
         none for a sitemap. Reads the pages of links that changed where somebody listens."""
         page, result = end.was, end.result
         if result is Result.READ and outcome.fetched is None:
             return  # from Scrapy's HTTP cache: nobody was visited
         if end.blamed:
-            self._reporter.say_once(f"blamed {end.blamed}", logging.WARNING, _BLAMED, end.blamed)
+            self._reporter.log_once(f"blamed {end.blamed}", logging.WARNING, _BLAMED, end.blamed)
         if result is Result.UNCHANGED and outcome.status == 304:
             self._tally["frontier/visits/not_modified"] += 1
             if page.visits is not None:
@@ -100,17 +100,17 @@ class Revisits:
         elif end.fate == "gone":
             self._send(signals.page_gone, url=page.url, reason=_GONE.get(result, str(outcome.status)))
 
-    def _send(self, signal: object, **told: Any) -> None:
+    def _send(self, signal: object, **arguments: Any) -> None:
         crawler = self._crawler
         if not listeners(crawler, signal):
             return
         for name in ("links_added", "links_removed"):
-            if name in told:
-                pages = map(self._frontier.page, told[name])
-                told[name] = [page.url for page in pages if page is not None]
-        crawler.signals.send_catch_log(signal, spider=crawler.spider, **told)
+            if name in arguments:
+                pages = map(self._frontier.page, arguments[name])
+                arguments[name] = [page.url for page in pages if page is not None]
+        crawler.signals.send_catch_log(signal, spider=crawler.spider, **arguments)
 
-    def say_what_came_back(self) -> None:
+    def log_summary(self) -> None:
         """One line at the end of a crawl that came back to pages; nothing where it did not."""
         counts = {words: self._tally[name] for name, words in _WORDS.items()}
         came = sum(counts.values())

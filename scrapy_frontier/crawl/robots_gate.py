@@ -78,8 +78,8 @@ class Gate:
             frontier.put_back(lease, now)
             frontier.hold(host, now, until, site.trouble)
             return None
-        is_told = lease.asked.get(authority, 0.0) == decision.delay
-        if not is_told and frontier.site_delay(host, decision.delay, now, authority):
+        is_known = lease.asked.get(authority, 0.0) == decision.delay
+        if not is_known and frontier.site_delay(host, decision.delay, now, authority):
             frontier.put_back(lease, now)
             return None
         if until > now or decision.is_allowed is False:

@@ -39,7 +39,7 @@ class Parsers:
         parser: RobotParser = self._cls.from_crawler(self._crawler, body)
         return parser
 
-    async def tell(self, body: bytes, request: Request) -> None:
+    async def send_parsed(self, body: bytes, request: Request) -> None:
         """Send Scrapy's signal for a file just fetched, and the request that asked for it first."""
         robots_parsed = getattr(signals, "robots_parsed", None)  # 2.18+
         if robots_parsed is not None:

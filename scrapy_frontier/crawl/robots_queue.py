@@ -183,7 +183,7 @@ class RobotsQueue:
             extra = {"spider": self._services.crawler.spider}
             logger.warning(words, authority, error, meanwhile, pause, extra=extra)
         else:
-            await self._sites.parsers.tell(copy.body, errand.request)
+            await self._sites.parsers.send_parsed(copy.body, errand.request)
         return copy
 
     def _cool(self, copy: RobotsCopy, answer: Answer) -> None:

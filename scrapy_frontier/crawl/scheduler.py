@@ -127,12 +127,12 @@ class FrontierScheduler(BaseScheduler):
         if not frontier.pending and not frontier.awaits(now):
             return self._ends_in_memory(crawl, now)
         end = frontier.ends_at(now, end_wait)
-        self._tell_news(crawl)
+        self._log_news(crawl)
         crawl.alarm.set(frontier.wake_at(), now)
         if end is None:
             return True
         if end > now:
-            crawl.log.say_who_is_waited_for(now, end, end_wait)
+            crawl.log.log_waited_for(now, end, end_wait)
             return True
         return self._ends_in_memory(crawl, now)
 
@@ -145,9 +145,9 @@ class FrontierScheduler(BaseScheduler):
         if crawl is None:
             return
         self._report()
-        crawl.revisits.say_what_came_back()
-        crawl.log.say_what_is_left(reason)
-        crawl.log.say_which_seeds_are_known(crawl.seeds.known, crawl.seeds.first)
+        crawl.revisits.log_summary()
+        crawl.log.log_left_over(reason)
+        crawl.log.log_known_seeds(crawl.seeds.known, crawl.seeds.first)
         self._crawl, self._enqueue = None, _refuse
         try:
             crawl.close(reason)
@@ -163,7 +163,7 @@ class FrontierScheduler(BaseScheduler):
         crawler = self.crawler
         crawl = self._crawl = Crawl(crawler, spider, self._reporter, self._failed)
         crawl.loading.begin()
-        crawl.log.say_how_it_begins(spider, crawler.settings)
+        crawl.log.log_start(spider, crawler.settings)
         self._enqueue = crawl.intake.enqueue
         if crawl.settings.revisits is not None:
             crawl.intake.enqueue_listed(map(Listed, crawl.settings.revisits.hub_urls), None)
@@ -180,7 +180,7 @@ class FrontierScheduler(BaseScheduler):
             return
         self._tally["frontier/errors"] += 1
         words = "The frontier met an error nobody foresaw; counted as frontier/errors, please report it"
-        self._reporter.say_once(f"error {type(error).__name__}", logging.ERROR, words, exc_info=True)
+        self._reporter.log_once(f"error {type(error).__name__}", logging.ERROR, words, exc_info=True)
 
     def _give_up(self, error: FrontierError) -> None:
         """Close the spider because the frontier cannot be used, with exit code 1; said once."""
@@ -244,7 +244,7 @@ class FrontierScheduler(BaseScheduler):
             outcome = without_request(lease, cause)
             if outcome.event is Event.LOST:
                 words = "%s is known, but not fetched: %s (said once)"
-                self._reporter.say_once("lost", logging.INFO, words, page.url, cause or reasons.LOST())
+                self._reporter.log_once("lost", logging.INFO, words, page.url, cause or reasons.LOST())
             else:
                 words = "Set aside %s: %s; mend that and `scrapy frontier requeue` it"
                 self._reporter.log(logging.ERROR, words, page.url, cause)
@@ -300,9 +300,9 @@ class FrontierScheduler(BaseScheduler):
         crawl.requests.held.pop(lease.page_id, None)
         return None if request is None else self._hand_out(request, lease, crawl)
 
-    def _tell_news(self, crawl: Crawl) -> None:
+    def _log_news(self, crawl: Crawl) -> None:
         set_aside, given_up = crawl.frontier.news()
-        crawl.log.say_who_is_given_up(given_up)
+        crawl.log.log_given_up(given_up)
         if set_aside:
             self._tally["frontier/unreadable"] += len(set_aside)
             words = "Set aside %d rows that cannot be read: pages %s; run `scrapy frontier check`"
@@ -333,7 +333,7 @@ class FrontierScheduler(BaseScheduler):
         crawl = self._crawl
         if crawl is None:
             return
-        self._tell_news(crawl)
+        self._log_news(crawl)
         if crawl.gate is not None:
             crawl.gate.report()
         if self.crawler.stats is not None:

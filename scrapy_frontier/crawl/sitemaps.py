@@ -19,7 +19,7 @@ from ..core import reasons
 from ..core.errors import lenient
 from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sitemap_sites
-from ..core.hosts.sitemap_sites import SitemapScope, SitemapsToRead, SitemapTask, tells_change
+from ..core.hosts.sitemap_sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
 from ..core.parse.sitemaps import Kind, read
 from ..core.parse.urls import absolute, host_of, origin
 from . import compat, revisits
@@ -154,14 +154,14 @@ class Sitemaps:
         """
         frontier, now, due = self._frontier, self._clock(), 0
         for page_id, link in known:
-            told = _lastmod_in(link.payload)
-            page = None if told is None else lenient(frontier.page, page_id)
-            if page is None or told is None or (kept := _lastmod_in(page.payload)) == told:
+            lastmod = _lastmod_in(link.payload)
+            page = None if lastmod is None else lenient(frontier.page, page_id)
+            if page is None or lastmod is None or (kept := _lastmod_in(page.payload)) == lastmod:
                 continue
-            payload = with_meta(page.payload, {LASTMOD: told})
+            payload = with_meta(page.payload, {LASTMOD: lastmod})
             if payload is None:
                 continue
-            if tells_change(kept, told, None if page.visits is None else page.visits.last):
+            if is_hint_of_change(kept, lastmod, None if page.visits is None else page.visits.last):
                 due += frontier.make_due(page_id, now, payload)
             else:
                 frontier.renew(page_id, payload)

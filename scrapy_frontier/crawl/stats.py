@@ -47,17 +47,17 @@ class Reporter:
         self.spider: Spider | None = None
         self.tally: defaultdict[str, int] = defaultdict(int)
         self._logger = logger
-        self._said: set[str] = set()
+        self._logged: set[str] = set()
 
     def log(self, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
         """Log *message* % *values* at *level*, as a line of the spider's; with the traceback if
         *exc_info*."""
         self._logger.log(level, message, *values, exc_info=exc_info, extra={"spider": self.spider})
 
-    def say_once(self, key: str, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
+    def log_once(self, key: str, level: int, message: str, *values: Any, exc_info: bool = False) -> None:
         """`log`, but only the first time in a crawl for each *key*."""
-        if key not in self._said:
-            self._said.add(key)
+        if key not in self._logged:
+            self._logged.add(key)
             self.log(level, message, *values, exc_info=exc_info)
 
     def report(self, stats: StatsCollector, frontier: Frontier) -> None:

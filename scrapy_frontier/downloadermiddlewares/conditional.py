@@ -84,9 +84,9 @@ class ConditionalMiddleware(Component):
         _take_back(request, flight)
         if response.status != 304 or CACHED in response.flags or _is_conditional(request):
             return response
-        told = kept(response.headers.getlist(b"ETag"), response.headers.getlist(b"Last-Modified"))
+        received = kept(response.headers.getlist(b"ETag"), response.headers.getlist(b"Last-Modified"))
         news = self._news(request, response, flight)
-        outcome = crawl.frontier.judge_304(flight.lease, flight.asked_with, told, news)
+        outcome = crawl.frontier.judge_304(flight.lease, flight.asked_with, received, news)
         if outcome.event is Event.RETURNED:
             return sent_back(request, outcome.reason)
         if outcome.event is Event.FETCHED:

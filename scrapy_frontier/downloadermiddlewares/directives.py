@@ -57,27 +57,27 @@ class DirectivesMiddleware(Component):
         if self.settings.ajax and flight is not None and self._has_ajax_form(request, response):
             count(self.crawler, "frontier/ajax")
             return request.replace(url=escaped_fragment(without_fragment(request.url) + "#!"))
-        said = self._read(request, response)
-        if said is not None:
-            request.meta[DIRECTIVES] = said
+        directives = self._read(request, response)
+        if directives is not None:
+            request.meta[DIRECTIVES] = directives
             if flight is not None:
-                self._note(flight, said, response)
+                self._note(flight, directives, response)
         return response
 
     def news_of(self, request: Request, response: Response, known: str) -> tuple[str, ...]:
         """What the header lines of a 304 say that is not in the *known* notes on its page; RFC 9111 3.2: the
         lines that it has not stand as they were."""
-        said = self._read(request, response)
-        if said is None or SITEMAP in request.meta:
+        directives = self._read(request, response)
+        if directives is None or SITEMAP in request.meta:
             return ()
-        notes = (note for _, note, _ in self._consequences(said, response.url))
+        notes = (note for _, note, _ in self._consequences(directives, response.url))
         return tuple(note for note in notes if note and note not in known)
 
     def forbids_links(self, request: Request, response: Response) -> bool:
         """Whether the links of a page are not to be followed, by what it says (nofollow) and
         ``FRONTIER_NOFOLLOW``."""
-        said = self._read(request, response) if self.settings.obeys_nofollow else None
-        return said is not None and bool(said["nofollow"])
+        directives = self._read(request, response) if self.settings.obeys_nofollow else None
+        return directives is not None and bool(directives["nofollow"])
 
     def _read(self, request: Request, response: Response) -> dict[str, Any] | None:
         headers = response.headers
@@ -101,17 +101,17 @@ class DirectivesMiddleware(Component):
             "canonical": named,
         }
 
-    def _note(self, flight: Flight, said: dict[str, Any], response: Response) -> None:
+    def _note(self, flight: Flight, directives: dict[str, Any], response: Response) -> None:
         """Have the record of the page tell what became of its items and links, and whose alias it is."""
-        for stat, note, named in self._consequences(said, response.url):
+        for stat, note, named in self._consequences(directives, response.url):
             count(self.crawler, stat)
             if note == reasons.SKIPPED():
                 raise IgnoreRequest(note)
             if note:
                 flight.note(note, None if named is None else Request(named))
 
-    def _consequences(self, said: dict[str, Any], url: str) -> Iterator[tuple[str, str, str | None]]:
-        return consequences(said["noindex"], said["nofollow"], said["canonical"], url, self._obeyed)
+    def _consequences(self, read: dict[str, Any], url: str) -> Iterator[tuple[str, str, str | None]]:
+        return consequences(read["noindex"], read["nofollow"], read["canonical"], url, self._obeyed)
 
     def _has_ajax_form(self, request: Request, response: Response) -> bool:
         """Whether a page asks to be fetched as ``?_escaped_fragment_=`` instead."""

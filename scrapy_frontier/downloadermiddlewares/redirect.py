@@ -54,15 +54,15 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
         try:
             result = super().process_response(request, response)
         except IgnoreRequest:
-            raise IgnoreRequest(self.told(TOO_LONG, _location(response))) from None
+            raise IgnoreRequest(self.refuse(TOO_LONG, _location(response))) from None
         except ValueError:  # `javascript:`, broken addresses: Scrapy cannot make a request of them
-            raise IgnoreRequest(self.told(NO_HTTP, _location(response))) from None
+            raise IgnoreRequest(self.refuse(NO_HTTP, _location(response))) from None
         if isinstance(result, Request):
             target = self.to_follow(result, request, response)
             self._delay(target, response)
             return target
         if was_to_be_followed(request, response, self.crawler.spider):
-            reason = self.told(NO_HTTP, _location(response))
+            reason = self.refuse(NO_HTTP, _location(response))
             flight = self.flights.get(id(request))
             if flight is not None:
                 flight.ends_as(Outcome(Event.EXCLUDED, response.status, reason))
@@ -116,7 +116,7 @@ class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):
             return
         target = self.refreshed(found, request, response)
         if isinstance(target, ChainRefusal):
-            flight.note(self.told(target, found.url))
+            flight.note(self.refuse(target, found.url))
             return
         led = found.led(response.status, self._forbids_links(request, response))
         if led is Led.FORBIDDEN:

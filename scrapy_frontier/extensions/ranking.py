@@ -49,7 +49,7 @@ class RankingExtension(Component):
         self._pause = LOOK
         self._run: RankingThread | None = None
         self._not_before = 0.0
-        self._to_tell = 1000  # pages from which on the next ranking is told
+        self._next_logged = 1000  # pages from which on the next ranking is told
         crawler.signals.connect(self._begin, signals.engine_started)
         crawler.signals.connect(self._end, signals.engine_stopped)
 
@@ -121,28 +121,28 @@ class RankingExtension(Component):
         if isinstance(error, FrontierUnwritable):  # the scheduler meets it too, says so and closes the spider
             compat.wake(self.crawler)
             return
-        spider, is_told = {"spider": self.crawler.spider}, isinstance(error, FrontierError)
-        words = error if is_told else "run `scrapy frontier check`"
-        logger.error("The ranking failed: %s", words, exc_info=None if is_told else error, extra=spider)
+        spider, is_ours = {"spider": self.crawler.spider}, isinstance(error, FrontierError)
+        words = error if is_ours else "run `scrapy frontier check`"
+        logger.error("The ranking failed: %s", words, exc_info=None if is_ours else error, extra=spider)
         count(self.crawler, "frontier/errors")
 
     def _steps(self, run: RankingThread, crawl: Crawl) -> Iterator[float]:
         """The loop's part of a run, a step at a time; yields the seconds to wait before the next."""
-        rank, is_told = run.rank, False
+        rank, is_logged = run.rank, False
         for pause in crawl.frontier.rank_steps(rank, run.computed(), crawl.clock, ROWS):
-            if rank.is_adopted and not is_told:
-                is_told = True
+            if rank.is_adopted and not is_logged:
+                is_logged = True
                 self._report(rank, time.perf_counter() - run.began)
             yield pause
-        if rank.is_adopted and not is_told:
+        if rank.is_adopted and not is_logged:
             self._report(rank, time.perf_counter() - run.began)
 
     def _report(self, run: RankRun, seconds: float) -> None:
         ranking, moved, stats = run.ranking, run.moved, self.crawler.stats
         assert ranking is not None
-        is_larger = run.pages >= self._to_tell  # else the stats say it, and a small crawl is ranked often
+        is_larger = run.pages >= self._next_logged  # else the stats say it, and a small crawl is ranked often
         if is_larger:
-            self._to_tell = 10 ** len(str(run.pages))
+            self._next_logged = 10 ** len(str(run.pages))
         level = logging.INFO if is_larger else logging.DEBUG
         words = "Ranked %d pages with %d links in %.2f s: %d iterations, error %s, %d rows moved"
         about = run.pages, run.links, seconds, ranking.iterations, ranking.error, moved

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..crawl import compat
 from ..crawl.assembly import Component
+from ..crawl.built_in_middlewares import BuiltIns, KnownLinks, bypass
 from ..crawl.callback_requests import TimeSlice
 from ..crawl.directive_rules import DirectiveRules
 from ..crawl.meta_keys import FOLLOW
-from ..crawl.stock_middlewares import KnownLinks, Stock, way_past
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -49,12 +49,12 @@ class FrontierSpiderMiddleware(Component):
         self._directive_rules = DirectiveRules(crawler)
 
     @cached_property
-    def _stock(self) -> Stock:
-        return Stock.behind(self.crawler, self)
+    def _built_ins(self) -> BuiltIns:
+        return BuiltIns.behind(self.crawler, self)
 
     @cached_property
     def _known(self) -> KnownLinks:
-        return KnownLinks(self.crawler, self._stock)
+        return KnownLinks(self.crawler, self._built_ins)
 
     @property
     def _follow(self) -> Follow | None:
@@ -108,7 +108,7 @@ class FrontierSpiderMiddleware(Component):
         try:
             async for each in result:
                 if takes is None:
-                    takes = way_past(self._stock, response, self.crawl.output if self.crawl else None)
+                    takes = bypass(self._built_ins, response, self.crawl.output if self.crawl else None)
                 if (taker is None or taker.take(each)) and not takes(each):
                     yield each
                 if perf_counter() >= time_slice.look_at and time_slice.is_over():

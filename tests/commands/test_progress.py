@@ -16,7 +16,7 @@ from scrapy_frontier.core.store.link_rows import Edge, encode_row
 if TYPE_CHECKING:
     from pathlib import Path
 
-LINKED = [3, 4, 9_000, 17_001]  # pages with links, in three stretches of 4096 of the five there are
+LINKED = [3, 4, 9_000, 17_001]  # pages with links, in three chunks of 4096 of the five there are
 PAGES = 20_000
 
 

@@ -430,7 +430,7 @@ def test_npz_is_a_matrix(frontier: Frontiers, written: Written, tmp_path: Path) 
 
 
 def test_npz_of_pages_mostly_without_links(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whole stretches of ids without a link, at the beginning, in between and at the end."""
+    """Whole chunks of ids without a link, at the beginning, in between and at the end."""
     start(tmp_path / "store").close()
     links = {5000: [1, 2], 5001: [0], 13_000: [12_999], 20_000: [20_001, 4]}
     counts = decode_counts(rows(tmp_path / "store")[keys.COUNTS])

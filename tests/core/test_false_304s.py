@@ -30,13 +30,13 @@ def lease(is_revisit: bool = True, status: int = 200, is_last: bool = False, pag
     )
 
 
-@pytest.mark.parametrize("told", [NOTHING, TAG, (b'W/"1"', b""), (b"", b"Tue")])
+@pytest.mark.parametrize("received", [NOTHING, TAG, (b'W/"1"', b""), (b"", b"Tue")])
 def test_a_304_about_what_is_kept_ends_the_visit_and_names_validators(
-    told: tuple[bytes, bytes],
+    received: tuple[bytes, bytes],
 ) -> None:
-    outcome = False304s().judge_304(lease(), TAG, told, ())
+    outcome = False304s().judge_304(lease(), TAG, received, ())
     assert outcome == Outcome(
-        Event.FETCHED, 304, ALIAS, 5, result=Result.UNCHANGED, fetched=Fetched(*told)
+        Event.FETCHED, 304, ALIAS, 5, result=Result.UNCHANGED, fetched=Fetched(*received)
     ), "and its alias stands"
 
 
@@ -48,19 +48,19 @@ def test_a_noindex_needs_no_page_and_news_of_its_links_do() -> None:
     assert (last.event, last.result) == (Event.FETCHED, Result.UNCHANGED)
 
 
-@pytest.mark.parametrize(("sent", "told"), [(TAG, (b'"2"', b"")), (NOTHING, NOTHING), (NOTHING, TAG)])
+@pytest.mark.parametrize(("sent", "received"), [(TAG, (b'"2"', b"")), (NOTHING, NOTHING), (NOTHING, TAG)])
 def test_a_304_about_anything_else_is_asked_once_more_without_validators(
-    sent: tuple[bytes, bytes], told: tuple[bytes, bytes]
+    sent: tuple[bytes, bytes], received: tuple[bytes, bytes]
 ) -> None:
     false_304s = False304s()
     assert false_304s.validators(lease()) == TAG
-    assert false_304s.judge_304(lease(), sent, told, ()) == ONCE_MORE
+    assert false_304s.judge_304(lease(), sent, received, ()) == ONCE_MORE
     assert false_304s.validators(lease()) == NOTHING
     assert false_304s.validators(lease(page_id=8)) == TAG
-    assert false_304s.judge_304(lease(), NOTHING, told, ()) == FAILED
+    assert false_304s.judge_304(lease(), NOTHING, received, ()) == FAILED
     false_304s.note("a.example", 7, 0)
     assert false_304s.validators(lease()) == TAG, "that visit has ended"
-    assert false_304s.judge_304(lease(is_last=True), sent, told, ()) == FAILED
+    assert false_304s.judge_304(lease(is_last=True), sent, received, ()) == FAILED
 
 
 def test_a_page_that_was_never_fetched_is_asked_once_more() -> None:

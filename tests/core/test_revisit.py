@@ -21,7 +21,7 @@ from scrapy_frontier.core.pages.revisit_policy import (
     ending,
     result_at_the_end,
     result_by,
-    was_told,
+    was_reported_gone,
 )
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import NOT_BAD, BadVisits
@@ -324,7 +324,7 @@ def test_the_record_of_a_page_says_what_its_visit_met() -> None:
 def test_that_a_page_is_gone_is_told_once(result: Result, state: State) -> None:
     ends = {Result.MISSING, Result.GONE, Result.MOVED, Result.ELSEWHERE, Result.FORBIDDEN}
     was_lost = state not in (State.DONE, State.FAILED)
-    assert was_told(result, state, "") == (result in ends and was_lost)
-    assert was_told(result, state, reasons.SKIPPED()) == (
+    assert was_reported_gone(result, state, "") == (result in ends and was_lost)
+    assert was_reported_gone(result, state, reasons.SKIPPED()) == (
         result is Result.NOINDEX or (result in ends and was_lost)
     )

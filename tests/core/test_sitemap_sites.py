@@ -21,10 +21,10 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
     SitemapTask,
     bucket_of,
     contact,
+    is_hint_of_change,
     named_by_robots,
     refuse,
     span_of,
-    tells_change,
 )
 from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
@@ -286,7 +286,7 @@ def test_what_a_sitemap_lists_keeps_its_place_whatever_the_scorer(
 def test_another_lastmod_is_a_hint_and_the_first_only_where_it_is_younger_than_the_visit(
     kept: int | None, last_visit: int | None, is_hint: bool
 ) -> None:
-    assert tells_change(kept, 200, last_visit) == is_hint
+    assert is_hint_of_change(kept, 200, last_visit) == is_hint
 
 
 def test_an_index_is_read_until_it_names_too_many_sitemaps_or_lies_too_deep() -> None:

@@ -26,11 +26,11 @@ from scrapy.utils.request import RequestFingerprinter, fingerprint
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.crawl import fingerprints
+from scrapy_frontier.crawl.built_in_middlewares import BuiltIns, Referrers
 from scrapy_frontier.crawl.callback_names import Unreadable
 from scrapy_frontier.crawl.fingerprints import plain_fingerprint
 from scrapy_frontier.crawl.plain_data import Unstorable, from_plain, to_plain
 from scrapy_frontier.crawl.request_codec import Codec, meta_payload
-from scrapy_frontier.crawl.stock_middlewares import Referrers, Stock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -463,7 +463,7 @@ def test_referer_is_that_of_scrapy(page: str, link: str) -> None:
             wanted = asked.policy(Response(page), Request("http://h/")).referrer(page, link)
         except ValueError:  # a port that is none
             continue
-        assert Referrers(Stock([asked]), Response(page)).of(link) == wanted
+        assert Referrers(BuiltIns([asked]), Response(page)).of(link) == wanted
 
 
 @given(urls() | COMMON)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..ranking import graph
 from ..store import keys, link_rows, link_segments, meta_rows, rate_rows
 from .export_line import fields, number, real, several, text
-from .links_in_chunks import stretches
+from .links_in_chunks import chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,12 +32,12 @@ def graph_lines(store: Store) -> Iterator[Line]:
     """Links page by page, what the scorer keeps, the last ranking, links set aside; 4096 pages in memory at a
     time. Raises `UnreadableRow` where the counts cannot be read."""
     pages = meta_rows.read_counts(store).next_page
-    for stretch in stretches(store):
+    for chunk in chunks(store):
         try:
-            links = graph.links_in(stretch, pages)
+            links = graph.links_in(chunk, pages)
         except (ValueError, IndexError):
-            stretch, damaged = _salvage(stretch, pages)
-            links = graph.links_in(stretch, pages)
+            chunk, damaged = _salvage(chunk, pages)
+            links = graph.links_in(chunk, pages)
             yield from (_aside(key, value) for key, value in damaged)
         yield from _link_lines(links)
     for key, value in store.scan(keys.COLUMN):
@@ -69,17 +69,17 @@ def _link_lines(links: graph.Links) -> Iterator[Line]:
         yield line
 
 
-def _salvage(stretch: graph.Stretch, pages: int) -> tuple[graph.Stretch, list[tuple[bytes, bytes]]]:
-    """What can be read of a stretch, and the keys and bytes of what cannot."""
-    keyed = [(keys.link_key(page_id), row) for page_id, row in stretch.rows]
+def _salvage(chunk: graph.Chunk, pages: int) -> tuple[graph.Chunk, list[tuple[bytes, bytes]]]:
+    """What can be read of a chunk, and the keys and bytes of what cannot."""
+    keyed = [(keys.link_key(page_id), row) for page_id, row in chunk.rows]
     damaged = [(key, row) for key, row in keyed if not _is_sound(key, row, pages)]
     lost = {keys.key_id(key) for key, _ in damaged}
-    good = [(page_id, row) for page_id, row in stretch.rows if page_id not in lost]
-    segment, key = stretch.segment, keys.segment_key(stretch.first)
+    good = [(page_id, row) for page_id, row in chunk.rows if page_id not in lost]
+    segment, key = chunk.segment, keys.segment_key(chunk.first)
     if segment and not _is_sound(key, segment, pages):
         damaged.append((key, segment))
         segment = b""
-    return stretch._replace(rows=good, segment=segment), damaged
+    return chunk._replace(rows=good, segment=segment), damaged
 
 
 def _is_sound(key: bytes, value: bytes, pages: int) -> bool:

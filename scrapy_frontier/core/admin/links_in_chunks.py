@@ -38,9 +38,9 @@ def flag_names(flags: int) -> list[str]:
     return [name for flag, name in _NAMES.items() if flags & flag]
 
 
-def stretches(store: Store) -> Iterator[graph.Stretch]:
+def chunks(store: Store) -> Iterator[graph.Chunk]:
     """All that is stored of links, in order of the pages they are on, undecoded; one pass over the rows."""
-    return graph.stretches(store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW))
+    return graph.chunks(store.scan(keys.LINK_ROW), store.scan(keys.SEGMENT_ROW))
 
 
 def every_link(store: Store) -> Iterator[graph.Links]:
@@ -49,9 +49,9 @@ def every_link(store: Store) -> Iterator[graph.Links]:
     Raises `UnreadableRow` for rows that cannot be read, and for a link to a page that never was.
     """
     pages = meta_rows.read_counts(store).next_page
-    for stretch in stretches(store):
+    for chunk in chunks(store):
         with readable():
-            links = graph.links_in(stretch, pages)
+            links = graph.links_in(chunk, pages)
         yield links
 
 

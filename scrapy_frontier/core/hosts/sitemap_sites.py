@@ -175,10 +175,10 @@ _AUTHORITY = re.compile(r"(https?)://([^/?#]*)").match
 # -- order ---------------------------------------------------------------------------------------------
 
 
-def tells_change(kept: int | None, told: int, last_visit: int | None) -> bool:
-    """Whether it is a hint that a page has changed that the ``lastmod`` *told* of it is not the one *kept*:
+def is_hint_of_change(kept: int | None, lastmod: int, last_visit: int | None) -> bool:
+    """Whether it is a hint that a page has changed that the *lastmod* given for it is not the one *kept*:
     the first word on it only where that is younger than its last visit, and none before a visit."""
-    return last_visit is not None and (kept is not None or told > last_visit)
+    return last_visit is not None and (kept is not None or lastmod > last_visit)
 
 
 def bucket_of(priority: float | None, highest: float) -> int:

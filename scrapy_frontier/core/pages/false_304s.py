@@ -53,19 +53,19 @@ class False304s:
         is_doubted = lease.page_id in self._contradicted or self.are_many(lease.host)
         return (b"", b"") if is_doubted else lease.may_send
 
-    def judge_304(self, lease: Lease, sent: Pair, told: Pair, news: Sequence[str]) -> Outcome:
-        """How a 304 ends *lease*: *sent* and *told* are tag and date that it was asked with and that it has,
+    def judge_304(self, lease: Lease, sent: Pair, received: Pair, news: Sequence[str]) -> Outcome:
+        """How a 304 ends *lease*: *sent* and *received* are tag and date it was asked with and that it has,
         *news* is what it says to crawlers that is not known of the page.
 
         Fetched, if it answers that. Else the page is put back, once, to be asked for without validators; and
         fails where it was, or nobody waits for it any longer.
         """
         page, page_id = lease.page, lease.page_id
-        if any(sent) and answers(sent[0], told[0]) and is_settled(news, lease.is_last):
+        if any(sent) and answers(sent[0], received[0]) and is_settled(news, lease.is_last):
             noindex = [note for note in news if note in UNREAD]
             reason = reasons.BETWEEN.join(filter(None, (*noindex, page.reason)))
             result = Result.NOINDEX if noindex else Result.UNCHANGED
-            return Outcome(Event.FETCHED, 304, reason, page.target, result=result, fetched=Fetched(*told))
+            return Outcome(Event.FETCHED, 304, reason, page.target, result=result, fetched=Fetched(*received))
         is_second = page_id in self._contradicted if lease.is_revisit else page.status == 304
         if is_second or lease.is_last:  # as it answers whoever asks
             return Outcome(event_at(304), 304, reasons.STATUS(status=304))

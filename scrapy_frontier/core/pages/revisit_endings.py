@@ -247,7 +247,7 @@ def _visit_end(
     last, digest = (0, b"") if old is None else (old.last, old.digest)
     now = b"" if new is None else new.digest
     fate = None
-    if policy.was_told(result, before.state, before.reason):
+    if policy.was_reported_gone(result, before.state, before.reason):
         fate = "still gone"
     elif ended.ending is not None and ended.ending.is_lost:
         fate = "gone"
@@ -255,6 +255,6 @@ def _visit_end(
         fate = "unchanged"
     elif result in (Result.READ, Result.ALIAS):
         is_same = bool(digest) and digest == now and not added and not removed
-        is_back = result is Result.READ and policy.says_noindex(before.reason)  # it was told as gone
+        is_back = result is Result.READ and policy.has_noindex(before.reason)  # it was told as gone
         fate = "unchanged" if is_same and not is_back else "changed"
     return VisitEnd(fate, result, before, last, digest, now, added, removed, ended.blamed)

@@ -74,8 +74,8 @@ class RevisitRule(NamedTuple):
     def name(self) -> bytes:
         """16 hexadecimal digits for what due rows depend on: of two rules that make different rows they
         differ."""
-        told = (self.policy, self.shelf_life, self.shelf_lives, self.bounds, self.waits, self.hubs)
-        return hashlib.blake2b(repr(told).encode(), digest_size=8).hexdigest().encode()
+        rule = (self.policy, self.shelf_life, self.shelf_lives, self.bounds, self.waits, self.hubs)
+        return hashlib.blake2b(repr(rule).encode(), digest_size=8).hexdigest().encode()
 
 
 class Plans:

@@ -202,16 +202,16 @@ def state_lost(result: int) -> State | None:
     return State.REDIRECTED if result in (Result.MOVED, Result.ELSEWHERE) else None
 
 
-def was_told(result: Result, state: State, notes: str) -> bool:
+def was_reported_gone(result: Result, state: State, notes: str) -> bool:
     """Whether who keeps an index was told before that a page is gone, which was in *state* with these *notes*
     until a visit with this *result*."""
     if result is Result.NOINDEX:
-        return says_noindex(notes)
+        return has_noindex(notes)
     is_gone = result is Result.FORBIDDEN or state_lost(result) is not None
     return is_gone and state in (State.GONE, State.REDIRECTED, State.EXCLUDED)
 
 
-def says_noindex(notes: str) -> bool:
+def has_noindex(notes: str) -> bool:
     """Whether the notes on a page say that it asks to be kept nowhere: its items were dropped, or it was
     skipped."""
     return reasons.NOINDEX() in notes or reasons.SKIPPED() in notes

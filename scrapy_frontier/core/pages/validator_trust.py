@@ -58,17 +58,17 @@ def after_unmodified(trust: int) -> int:
     return trust & _DOUBTS | changed | min(_quiet(trust) + 1, 0x0F) * _ONE_QUIET
 
 
-def after_content(trust: int, kept: Served, told: Served, was_asked: bool) -> int:
+def after_content(trust: int, kept: Served, new: Served, was_asked: bool) -> int:
     """The trust in a page after its content came; *was_asked*: only if it had changed.
 
-    Where *kept* or *told* has no digest nothing is learnt but that the 304s in a row have ended.
+    Where *kept* or *new* has no digest nothing is learnt but that the 304s in a row have ended.
     """
     quiet, trust = _quiet(trust), trust & ~_QUIET
-    if not kept.digest or not told.digest or had_false_304(trust):
+    if not kept.digest or not new.digest or had_false_304(trust):
         return trust
-    if kept.digest == told.digest:
-        return _tag_bits(trust, kept.etag, told.etag)
-    if _would_be_unmodified(trust, kept, told):
+    if kept.digest == new.digest:
+        return _tag_bits(trust, kept.etag, new.etag)
+    if _would_be_unmodified(trust, kept, new):
         return trust & ~_DOUBTS | _LIED_TO
     if was_asked:  # the server tells what has changed
         return trust & ~_DOUBTS
@@ -80,16 +80,16 @@ def _quiet(trust: int) -> int:
     return (trust & _QUIET) // _ONE_QUIET
 
 
-def _tag_bits(trust: int, kept: bytes, told: bytes) -> int:
+def _tag_bits(trust: int, kept: bytes, new: bytes) -> int:
     """The trust after the same content came with the tag it had, or another: no 304 was false."""
     changed = trust & _CHANGED_TAGS
-    if not kept or not told:
+    if not kept or not new:
         return changed
-    return 0 if is_same_tag(kept, told) else min(changed + 1, _TAG_IS_NOISE)
+    return 0 if is_same_tag(kept, new) else min(changed + 1, _TAG_IS_NOISE)
 
 
-def _would_be_unmodified(trust: int, kept: Served, told: Served) -> bool:
+def _would_be_unmodified(trust: int, kept: Served, new: Served) -> bool:
     """Whether a server that compares what it tells now with what it told then would have answered 304."""
     if kept.etag and trust & _CHANGED_TAGS != _TAG_IS_NOISE:
-        return bool(told.etag) and is_same_tag(kept.etag, told.etag)
-    return bool(kept.last_modified) and kept.last_modified == told.last_modified
+        return bool(new.etag) and is_same_tag(kept.etag, new.etag)
+    return bool(kept.last_modified) and kept.last_modified == new.last_modified

@@ -84,7 +84,7 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
     if not is_body_whole:
         return before._replace(last=now, visits=before.visits + 1)
     has_changed = bool(before.digest and digest) and before.digest != digest
-    kept, told = Served(*before.validators, before.digest), Served(*validators, digest)
+    kept, new = Served(*before.validators, before.digest), Served(*validators, digest)
     return before._replace(
         last=now,
         changed=now if has_changed else before.changed,
@@ -97,7 +97,7 @@ def read(before: Visits | None, fetched: Fetched, now: int) -> Visits:
         bad=NOT_BAD,
         validators=validators,
         is_hinted=False,
-        trust=after_content(before.trust, kept, told, fetched.was_asked),
+        trust=after_content(before.trust, kept, new, fetched.was_asked),
     )
 
 

@@ -134,7 +134,7 @@ class _Group:
         self.rule_agents.append(agent)
         self.delay_agents.append(agent)
 
-    def saw(self, name: str) -> None:
+    def add_field(self, name: str) -> None:
         self._rules_seen = self._rules_seen or name in ("allow", "disallow")
         self._others_seen = self._others_seen or name in _OF_A_GROUP
 
@@ -158,7 +158,7 @@ def parse(body: bytes, agent: str | Sequence[str], url: str = "") -> Rules:
         if name == "user-agent":
             group.add(_named(value))
             continue
-        group.saw(name)
+        group.add_field(name)
         if not value:
             continue
         if name in ("allow", "disallow"):

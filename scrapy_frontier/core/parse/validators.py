@@ -56,10 +56,10 @@ def is_same_tag(one: bytes, other: bytes) -> bool:
     return _opaque(one) == _opaque(other)
 
 
-def answers(sent: bytes, told: bytes) -> bool:
-    """Whether a 304 that has the tag *told* is about the content that was asked for with the tag *sent*; b""
-    for none. RFC 9111 4.3.4: one that names another content is of no use."""
-    return not told or not sent or is_same_tag(sent, told)
+def answers(sent: bytes, received: bytes) -> bool:
+    """Whether a 304 that has the tag *received* is about the content that was asked for with the tag *sent*;
+    b"" for none. RFC 9111 4.3.4: one that names another content is of no use."""
+    return not received or not sent or is_same_tag(sent, received)
 
 
 def is_settled(news: Sequence[str], is_last: bool) -> bool:

@@ -90,14 +90,14 @@ class Mixed(PageRank):
                 self._grow_to(node + 1)
         self._site[node] = zlib.crc32(host.encode()) & 0xFFFF
         if parent is None:
-            self._score[node] = self._told[node] = self._cash[node] = self._rank[node] = 1.0
+            self._score[node] = self._queued_score[node] = self._cash[node] = self._rank[node] = 1.0
         else:
             if parent < self.known:
                 above = int(self._chosen[parent]) + 1 | int(self._lineage[parent]) << 2
                 self._lineage[node] = above & 0x3F
             self._discovered_since += 1
             if self._rng.random() < self._luck:
-                self._score[node] = self._told[node] = self._rng.choice(self._best)
+                self._score[node] = self._queued_score[node] = self._rng.choice(self._best)
                 self._chosen[node] = CHANCE
         return float(self._score[node])
 
@@ -122,7 +122,7 @@ class Mixed(PageRank):
         gain = np.array((gain,)) if isinstance(gain, float) else gain[unread]
         rank = self._rank[waiting] = (self._rank[waiting] + gain).astype(np.float32)
         self._score[waiting] = np.maximum(self._score[waiting], rank)
-        return noticed(self._score, self._told, targets[~is_shut])
+        return noticed(self._score, self._queued_score, targets[~is_shut])
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
         """As `Cash.requeued`; cash that was lost is as much, and rank that was found since the columns were
@@ -249,7 +249,7 @@ class Mixed(PageRank):
         self._rounds = min(self._rounds + 1, 0xFFFF)
         self._parsed_since -= prepared.parsed_since
         self._discovered_since -= prepared.discovered_since
-        self._told[: self.known] = self._score[: self.known]
+        self._queued_score[: self.known] = self._score[: self.known]
 
     def shares(self) -> NDArray[np.float64]:
         """What part of the next choices rank, cash and chance get, by what they chose so far; their sum is 1.

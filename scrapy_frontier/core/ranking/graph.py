@@ -75,7 +75,7 @@ class Links(NamedTuple):
     weights: NDArray[np.float32]
 
 
-class Stretch(NamedTuple):
+class Chunk(NamedTuple):
     """All that is stored of the links of `SEGMENT` pages from ``first`` on: a segment and (page, row)."""
 
     first: int
@@ -146,7 +146,7 @@ def read_graph(loose: Iterable[Row], packed: Iterable[Row], pages: int = 0) -> G
     rows, in steps of one segment so that a thread can do it beside an event loop. Raises `ValueError` on
     damaged bytes.
     """
-    found = (link_segments.newest(*stretch) for stretch in stretches(loose, packed))
+    found = (link_segments.newest(*chunk) for chunk in chunks(loose, packed))
     return _assemble([part for parts in found for part in parts], pages)
 
 
@@ -177,14 +177,14 @@ def _assemble(parts: list[Part], pages: int) -> Graph:
     return Graph(indptr.astype(indices.dtype), indices, flags, weights)
 
 
-def stretches(loose: Iterable[Row], packed: Iterable[Row]) -> Iterator[Stretch]:
+def chunks(loose: Iterable[Row], packed: Iterable[Row]) -> Iterator[Chunk]:
     """What is stored, in order of the pages: for those who need not have the whole graph at once."""
     groups = groupby(loose, _segment_of)
-    rows = (Stretch(first, b"", [(key_id(key), row) for key, row in group]) for first, group in groups)
-    segments = (Stretch(key_id(key), segment, []) for key, segment in packed)
+    rows = (Chunk(first, b"", [(key_id(key), row) for key, row in group]) for first, group in groups)
+    segments = (Chunk(key_id(key), segment, []) for key, segment in packed)
     for first, halves in groupby(merge(rows, segments), attrgetter("first")):
         both = list(halves)  # or one of them
-        yield Stretch(first, both[-1].segment, both[0].rows)
+        yield Chunk(first, both[-1].segment, both[0].rows)
 
 
 def _segment_of(row: Row) -> int:
@@ -192,10 +192,10 @@ def _segment_of(row: Row) -> int:
     return key_id(row[0]) // SEGMENT * SEGMENT
 
 
-def links_in(stretch: Stretch, pages: int = 1 << 8 * ID_BYTES) -> Links:
-    """The links of a stretch; 5 to 10 million a second. Raises `ValueError` on damaged bytes, and on links
+def links_in(chunk: Chunk, pages: int = 1 << 8 * ID_BYTES) -> Links:
+    """The links of a chunk; 5 to 10 million a second. Raises `ValueError` on damaged bytes, and on links
     to a page from *pages* on."""
-    first, parts = stretch.first, link_segments.newest(*stretch)
+    first, parts = chunk.first, link_segments.newest(*chunk)
     if not parts:
         nothing = np.zeros(0, np.int64)
         return Links(nothing, nothing, nothing.astype(np.uint8), nothing.astype(np.float32))

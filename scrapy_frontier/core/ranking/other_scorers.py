@@ -68,7 +68,7 @@ class Cash(Scorer):
     def __init__(self) -> None:
         self.known = 0
         self._score = room(np.float32)
-        self._told = room(np.float32)  # the score whose bucket the queue has
+        self._queued_score = room(np.float32)  # the score whose bucket the queue has
         self._content: NDArray[np.float32] | None = None  # content scores plus one; 0: nobody's opinion
         self._parsed = room(np.bool_)
         self._shut = room(np.bool_)  # not queued: parsed or closed
@@ -107,7 +107,7 @@ class Cash(Scorer):
         if node >= self.known:
             self._grow_to(node + 1)
         if parent is None:
-            self._score[node] = self._told[node] = 1.0
+            self._score[node] = self._queued_score[node] = 1.0
         return float(self._score[node])
 
     def closed(self, node: int) -> None:
@@ -121,7 +121,7 @@ class Cash(Scorer):
         if node >= self.known:
             self._grow_to(node + 1)
         self._shut[node] = False
-        self._told[node] = self._score[node]
+        self._queued_score[node] = self._score[node]
         return float(self._score[node])
 
     def parsed(
@@ -133,7 +133,7 @@ class Cash(Scorer):
         targets = np.asarray(outlinks, np.int64)
         share = self._share(float(self._score[node]) * self._opinion(node), len(targets), weights)
         self._score[targets] += share
-        return noticed(self._score, self._told, targets[~self._shut[targets]])
+        return noticed(self._score, self._queued_score, targets[~self._shut[targets]])
 
     def _share(self, score: float, links: int, weights: Sequence[float] | None) -> Floats | float:
         if weights is None:
@@ -150,7 +150,7 @@ class Cash(Scorer):
 
     def current_scores(self, nodes: Ints) -> Floats | None:
         """Those that were told last, so that small changes move no row."""
-        return self._told[nodes]
+        return self._queued_score[nodes]
 
     def column(self, name: str, first: int, stop: int) -> Codes:
         """In "state" 1 stands for parsed, and 2 for not queued; the others are buckets."""
@@ -176,14 +176,14 @@ class Cash(Scorer):
         elif name in self.columns:
             getattr(self, f"_{name}")[first:stop] = scores_of(codes)
         if name == "score":
-            self._told[first:stop] = self._score[first:stop]
+            self._queued_score[first:stop] = self._score[first:stop]
 
     def requeued(self, nodes: Ints, scores: Floats) -> None:
         """A page is worth no less than its row says, which is what was told last."""
         if len(nodes):
             self._grow_to(int(nodes.max()) + 1)
             self._score[nodes] = np.maximum(self._score[nodes], scores)
-            self._told[nodes] = scores
+            self._queued_score[nodes] = scores
 
     def reopened(self, is_queued: Bools) -> None:
         """All that is not queued is paid in silence: its score grows, and no change of it is told."""
@@ -229,7 +229,7 @@ class PageRank(Cash):
         """The scores of these pages are those of the ranking; pages found since keep theirs."""
         self._grow_to(len(prepared))
         self._score[: len(prepared)] = prepared
-        self._told[: self.known] = self._score[: self.known]
+        self._queued_score[: self.known] = self._score[: self.known]
 
 
 class Hits(PageRank):

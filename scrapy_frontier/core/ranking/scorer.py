@@ -76,13 +76,13 @@ def scores_of(codes: Codes) -> NDArray[np.float32]:
     return scores
 
 
-def noticed(score: Floats, told: Floats, targets: Ints) -> list[Change]:
-    """The pages among *targets* whose *score* is more than `NOTICED` buckets above the one that was *told*
+def noticed(score: Floats, queued: Floats, targets: Ints) -> list[Change]:
+    """The pages among *targets* whose *score* is more than `NOTICED` buckets above the one *queued*
     last, which it is from now on. Scores of all pages in both, ids in *targets*; O(targets)."""
     scores = score[targets]
-    is_more = scores > told[targets] * np.float32(2 ** (NOTICED / _STEPS))
+    is_more = scores > queued[targets] * np.float32(2 ** (NOTICED / _STEPS))
     changed, scores = targets[is_more], scores[is_more]
-    told[changed] = scores
+    queued[changed] = scores
     return list(zip(changed.tolist(), scores.tolist(), strict=True))
 
 

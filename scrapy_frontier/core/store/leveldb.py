@@ -89,7 +89,7 @@ class Store:
         lost = [key for key in (keys.FORMAT, keys.SCHEME) if self.get(key) is None]
         first = next(iter(self.keys_of(keys.PAGE, b"", 1)), b"")
         if lost and len(first) == keys.ID_BYTES:
-            rows = _said(scheme)
+            rows = _format_rows(scheme)
             self.write({key: rows[key] for key in lost}, sync=True)
             self.is_restored = True
 
@@ -105,7 +105,7 @@ class Store:
                 )
             if self._lock.had_database:
                 raise _missing(self.directory / DATABASE, "holds no rows")
-            self.write(_said(scheme), sync=True)
+            self.write(_format_rows(scheme), sync=True)
             return
         if found not in READABLE_FORMATS:
             raise FrontierVersion(
@@ -245,14 +245,14 @@ class Store:
         self._lock.close()
 
 
-def _said(scheme: str) -> dict[bytes, bytes]:
+def _format_rows(scheme: str) -> dict[bytes, bytes]:
     """The rows that say what the database is."""
     return {keys.FORMAT: str(FORMAT_VERSION).encode(), keys.SCHEME: scheme.encode()}
 
 
 def _cause(error: BaseException) -> str:
-    told = error.args[0] if error.args else ""
-    return told.decode(errors="replace") if isinstance(told, bytes) else str(error) or type(error).__name__
+    text = error.args[0] if error.args else ""
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(error) or type(error).__name__
 
 
 def _why_not(path: Path, error: BaseException) -> FrontierError:

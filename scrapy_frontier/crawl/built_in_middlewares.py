@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .callback_requests import CallbackOutput
 
 # Nothing else that these do to the request of a callback can be seen.
-STOCK = (
+BUILT_IN = (
     *(StartSpiderMiddleware, HttpErrorMiddleware, DepthMiddleware, UrlLengthMiddleware),
     referer.RefererMiddleware,
 )
@@ -40,20 +40,20 @@ _OF_ITS_OWN = frozenset(("referrer_policy", "depth_reset"))  # meta: what the pa
 _NO_REQUEST = Request("http://none.invalid/")  # says nothing of a Referer
 
 
-class Stock:
+class BuiltIns:
     """Those of *middlewares* that see the requests of a callback, ``depth``, ``length`` and ``referer``; None
     where one is not at work. Whether nothing else is: they ``are_all``."""
 
     def __init__(self, middlewares: Iterable[Any] = ()) -> None:
         found = {type(each): each for each in middlewares}
-        self.are_all = all(cls in STOCK for cls in found)
+        self.are_all = all(cls in BUILT_IN for cls in found)
         self.depth = found.get(DepthMiddleware)
         self.length = found.get(UrlLengthMiddleware)
         self.referer = found.get(referer.RefererMiddleware)
         self._deepest = -1  # that the stats have been told
 
     @classmethod
-    def behind(cls, crawler: Crawler, owner: object) -> Stock:
+    def behind(cls, crawler: Crawler, owner: object) -> BuiltIns:
         """What requests pass from the spider middleware *owner* on to the engine."""
         return cls(takewhile(lambda each: each is not owner, compat.spider_middlewares(crawler)))
 
@@ -73,20 +73,20 @@ class Depth:
     """What `DepthMiddleware`, if it is at work, makes of the links of a page: their depth, what it adds to
     their priority, and whether that is too deep."""
 
-    def __init__(self, stock: Stock, response: Response) -> None:
-        self._stock = stock
+    def __init__(self, built_ins: BuiltIns, response: Response) -> None:
+        self._built_ins = built_ins
         self.of_links: int | None = None
         self.priority, self.is_too_deep = 0, False
         self.sees_each = False  # it drops, or counts, each of them by itself
-        if stock.depth is not None:
+        if built_ins.depth is not None:
             depth = self.of_links = int(response.meta.get("depth", 0)) + 1
-            self.priority = -depth * stock.depth.prio
-            self.is_too_deep = 0 < stock.depth.maxdepth < depth
-            self.sees_each = self.is_too_deep or stock.depth.verbose_stats
+            self.priority = -depth * built_ins.depth.prio
+            self.is_too_deep = 0 < built_ins.depth.maxdepth < depth
+            self.sees_each = self.is_too_deep or built_ins.depth.verbose_stats
 
-    def tell(self, count: int) -> None:
+    def count_links(self, count: int) -> None:
         """Have Scrapy's stats say that so many links went on, or were too deep."""
-        middleware = self._stock.depth
+        middleware = self._built_ins.depth
         if middleware is None or self.of_links is None or not count:
             return
         if self.is_too_deep:
@@ -95,17 +95,17 @@ class Depth:
             return
         if middleware.verbose_stats:
             middleware.stats.inc_value(f"request_depth_count/{self.of_links}", count)
-        self._stock.reached(self.of_links)
+        self._built_ins.reached(self.of_links)
 
 
 class Referrers:
     """What `RefererMiddleware`, if it is at work, has links of a page say where they come from."""
 
-    def __init__(self, stock: Stock, response: Response) -> None:
+    def __init__(self, built_ins: BuiltIns, response: Response) -> None:
         self._page = response.url
         self._policy: referer.ReferrerPolicy | None = None
-        if stock.referer is not None:
-            self._policy = stock.referer.policy(response, _NO_REQUEST)
+        if built_ins.referer is not None:
+            self._policy = built_ins.referer.policy(response, _NO_REQUEST)
         self._is_by_origin = type(self._policy).__module__ == referer.__name__
         self._is_by_scheme = type(self._policy) in _BY_SCHEME
         self._known: dict[str, str | None] = {}
@@ -120,8 +120,8 @@ class Referrers:
             return policy.referrer(self._page, url)
         key = url[:5] if self._is_by_scheme else "/".join(url.split("/", 3)[:3])
         if key not in self._known:
-            is_told = self._is_by_scheme and key in _TO_WEB and _is_bare(self._page)
-            self._known[key] = self._of_bare(key) if is_told else policy.referrer(self._page, url)
+            is_bare = self._is_by_scheme and key in _TO_WEB and _is_bare(self._page)
+            self._known[key] = self._of_bare(key) if is_bare else policy.referrer(self._page, url)
         return self._known[key]
 
     def _of_bare(self, scheme: str) -> str | None:
@@ -141,16 +141,16 @@ class KnownLinks:
     on the way there (depth, referrer, length, offsite) costs ten times as much, and leaves nothing behind.
     """
 
-    def __init__(self, crawler: Crawler, stock: Stock) -> None:
+    def __init__(self, crawler: Crawler, built_ins: BuiltIns) -> None:
         self._crawler = crawler
-        self._stock = stock
+        self._built_ins = built_ins
         self._offsite = crawler.get_downloader_middleware(OffsiteMiddleware)
 
     def ending_on(self, response: Response) -> str | None:
         """How URLs begin that need go no further from the page of *response*, but for its first; None where
         all must: somebody is to see them, or what is refused of them is counted."""
-        crawler, stock, request = self._crawler, self._stock, response.request
-        if request is None or not stock.are_all or Depth(stock, response).sees_each:
+        crawler, built_ins, request = self._crawler, self._built_ins, response.request
+        if request is None or not built_ins.are_all or Depth(built_ins, response).sees_each:
             return None
         if usual_listeners(crawler) is None:
             return None
@@ -162,16 +162,16 @@ class KnownLinks:
         return "/".join(response.url.split("/", 3)[:3]) + "/"  # no more offsite than the page itself
 
 
-def way_past(stock: Stock, response: Response, output: CallbackOutput | None) -> Callable[[Any], bool]:
-    """What takes the requests of one callback past the middlewares of *stock*, if that are all there are.
+def bypass(built_ins: BuiltIns, response: Response, output: CallbackOutput | None) -> Callable[[Any], bool]:
+    """What takes the requests of one callback past the middlewares of *built_ins*, if that are all there are.
 
     It says whether it has taken an output, in 4 us, to where *output* gathers what callbacks ask for. What a
     middleware would drop or log, and what has a word of its own, goes the usual way.
     """
     take = None if output is None else output.taking(response)
-    if take is None or not stock.are_all or response.request is None:
+    if take is None or not built_ins.are_all or response.request is None:
         return _takes_none
-    way = _WayPast(stock, response, take)
+    way = _Bypass(built_ins, response, take)
     return _takes_none if way.is_closed else way.takes
 
 
@@ -179,15 +179,15 @@ def _takes_none(output: Any) -> bool:
     return False
 
 
-class _WayPast:
-    """`way_past`; all it needs of the page is asked with its first request."""
+class _Bypass:
+    """`bypass`; all it needs of the page is asked with its first request."""
 
-    def __init__(self, stock: Stock, response: Response, take: Callable[[Request], None]) -> None:
-        self._stock = stock
+    def __init__(self, built_ins: BuiltIns, response: Response, take: Callable[[Request], None]) -> None:
+        self._built_ins = built_ins
         self._response = response
-        self._depth = Depth(stock, response)
+        self._depth = Depth(built_ins, response)
         self._referrers: Referrers | None = None
-        self._longest = stock.longest
+        self._longest = built_ins.longest
         self._take = take
         self.is_closed = self._depth.sees_each
 
@@ -200,9 +200,9 @@ class _WayPast:
         if depth is not None:
             meta["depth"] = depth
             output.priority += self._depth.priority
-            self._stock.reached(depth)
+            self._built_ins.reached(depth)
         if self._referrers is None:
-            self._referrers = Referrers(self._stock, self._response)
+            self._referrers = Referrers(self._built_ins, self._response)
         referrer = self._referrers.of(url)
         if referrer is not None:  # as `Headers.setdefault` does it
             dict.setdefault(output.headers, b"Referer", [referrer.encode()])
