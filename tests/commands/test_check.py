@@ -28,7 +28,15 @@ from scrapy_frontier.core.admin.check_notes import KINDS, KNOWN, QUEUED, Ledger
 from scrapy_frontier.core.errors import FrontierUnreadable
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.reasons import DAMAGED
-from scrapy_frontier.core.store import host_rows, keys, link_segments, meta_rows, page_rows, queue_keys
+from scrapy_frontier.core.store import (
+    column_rows,
+    host_rows,
+    keys,
+    link_segments,
+    meta_rows,
+    page_rows,
+    queue_keys,
+)
 from scrapy_frontier.core.store.host_rows import Cooldown, encode_cooldown
 from scrapy_frontier.core.store.keys import cooldown_key, orders_key, robots_key, sitemaps_key
 from scrapy_frontier.core.store.leveldb import Store
@@ -227,7 +235,7 @@ def torn_segment(directory: Path) -> None:
 
 
 def torn_scores(directory: Path) -> None:
-    change(directory, {keys.column_key("score", 0): b"123", keys.content_key(2): b"?"})
+    change(directory, {column_rows.column_key("score", 0): b"123", keys.content_key(2): b"?"})
 
 
 def bad_sitemaps(directory: Path) -> None:

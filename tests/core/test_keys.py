@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.parse import urls
-from scrapy_frontier.core.store import due_rows, keys, queue_keys
+from scrapy_frontier.core.store import column_rows, due_rows, keys, queue_keys
 
 PRIORITIES = st.integers(-queue_keys.MAX_PRIORITY, queue_keys.MAX_PRIORITY)
 BUCKETS = st.integers(0, 0xFFFF)
@@ -132,7 +132,7 @@ GOLDEN_KEYS = {
     "index": (keys.INDEX + b"\1\2", "66 0102"),
     "links": (keys.link_key(258), "67 0000000102"),
     "segment": (keys.segment_key(8191), "73 0000001000"),
-    "column": (keys.column_key("rank", 4096), "76 72616e6b 00 0000001000"),
+    "column": (column_rows.column_key("rank", 4096), "76 72616e6b 00 0000001000"),
     "content": (keys.content_key(258), "63 0000000102"),
     "page": (keys.page_key(258), "70 0000000102"),
     "queue": (queue_keys.queue_prefix("a.example"), "71 612e6578616d706c65 00"),

@@ -20,7 +20,7 @@ from scrapy_frontier.core.pages.leases import Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.ranking.matrix import Ranking
-from scrapy_frontier.core.store import keys, queue_keys
+from scrapy_frontier.core.store import column_rows, keys, queue_keys
 from scrapy_frontier.core.store.keys import LINK_ROW, SEGMENT_ROW
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, NOFOLLOW, REDIRECT, Edge
@@ -456,9 +456,9 @@ def test_golden_bytes(tmp_path: Path) -> None:
     assert frontier._store.get(LINK_ROW + keys.id_bytes(0)) == bytes.fromhex("000104")
     frontier.close()
     assert stored(tmp_path, keys.COLUMN) == {
-        keys.column_key("state", 0): bytes.fromhex("0003 0000 0002"),
-        keys.column_key("content", 0): bytes.fromhex("a000 a800 a000"),
-        keys.column_key("score", 0): bytes.fromhex("a000 a000 9f10"),
+        column_rows.column_key("state", 0): bytes.fromhex("0003 0000 0002"),
+        column_rows.column_key("content", 0): bytes.fromhex("a000 a800 a000"),
+        column_rows.column_key("score", 0): bytes.fromhex("a000 a000 9f10"),
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.hosts.host import Host, Politeness
 from scrapy_frontier.core.pages.revisit_policy import Result
 from scrapy_frontier.core.store import (
+    column_rows,
     due_rows,
     host_rows,
     keys,
@@ -479,3 +481,29 @@ def test_a_content_type_that_has_no_number_is_not_kept() -> None:
     kept = page_rows.decode_page(page_rows.encode_page(page)).visits
     assert kept is not None
     assert kept.content_type == ""
+
+
+def test_golden_bytes_of_the_last_ranking(tmp_path: Path) -> None:
+    about: meta_rows.LastRanking = {"at": 1_700_000_000.5, "pages": 3, "error_bound": None, "converged": True}
+    row = b'{"at": 1700000000.5, "pages": 3, "error_bound": null, "converged": true}'
+    assert meta_rows.encode_ranking(about) == row
+    with_row = Store(tmp_path / "store")
+    with_row.write({keys.RANKING: row})
+    assert meta_rows.last_ranking(with_row) == about
+    with_row.close()
+
+
+def test_golden_bytes_of_the_rule_of_revisits() -> None:
+    rule = b"0123456789abcdef"
+    for after, row in ((None, rule), (b"", rule + b" " + bytes(5)), (b"\0\0\0\1\2", rule + b" \0\0\0\1\2")):
+        assert due_rows.encode_rule(rule, after) == row
+        assert due_rows.decode_rule(row) == (rule, None if after is None else after or bytes(5))
+
+
+def test_golden_bytes_of_columns() -> None:
+    codes = np.array([1, 0xA000], np.uint16)
+    assert column_rows.encode_codes(codes) == b"\x00\x01\xa0\x00"
+    assert column_rows.decode_codes(b"\x00\x01\xa0\x00\xff").tolist() == [1, 0xA000]
+    assert column_rows.split_column_key(column_rows.column_key("cash", 4096)) == ("cash", 4096)
+    assert column_rows.split_column_key(keys.COLUMN + b"cash") is None
+    assert queue_keys.with_bucket(queue_keys.sort_key(1, 0, 7, 7), 5) == queue_keys.sort_key(1, 5, 7, 7)

@@ -23,7 +23,7 @@ def index(work: Work) -> Iterator[Finding]:
     nowhere, and of several of a page all but the one its request has."""
     doubled: set[int] = set()
     for key, value in work.scan(keys.INDEX):
-        page_id = keys.index_id(value)
+        page_id = keys.id_in(value)
         values = keys.index_value(page_id), keys.index_value(page_id, is_seen=True)
         flags = work.ledger[page_id] if value in values else 0
         if not flags & KNOWN or page_id >= keys.FIRST_VISIT:
@@ -40,7 +40,7 @@ def _doubled(work: Work, doubled: set[int]) -> Iterator[Finding]:
     """Of the index rows of a page keep the one its request has; touch nothing if none fits."""
     rows: dict[int, list[bytes]] = {page_id: [] for page_id in doubled}
     for key, value in work.store.scan(keys.INDEX):
-        page_id = keys.index_id(value)
+        page_id = keys.id_in(value)
         if page_id in rows:
             rows[page_id].append(key)
     for page_id, found in rows.items():

@@ -24,7 +24,7 @@ def pages(work: Work) -> Iterator[Finding]:
     """Every page row: notes what it says, and which cannot be read. One kept as leased, which is never
     stored, is queued again. The other parts build on these notes."""
     for key, value in work.scan(keys.PAGE):
-        page_id = int.from_bytes(key[1:], "big")
+        page_id = keys.key_id(key)
         is_visit = page_id >= keys.FIRST_VISIT
         work.highest[is_visit] = max(work.highest[is_visit], page_id)
         page = lenient(page_rows.decode_page, value)
@@ -119,7 +119,7 @@ def forbidden(work: Work) -> Iterator[Finding]:
     for key, _ in work.scan(keys.FORBIDDEN):
         if key.startswith(keys.ROBOTS_CHANGED):
             continue
-        page_id = int.from_bytes(key[-keys.ID_BYTES :], "big")
+        page_id = keys.id_in(key[-keys.ID_BYTES :])
         page = facts.read_page(work.store, page_id) if work.ledger[page_id] & KNOWN else None
         if page is None or not is_forbidden(page):
             yield work.removed(key, "forbidden row that leads nowhere", key[1:].hex())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..errors import UnreadableRow, lenient
 from ..hosts.cooldown import CooldownRule, at_start
 from ..ranking import graph
-from ..store import host_rows, keys, meta_rows, rate_rows, site_rows
+from ..store import column_rows, host_rows, keys, meta_rows, rate_rows, site_rows
 from ..store.states import State
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ def scores(work: Work) -> Iterator[Finding]:
     """What the scorer keeps, against its format: rows of columns and opinions that cannot be read go, and
     what they said is lost. One pass over these rows."""
     for key, value in work.scan(keys.COLUMN):
-        name, _, first = key[1:].partition(b"\0")
-        if not name or len(first) != keys.ID_BYTES or not value or len(value) % 2:
+        if column_rows.split_column_key(key) is None or not value or len(value) % 2:
             yield work.removed(key, "unreadable scores", key.hex(), f"{len(value)} bytes")
     for key, value in work.scan(keys.CONTENT):
         if len(key) != 1 + keys.ID_BYTES or rate_rows.decode_content(value) is None:

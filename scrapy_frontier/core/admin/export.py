@@ -62,7 +62,7 @@ def _header(store: Store, now: float) -> Iterator[Line]:
 
 def _pages(store: Store, now: float) -> Iterator[Line]:
     for key, value in store.scan(keys.PAGE):
-        page_id = int.from_bytes(key[1:], "big")
+        page_id = keys.key_id(key)
         page = lenient(page_rows.decode_page, value)
         if page is None:
             if store.get(keys.aside_key(page_id)) is None:
@@ -150,7 +150,7 @@ def _sites(store: Store) -> Iterator[Line]:
 def _bodies(store: Store) -> Iterator[Line]:
     for key, value in store.scan(keys.BODY):
         host, _, digest = key[1:].partition(b"\0")
-        page_id = int.from_bytes(value, "big")
+        page_id = keys.id_in(value)
         yield {"body": page_id, "host": host.decode(errors="replace"), "digest": digest.hex()}
 
 
@@ -158,4 +158,4 @@ def _aside(store: Store) -> Iterator[Line]:
     for key, value in store.scan(keys.ASIDE):
         if len(key) != len(keys.aside_key(0)):
             continue  # of the link graph, and travels with it
-        yield {"aside": int.from_bytes(key[1:], "big"), "bytes": b64encode(value).decode()}
+        yield {"aside": keys.key_id(key), "bytes": b64encode(value).decode()}

@@ -6,13 +6,12 @@ Out: damaged rows travel as bytes set aside, as a repair would leave them. In: l
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode, b64encode
 from itertools import groupby, repeat
 from typing import TYPE_CHECKING
 
 from ..ranking import graph
-from ..store import keys, link_rows, link_segments, meta_rows, rate_rows
+from ..store import column_rows, keys, link_rows, link_segments, meta_rows, rate_rows
 from .export_line import fields, number, real, several, text
 from .links_in_chunks import chunks
 
@@ -41,14 +40,13 @@ def graph_lines(store: Store) -> Iterator[Line]:
             yield from (_aside(key, value) for key, value in damaged)
         yield from _link_lines(links)
     for key, value in store.scan(keys.COLUMN):
-        name, _, first = key[1:].partition(b"\0")
-        if name and len(first) == keys.ID_BYTES and value and not len(value) % 2:
-            piece = {"scores": name.decode(errors="replace"), "first": int.from_bytes(first, "big")}
-            yield piece | _bytes(value)
+        place = column_rows.split_column_key(key)
+        if place is not None and value and not len(value) % 2:
+            yield {"scores": place[0], "first": place[1]} | _bytes(value)
     for key, value in store.scan(keys.CONTENT):
         score = rate_rows.decode_content(value)
         if len(key) == 1 + keys.ID_BYTES and score is not None:
-            yield {"content": int.from_bytes(key[1:], "big"), "score": score}
+            yield {"content": keys.key_id(key), "score": score}
     ranking = meta_rows.last_ranking(store)
     if ranking is not None:
         yield {"ranking": ranking}
@@ -121,12 +119,12 @@ class GraphImporter:
             self._links(line)
         elif "scores" in line:
             value = b64decode(text(line, "bytes"), validate=True)
-            self._put(keys.column_key(text(line, "scores"), number(line, "first")), value)
+            self._put(column_rows.column_key(text(line, "scores"), number(line, "first")), value)
         elif "content" in line:
             score = rate_rows.encode_content(real(line, "score"))
             self._put(keys.content_key(number(line, "content")), score)
         elif "ranking" in line:
-            self._put(keys.RANKING, json.dumps(fields(line, "ranking")).encode())
+            self._put(keys.RANKING, meta_rows.encode_ranking(fields(line, "ranking")))
         else:
             key, value = (b64decode(text(line, name), validate=True) for name in ("aside_links", "bytes"))
             self._put(keys.ASIDE + key, value)

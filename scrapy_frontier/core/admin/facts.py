@@ -215,13 +215,13 @@ def legible_page(store: Store, page_id: int) -> page_rows.Page | None:
 def find_page(store: Store, fingerprint: bytes) -> int | None:
     """The id of the page with *fingerprint*, or None; one lookup."""
     stored = store.get(keys.INDEX + fingerprint)
-    return None if stored is None else keys.index_id(stored)
+    return None if stored is None else keys.id_in(stored)
 
 
 def pages(store: Store, with_visits: bool = True) -> Iterator[tuple[int, page_rows.Page]]:
     """Every page that can be read, oldest first; revisits of known pages come last, or not at all."""
     for key, value in store.scan(keys.PAGE):
-        page_id = int.from_bytes(key[1:], "big")
+        page_id = keys.key_id(key)
         if page_id >= keys.FIRST_VISIT and not with_visits:
             return
         page = lenient(page_rows.decode_page, value)

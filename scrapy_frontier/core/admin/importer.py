@@ -172,7 +172,7 @@ class Importer:
             fingerprint = hashlib.sha256(known).digest()[:20]  # nobody asks for it again, but it is kept
         key = keys.INDEX + fingerprint
         if (twin := self._rows.get(key) or self._store.get(key)) is not None:
-            self._merged[page_id] = keys.index_id(twin)
+            self._merged[page_id] = keys.id_in(twin)
             return False
         self._put(key, keys.index_value(page_id, meta_rows.may_be_only_seen(page)))
         return True

@@ -18,7 +18,7 @@ from ..ranking.hits import hits
 from ..ranking.other_scorers import Cash
 from ..ranking.pagerank import pagerank
 from ..ranking.scorer import buckets, scores_of
-from ..store import keys, meta_rows, queue_keys, rate_rows
+from ..store import column_rows, keys, meta_rows, queue_keys, rate_rows
 from . import facts
 from .links_in_chunks import whole_graph
 
@@ -86,10 +86,9 @@ def column(store: Store, name: str, pages: int, otherwise: int = 0) -> Codes | N
     """What the scorer keeps of all pages under *name*, as buckets (*otherwise* of such found since); None
     where it keeps nothing."""
     found: Codes | None = None
-    prefix = keys.column_key(name, 0)[: -keys.ID_BYTES]
-    for key, value in store.scan(prefix):
-        first = int.from_bytes(key[len(prefix) :], "big")
-        codes = np.frombuffer(value[: len(value) // 2 * 2], ">u2")[: max(pages - first, 0)]
+    for key, value in store.scan(column_rows.column_prefix(name)):
+        _, first = column_rows.split_column_key(key) or ("", pages)
+        codes = column_rows.decode_codes(value)[: max(pages - first, 0)]
         if found is None:
             found = np.full(pages, otherwise, np.uint16)
         found[first : first + len(codes)] = codes
@@ -99,9 +98,9 @@ def column(store: Store, name: str, pages: int, otherwise: int = 0) -> Codes | N
 def kept_score(store: Store, page_id: int) -> float | None:
     """The score of one page as the scorer kept it last, None where it did not; one lookup."""
     first = page_id // BLOCK * BLOCK
-    row = store.get(keys.column_key("score", first)) or b""
-    code = row[2 * (page_id - first) : 2 * (page_id - first) + 2]
-    return float(scores_of(np.frombuffer(code, ">u2").astype(np.uint16))[0]) if len(code) == 2 else None
+    row = store.get(column_rows.column_key("score", first)) or b""
+    code = column_rows.decode_codes(row)[page_id - first : page_id - first + 1]
+    return float(scores_of(code)[0]) if len(code) else None
 
 
 def kept_scores(store: Store, pages: int) -> Floats:
@@ -124,7 +123,7 @@ def content_scores(store: Store, pages: int) -> Floats | None:
     codes = column(store, "content", pages, AVERAGE)
     opinions = np.ones(pages, np.float32) if codes is None else scores_of(codes)
     for key, value in store.scan(keys.CONTENT):
-        page_id, score = int.from_bytes(key[1:], "big"), rate_rows.decode_content(value)
+        page_id, score = keys.key_id(key), rate_rows.decode_content(value)
         if page_id < pages and score is not None:
             opinions[page_id] = score
     return opinions if (opinions != 1).any() else None

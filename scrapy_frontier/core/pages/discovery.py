@@ -136,7 +136,7 @@ class PageIndex:
             stored = self._batch.get(key)  # a row that the open batch deletes is None there too
             if stored is None:
                 return None
-        page_id = int.from_bytes(stored[: keys.ID_BYTES], "big")
+        page_id = keys.id_in(stored)
         return page_id if len(stored) == keys.ID_BYTES else ~page_id
 
     def find(self, fingerprint: bytes) -> PageId | None:

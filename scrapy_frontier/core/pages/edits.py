@@ -191,7 +191,7 @@ class Edits:
         """The fingerprint by which the index knows the page; None where its record tells another."""
         fingerprint = fingerprint_of(page)
         stored = None if fingerprint is None else self._batch.store.get(keys.INDEX + fingerprint)
-        return fingerprint if stored is not None and keys.index_id(stored) == page_id else None
+        return fingerprint if stored is not None and keys.id_in(stored) == page_id else None
 
     def _forget_by_index(self, doomed: list[_Doomed], now: float) -> None:
         """Forget pages whose record no longer makes the request they were discovered by: one index scan."""
@@ -199,7 +199,7 @@ class Edits:
         if not by_id:
             return
         for key, value in self._batch.store.scan(keys.INDEX):
-            found = by_id.pop(keys.index_id(value), None)
+            found = by_id.pop(keys.id_in(value), None)
             if found is not None:
                 self._forget(found._replace(fingerprint=key[1:]), now)
         for rest in by_id.values():

@@ -65,4 +65,4 @@ class ForbiddenPages:
         self._after = found[-1] if len(found) == limit else b""
         if not self._after:
             self._sites.judged(authority)
-        return [int.from_bytes(name, "big") for name in found]
+        return [keys.id_in(name) for name in found]

@@ -37,11 +37,10 @@ def misplaced_keys(scorer: Scorer, sort_keys: list[bytes], pages: int) -> list[t
     returns = [index for index, each in enumerate(sort_keys) if each.startswith(RETURNS)]
     if returns:  # their places are not scores
         known = np.setdiff1d(known, returns)
-    raw = b"".join([sort_key[4:6] for sort_key in sort_keys])
-    kept = 0xFFFF - np.frombuffer(raw, ">u2").astype(np.int64)
+    kept = np.array([queue_keys.sort_key_bucket(sort_key) for sort_key in sort_keys], np.int64)
     far, wanted = misplaced(scorer, ids[known], kept[known])
     return [
-        (index, sort_keys[index][:4] + (0xFFFF - new).to_bytes(2, "big") + sort_keys[index][6:])
+        (index, queue_keys.with_bucket(sort_keys[index], new))
         for index, new in zip(known[far].tolist(), wanted.tolist(), strict=True)
     ]
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from ..store.page_rows import Page
 
-_UNDER_WAY = b" "  # behind the name of the rule: the id of the page looked at last
-
 
 class RecomputeDue:
     """Makes the due rows of the store anew, a slice a `step`, unless they are those of the rule by now: then,
@@ -35,7 +33,7 @@ class RecomputeDue:
         self.is_done = True
         if rule is None:
             return
-        name, _, after = (batch.store.get(keys.REVISIT) or b"").partition(_UNDER_WAY)
+        name, after = due_rows.decode_rule(batch.store.get(keys.REVISIT) or b"")
         if name != rule.name:
             self.is_done = not batch.counts.next_page
             self._note()
@@ -45,8 +43,8 @@ class RecomputeDue:
 
     def _note(self) -> None:
         assert self._rule is not None
-        under_way = b"" if self.is_done else _UNDER_WAY + (self._after or bytes(keys.ID_BYTES))
-        self._batch.rows[keys.REVISIT] = self._rule.name + under_way
+        after = None if self.is_done else self._after
+        self._batch.rows[keys.REVISIT] = due_rows.encode_rule(self._rule.name, after)
 
     def step(self, limit: int) -> None:
         """Look at so many pages more, 10 us each, and 25 for one whose time is another; commits."""

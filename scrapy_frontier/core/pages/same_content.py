@@ -34,7 +34,7 @@ class Contents:
         self._batch.commit()
         key = keys.body_key(clean_host(host), digest)
         stored = self._batch.get(key)
-        first = page_id if stored is None else int.from_bytes(stored, "big")
+        first = page_id if stored is None else keys.id_in(stored)
         page = lenient(decode_page, self._batch.get(keys.page_key(first))) if first != page_id else None
         if page is not None and page.state in (State.DONE, State.QUEUED):
             now_has = b"" if page.visits is None else page.visits.digest

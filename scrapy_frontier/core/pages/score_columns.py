@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ..store import keys, rate_rows
+from ..store import column_rows, keys, rate_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -41,12 +39,10 @@ class ScoreColumns:
         read."""
         rows = list(self._batch.store.scan(keys.COLUMN, after, max(limit // 40, 1)))
         for key, value in rows:
-            name, _, first = key[1:].partition(b"\0")
-            codes = np.frombuffer(value, ">u2").astype(np.uint16)
-            start = int.from_bytes(first, "big")
-            codes = codes[: max(self._pages - start, 0)]
+            name, first = column_rows.split_column_key(key) or ("", self._pages)
+            codes = column_rows.decode_codes(value)[: max(self._pages - first, 0)]
             if len(codes):
-                self._scorer.restore(name.decode(), start, codes)
+                self._scorer.restore(name, first, codes)
         return rows[-1][0][1:] if rows else None
 
     def load_content(self, after: bytes, limit: int) -> bytes | None:
@@ -62,7 +58,7 @@ class ScoreColumns:
     def save(self, after: bytes, limit: int, pages: int) -> bytes | None:
         """Put one piece of each column, of *pages* in all, into the open batch for every thousand of *limit*;
         content rows go into theirs. Where to go on, None when all are there."""
-        first = int.from_bytes(after, "big")
+        first = keys.id_in(after)
         if not self._scorer.columns:
             return None
         for _ in range(max(limit // 1000, 1)):
@@ -71,12 +67,12 @@ class ScoreColumns:
             stop = min(first + BLOCK, pages)
             for name in self._scorer.columns:
                 codes = self._scorer.column(name, first, stop)
-                self._batch.rows[keys.column_key(name, first)] = codes.astype(">u2").tobytes()
+                self._batch.rows[column_rows.column_key(name, first)] = column_rows.encode_codes(codes)
             for page_id in [each for each in self._judged if first <= each < stop]:
                 self._judged.remove(page_id)
                 self._batch.rows[keys.content_key(page_id)] = None
             first = stop
-        return first.to_bytes(keys.ID_BYTES, "big")
+        return keys.id_bytes(first)
 
 
 class Steps:

@@ -20,6 +20,7 @@ _IS_HUB = 1
 _STEPS, _SMALLEST = 1024, -40  # as of score buckets: a doubling is 1024 steps, from 2**-40 to 2**24
 TOP = 0xFFFF
 _HOUR = 3600
+_UNDER_WAY = b" "
 
 
 class Due(NamedTuple):
@@ -64,6 +65,18 @@ def decode_due(key: bytes, value: bytes) -> Due:
     """A due row; not a hub, and weight and rate 0, where the value cannot be read."""
     flags, weight, rate = _VALUE.unpack(value) if len(value) == _VALUE.size else (0, 0, 0)
     return Due(due_time(key), int.from_bytes(key[5:], "big"), bool(flags & _IS_HUB), weight, rate)
+
+
+def encode_rule(rule: bytes, after: bytes | None) -> bytes:
+    """The name of the *rule* that due rows are made with; while they are made anew, with the id of the page
+    looked at last, b"" for none."""
+    return rule if after is None else rule + _UNDER_WAY + (after or bytes(keys.ID_BYTES))
+
+
+def decode_rule(value: bytes) -> tuple[bytes, bytes | None]:
+    """The rule, and the id of the page looked at last; None where no due rows are made anew."""
+    rule, _, after = value.partition(_UNDER_WAY)
+    return rule, after or None
 
 
 def is_due_key(key: bytes) -> bool:

@@ -82,9 +82,8 @@ def index_value(page_id: int, is_seen: bool = False) -> bytes:
     return page_id.to_bytes(ID_BYTES, "big") + (b"\0" if is_seen else b"")
 
 
-def index_id(value: bytes) -> int:
-    """The page that an index row leads to, from the first 5 bytes of its value; whatever follows is a
-    flag."""
+def id_in(value: bytes) -> int:
+    """The page whose id a value begins with; behind it an index row has a flag."""
     return int.from_bytes(value[:ID_BYTES], "big")
 
 
@@ -101,11 +100,6 @@ def page_key(page_id: int) -> bytes:
 def aside_key(page_id: int) -> bytes:
     """Key of the bytes of a page row that nobody can read."""
     return ASIDE + page_id.to_bytes(ID_BYTES, "big")
-
-
-def column_key(name: str, first: int) -> bytes:
-    """Key of the piece of a scorer's column *name* that begins with page *first*."""
-    return COLUMN + name.encode() + b"\0" + id_bytes(first)
 
 
 def content_key(page_id: int) -> bytes:

@@ -12,6 +12,8 @@ from . import keys
 from .states import State
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .leveldb import Store
     from .page_rows import Page
 
@@ -110,6 +112,11 @@ class LastRanking(TypedDict, total=False):
     converged: bool
     moved: int
     read: int
+
+
+def encode_ranking(about: Mapping[str, object]) -> bytes:
+    """The row of a ranking: JSON."""
+    return json.dumps(about).encode()
 
 
 def last_ranking(store: Store) -> LastRanking | None:
