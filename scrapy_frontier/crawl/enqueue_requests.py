@@ -137,12 +137,11 @@ class Intake:
             self._tally["dupefilter/filtered"] += 1
             return False
         fingerprint = self._identities.of(request)
-        is_of_seed = is_seed(request)
-        is_looked_up = flight is not None or is_of_seed or FORCE in request.meta
+        is_named = flight is None and is_seed(request)
+        is_looked_up = flight is not None or is_named or FORCE in request.meta
         known = self._frontier.find(fingerprint) if is_looked_up else None
         if flight is not None and self._follow_ups.end_as_led(flight, request, known):
             return True
-        is_named = flight is None and is_of_seed
         page_id = self._seeds.forced(known, request, is_named)
         if page_id is None:
             if is_named and request.dont_filter and self._dupefilter.is_on:
@@ -150,7 +149,7 @@ class Intake:
             page_id = self._queue_other(original, request, fingerprint, known, flight)
         if page_id is None:
             if is_named:
-                self._seeds.note(request, fingerprint)
+                self._seeds.note(known, request)
             return False
         if flight is not None:
             flight.leads_to(page_id)

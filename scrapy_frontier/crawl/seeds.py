@@ -36,10 +36,9 @@ class Seeds:
     known = 0
     first = ""
 
-    def note(self, request: Request, fingerprint: bytes) -> None:
-        """A seed was not queued: count it if it is known from an earlier run, and nothing brings it back.
+    def note(self, known: PageId | None, request: Request) -> None:
+        """A seed was not queued: count it if it is *known* from an earlier run, and nothing brings it back.
         Where pages come back, its page does by this request from now on: callback, arguments, span."""
-        known = self._frontier.find(fingerprint)
         page = self._of_earlier_run(known)
         if known is not None and page is not None and page.state in LEFT:
             self.known += 1

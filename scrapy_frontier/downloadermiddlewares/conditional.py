@@ -56,9 +56,7 @@ class ConditionalMiddleware(Component):
     def process_request(self, request: Request) -> None:
         """Ask for a page that comes back with the validators that are kept of it."""
         crawl, flight = self.crawl, self.flights.get(id(request))
-        if crawl is None or flight is None or not flight.lease.is_revisit:
-            return
-        if not self._may_ask(request, flight):
+        if crawl is None or flight is None or not flight.lease.is_revisit or not self._may_ask(request):
             return
         flight.asked_with = etag, last_modified = crawl.frontier.validators(flight.lease)
         if etag:
@@ -66,7 +64,7 @@ class ConditionalMiddleware(Component):
         if last_modified:
             request.headers[_DATE] = last_modified
 
-    def _may_ask(self, request: Request, flight: Flight) -> bool:
+    def _may_ask(self, request: Request) -> bool:
         return (
             not self._has_cache
             and request.method in ("GET", "HEAD")

@@ -59,7 +59,9 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
             raise IgnoreRequest(self.refuse(NO_HTTP, _location(response))) from None
         if isinstance(result, Request):
             target = self.to_follow(result, request, response)
-            self._delay(target, response)
+            if self.crawl is not None and "Retry-After" in response.headers:  # RFC 9110 10.2.3
+                now = self.crawl.clock()
+                target.meta[NOT_BEFORE] = now + pause_in(response, now)
             return target
         if was_to_be_followed(request, response, self.crawler.spider):
             reason = self.refuse(NO_HTTP, _location(response))
@@ -67,12 +69,6 @@ class RedirectMiddleware(Limited, redirect.RedirectMiddleware):
             if flight is not None:
                 flight.ends_as(Outcome(Event.EXCLUDED, response.status, reason))
         return result
-
-    def _delay(self, target: Request, response: Response) -> None:
-        """A redirect may say how long its target is to be left alone (RFC 9110 10.2.3)."""
-        crawl = self.crawl
-        if crawl is not None and "Retry-After" in response.headers:
-            target.meta[NOT_BEFORE] = crawl.clock() + pause_in(response, crawl.clock())
 
 
 class MetaRefreshMiddleware(Limited, redirect.MetaRefreshMiddleware):

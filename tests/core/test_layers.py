@@ -35,6 +35,10 @@ MOST_LINES_OF_A_CLASS = 300
 MOST_LINES_OF_A_BODY = 45  # of a function, behind its signature and docstring
 MOST_LINES_OF_AN_ADAPTER = 160  # as long as those of Scrapy are
 ADAPTERS = {"downloadermiddlewares", "spidermiddlewares", "extensions"}
+# 304 answers what was asked, and errors begin with 400, whatever they mean.
+STATUSES_OF_ADAPTERS = {304, 400}
+# Whose requests are kept; which states a crawl counts. A line goes when the code is mended; none may come.
+STATES_OF_ADAPTERS = {("crawl/engine_watch.py", "QUEUED"), ("crawl/crawl_log.py", "FINISHED")}
 
 BASE = {"core"}  # errors, times, reasons
 BELOW_PAGES = {*BASE, "core/parse", "core/store", "core/ranking", "core/hosts"}
@@ -131,6 +135,9 @@ def needed(file: Path, types: bool = True) -> frozenset[str]:
                 found.add(path)
                 break
     return frozenset(found - {name_of(file)})
+
+
+BESIDE_SCRAPY = [file for file in FILES if room_of(name_of(file)) in {"crawl", *ADAPTERS}]
 
 
 def chains(node: ast.AST) -> Iterator[list[str]]:
@@ -245,6 +252,23 @@ def test_no_class_and_no_function_is_longer_than_one_can_read_at_once() -> None:
 @pytest.mark.parametrize("file", [file for file in FILES if room_of(name_of(file)) in ADAPTERS], ids=name_of)
 def test_an_adapter_is_thin(file: Path) -> None:
     assert len(file.read_text().splitlines()) <= MOST_LINES_OF_AN_ADAPTER
+
+
+@pytest.mark.parametrize("file", BESIDE_SCRAPY, ids=name_of)
+def test_an_adapter_knows_no_status(file: Path) -> None:
+    """What one says of a host or a page stands in the core. Any number that may be one is taken for one."""
+    nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+    numbers = {node.value for node in nodes if isinstance(node, ast.Constant) and type(node.value) is int}
+    assert {number for number in numbers if 300 < number < 600} <= STATUSES_OF_ADAPTERS
+
+
+def test_an_adapter_asks_for_no_state() -> None:
+    """What becomes of a page that is in one stands in the core."""
+    states = "scrapy_frontier.core.store.states."
+    taken = {(name_of(file), name) for file in BESIDE_SCRAPY for name in imports(file)}
+    found = {(file, name.removeprefix(states)) for file, name in taken if name.startswith(states)}
+    assert found - STATES_OF_ADAPTERS == set(), "new"
+    assert STATES_OF_ADAPTERS - found == set(), "mended: take it off the list"
 
 
 def test_no_class_name_means_two_things() -> None:
