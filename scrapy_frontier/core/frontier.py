@@ -29,12 +29,12 @@ from .pages.deferred import Deferral
 from .pages.discovery import Discovery, PageIndex
 from .pages.edits import Edits
 from .pages.endings import Endings
-from .pages.false_304s import False304s
 from .pages.hand_out import HandOut
 from .pages.leases import Lease, Leases, Outcome, Released
 from .pages.lifecycle import Event
 from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId, new_link
 from .pages.load_earlier_runs import EarlierRuns
+from .pages.not_modified import False304s
 from .pages.queue import Queue
 from .pages.rankings import Computed, Rankings, RankRun
 from .pages.recompute_due import RecomputeDue

@@ -13,10 +13,10 @@ from ..store.link_rows import difference
 from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, BadVisits, Visits
 from . import revisit_policy as policy
-from .false_304s import False304s
 from .forbidden_pages import is_forbidden
 from .leases import Lease, Outcome, Released
 from .lifecycle import UNCOUNTED, Event
+from .not_modified import False304s
 from .revisit_plans import NEVER, Plan
 from .revisit_policy import Losses, Result
 from .visits import VisitEnd, not_modified, read

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scrapy_frontier.core import reasons
-from scrapy_frontier.core.pages.false_304s import False304s
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.pages.not_modified import False304s
 from scrapy_frontier.core.pages.revisit_policy import Result
 from scrapy_frontier.core.pages.validator_trust import Served, after_content, after_unmodified
 from scrapy_frontier.core.pages.visits import Fetched
