@@ -29,6 +29,7 @@ from statistics import mean
 import numpy as np
 
 from scrapy_frontier.core.hosts import change_rates
+from scrapy_frontier.core.hosts.sitemap_hints import HintAccuracy
 from scrapy_frontier.core.pages import revisit_policy
 from scrapy_frontier.core.pages.crawl_value import Bounds
 from scrapy_frontier.core.pages.multipliers import Sample, for_all, of_limit
@@ -202,7 +203,7 @@ class Learning(Policy):
         self.histories = [change_rates.History()] * PAGES
         self.of_hosts = [change_rates.HostChangeRates()] * HOSTS
         self.everywhere, self.drift = change_rates.HostChangeRates(), change_rates.RateDrift()
-        self.hints = [change_rates.HintAccuracy()] * HOSTS
+        self.hints = [HintAccuracy()] * HOSTS
         self.rates = np.full(PAGES, 1 / 7.0)  # a shelf life of a week; a day here
         self.due = np.zeros(PAGES)
         self.solved, self.made = -inf, 0

@@ -149,8 +149,8 @@ class Sitemaps:
         is new.
 
         A page of which another ``lastmod`` is told than before is due at once, as long as the site is
-        believed (`change_rates.HintAccuracy`): many generators stamp now on everything. That a page is listed
-        no more is no sign.
+        believed (`sitemap_hints.HintAccuracy`): many generators stamp now on everything. That a page is
+        listed no more is no sign.
         """
         frontier, now, due = self._frontier, self._clock(), 0
         for page_id, link in known:

@@ -7,19 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core.hosts.change_rates import (
-    HintAccuracy,
     History,
     HostChangeRates,
     Observation,
     RateDrift,
     RateEstimates,
     expected_rate,
-    judged,
     learned,
     likeliest_rate,
     observed,
     rate,
 )
+from scrapy_frontier.core.hosts.sitemap_hints import HintAccuracy, judged
 from scrapy_frontier.core.store.rate_rows import decode_history, encode_history
 
 DAY = 86400.0

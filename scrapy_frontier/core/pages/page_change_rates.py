@@ -9,7 +9,8 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from ..hosts import change_rates
-from ..hosts.change_rates import DAY, HintAccuracy, History, HostChangeRates, RateDrift, RateEstimates
+from ..hosts.change_rates import DAY, History, HostChangeRates, RateDrift, RateEstimates
+from ..hosts.sitemap_hints import HintAccuracy
 from ..parse.urls import origin
 from ..store import keys, rate_rows
 from .revisit_plans import ADAPTIVE, LASTMOD_KEY, RevisitRule

@@ -88,7 +88,7 @@ class SiteSitemaps(NamedTuple):
 
     ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
     frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``hints``
-    is how true ``lastmod`` in its sitemaps proved (`change_rates.HintAccuracy`); empty: nobody knows.
+    is how true ``lastmod`` in its sitemaps proved (`sitemap_hints.HintAccuracy`); empty: nobody knows.
     """
 
     listed: tuple[str, ...] = ()
