@@ -62,24 +62,24 @@ class Gate:
         that a public page led to.
         """
         frontier, host, decision = self._services.frontier, lease.host, self._sites.decide(request, now)
-        authority, site, until = decision.authority, decision.site, decision.until
-        if frontier is None or authority is None:
+        origin, site, until = decision.origin, decision.site, decision.until
+        if frontier is None or origin is None:
             return UNDECIDED
         if site is None:
-            if self._robots_queue.private_address(authority, request) is not None:
+            if self._robots_queue.private_address(origin, request) is not None:
                 frontier.skip_visit(lease, now)
                 return UNDECIDED
             # The first page has its turn: hosts without end must not have their files fetched all at once.
-            frontier.put_back(lease, now, is_replaced=authority not in self._robots_queue.errands)
+            frontier.put_back(lease, now, is_replaced=origin not in self._robots_queue.errands)
             frontier.hold(host, now)
-            self._robots_queue.ask(authority, host, request).held.add(host)
+            self._robots_queue.ask(origin, host, request).held.add(host)
             return None
         if until > now and not lease.page.host:
             frontier.put_back(lease, now)
             frontier.hold(host, now, until, site.trouble)
             return None
-        is_known = lease.asked.get(authority, 0.0) == decision.delay
-        if not is_known and frontier.site_delay(host, decision.delay, now, authority):
+        is_known = lease.asked.get(origin, 0.0) == decision.delay
+        if not is_known and frontier.site_delay(host, decision.delay, now, origin):
             frontier.put_back(lease, now)
             return None
         if until > now or decision.is_allowed is False:
@@ -100,25 +100,25 @@ class Gate:
         """What robots.txt says of *request*; None where that is not known, and when the crawl ends first. It
         is fetched if need be, unless nobody *is_to_ask*."""
         decision = self._sites.decide(request, self.clock())
-        if decision.site is None and decision.authority is not None and is_to_ask:
-            await self.learn(decision.authority, request)
+        if decision.site is None and decision.origin is not None and is_to_ask:
+            await self.learn(decision.origin, request)
             decision = self._sites.decide(request, self.clock())
         return None if decision.site is None else decision
 
-    async def learn(self, authority: str, request: Request) -> Site | None:
-        """What holds for *authority*, fetched if need be; None when the crawl ends first.
+    async def learn(self, origin: str, request: Request) -> Site | None:
+        """What holds for *origin*, fetched if need be; None when the crawl ends first.
 
         Raises `IgnoreRequest` where a public page leads into a private network: nobody is asked there.
         """
         while not self._services.is_closed:
-            site = self._sites.known(authority, self._sites.agent_of(request))
+            site = self._sites.known(origin, self._sites.agent_of(request))
             if site is not None:
                 return site
-            address = self._robots_queue.private_address(authority, request)
+            address = self._robots_queue.private_address(origin, request)
             if address is not None:
                 raise refusal_of(address)
             done: Deferred[None] = Deferred()
             host = str(request.meta.get("download_slot") or self._services.politeness_keys.of(request.url))
-            self._robots_queue.ask(authority, host, request).waiting.append(done)
+            self._robots_queue.ask(origin, host, request).waiting.append(done)
             await maybe_deferred_to_future(done)
         return None

@@ -63,25 +63,25 @@ class RobotsQueue:
         self._fetcher = RobotsFetcher(self._services)
         self._most = max(AT_ONCE, self._services.crawler.settings.getint("CONCURRENT_REQUESTS"))
 
-    def ask(self, authority: str, host: str, request: Request) -> RobotsErrand:
-        """Have the file of *authority* fetched for a page of *host*, unless that is under way; who waits for
+    def ask(self, origin: str, host: str, request: Request) -> RobotsErrand:
+        """Have the file of *origin* fetched for a page of *host*, unless that is under way; who waits for
         it adds itself to the answer. Where a public page leads to a private site nobody is asked."""
-        errand = self.errands.get(authority)
+        errand = self.errands.get(origin)
         is_new = errand is None
         if errand is None:
-            errand = self.errands[authority] = RobotsErrand(host, request)
+            errand = self.errands[origin] = RobotsErrand(host, request)
         if not errand.is_meant:
             errand.is_meant = self._services.settings.redirects.allows_private or not is_led_to(request)
         if is_new and errand.is_meant and not self._is_unresolved(errand):
-            self._queue.append(authority)
+            self._queue.append(origin)
             compat.call_later(0, self._begin)
         elif is_new:
-            compat.start(self._look_up(authority, errand))
+            compat.start(self._look_up(origin, errand))
         return errand
 
-    def private_address(self, authority: str, request: Request) -> str | None:
+    def private_address(self, origin: str, request: Request) -> str | None:
         """The address of a site in a private network that nobody asks, because a public page leads there."""
-        address = self._inside.get(authority)
+        address = self._inside.get(origin)
         return address if address is not None and is_led_to(request) else None
 
     def _is_unresolved(self, errand: RobotsErrand) -> bool:
@@ -90,7 +90,7 @@ class RobotsQueue:
         keys = self._services.politeness_keys
         return keys.are_addresses and is_by_name and not errand.request.meta.get("proxy")
 
-    async def _look_up(self, authority: str, errand: RobotsErrand) -> None:
+    async def _look_up(self, origin: str, errand: RobotsErrand) -> None:
         """Ask a site by the clock of its address, unless that is private and only public pages led there."""
         address = None
         try:
@@ -101,12 +101,12 @@ class RobotsQueue:
         except Exception:
             extra = {"spider": self._services.crawler.spider}
             words = "The address of %s cannot be told, and it is asked by its name; please report this"
-            logger.error(words, authority, exc_info=True, extra=extra)
+            logger.error(words, origin, exc_info=True, extra=extra)
         if address is not None and not errand.is_meant and not self._services.is_closed:
-            self._inside.keep(authority, address)
-            self._let_go(self.errands.pop(authority))
+            self._inside.keep(origin, address)
+            self._let_go(self.errands.pop(origin))
             return
-        self._queue.append(authority)
+        self._queue.append(origin)
         self._begin()
 
     def _begin(self) -> None:
@@ -114,20 +114,20 @@ class RobotsQueue:
         for _ in range(BEGUN_AT_ONCE):
             if not self._queue or self._under_way >= self._most or self._services.is_closed:
                 return
-            authority = self._queue.popleft()
-            errand = self.errands[authority]
-            copy = self._sites.copy(authority)
+            origin = self._queue.popleft()
+            errand = self.errands[origin]
+            copy = self._sites.copy(origin)
             is_known = copy is not None and is_current(copy, self._services.clock())
             wait = 0.0 if is_known else self._fetcher.wait(errand.host)
             if wait:
-                compat.call_later(min(wait, LONGEST_NAP), self._again, authority)
+                compat.call_later(min(wait, LONGEST_NAP), self._again, origin)
             else:
                 self._under_way += 1
-                compat.start(self._learn(authority, errand, copy, is_known))
+                compat.start(self._learn(origin, errand, copy, is_known))
         compat.call_later(0, self._begin)
 
-    def _again(self, authority: str) -> None:
-        self._queue.append(authority)
+    def _again(self, origin: str) -> None:
+        self._queue.append(origin)
         self._begin()
 
     async def _sleep(self, seconds: float) -> None:
@@ -140,39 +140,39 @@ class RobotsQueue:
             self._under_way += 1
 
     async def _learn(
-        self, authority: str, errand: RobotsErrand, copy: RobotsCopy | None, is_known: bool
+        self, origin: str, errand: RobotsErrand, copy: RobotsCopy | None, is_known: bool
     ) -> None:
         """Fetch, keep, parse; whatever happens, let go who waits for it."""
         sites, agent = self._sites, self._sites.agent_of(errand.request)
         try:
             if copy is None or not is_known:
-                copy = await self._fetch(authority, errand, copy)
+                copy = await self._fetch(origin, errand, copy)
             if self._services.is_closed:
                 return
-            about, is_large = (copy, authority, agent), len(copy.body) > LARGE
+            about, is_large = (copy, origin, agent), len(copy.body) > LARGE
             found = await compat.in_thread(sites.read, *about) if is_large else sites.read(*about)
-            sites.learn(authority, agent, found, copy, errand.failure)
+            sites.learn(origin, agent, found, copy, errand.failure)
         except Exception as error:
             if not isinstance(error, FrontierUnwritable):  # which the scheduler meets too, and says
                 count(self._services.crawler, "frontier/errors")
                 extra = {"spider": self._services.crawler.spider}
                 words = "The robots.txt of %s cannot be read, as if it gave no answer; please report this"
-                logger.error(words, authority, exc_info=True, extra=extra)
+                logger.error(words, origin, exc_info=True, extra=extra)
             copy = learnt(copy, Answer(None), self._services.clock())
-            sites.learn(authority, agent, sites.read(copy, authority, agent), copy)
+            sites.learn(origin, agent, sites.read(copy, origin, agent), copy)
         finally:
             self._under_way -= 1
-            self._let_go(self.errands.pop(authority))
+            self._let_go(self.errands.pop(origin))
             self._begin()
 
-    async def _fetch(self, authority: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy:
-        answer = await self._fetcher.fetch(f"{authority}/robots.txt", errand.host, self._sleep, before)
+    async def _fetch(self, origin: str, errand: RobotsErrand, before: RobotsCopy | None) -> RobotsCopy:
+        answer = await self._fetcher.fetch(f"{origin}/robots.txt", errand.host, self._sleep, before)
         copy = learnt(before, answer, self._services.clock())
         if self._services.is_closed:
             return copy
         if self._services.frontier is not None and not answer.retry_after:
             copy = self._services.frontier.retried_sooner(copy, self._services.clock())
-        self._sites.keep(authority, copy)
+        self._sites.keep(origin, copy)
         errand.failure = answer.failure
         if copy.failures:
             self._cool(copy, answer)
@@ -181,7 +181,7 @@ class RobotsQueue:
             meanwhile = "an old copy is used" if copy.body else "its pages wait"
             words = "robots.txt of %s cannot be read (%s); %s, and it is asked again in %s"
             extra = {"spider": self._services.crawler.spider}
-            logger.warning(words, authority, error, meanwhile, pause, extra=extra)
+            logger.warning(words, origin, error, meanwhile, pause, extra=extra)
         else:
             await self._sites.parsers.send_parsed(copy.body, errand.request)
         return copy

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ..core import reasons
 from ..core.hosts.cooldown import Trouble
 from ..core.hosts.robots_expiry import RobotsStatus, is_current, robots_status
-from ..core.parse.urls import origin
+from ..core.parse.urls import origin_of
 from ..core.store.site_rows import RobotsCopy, Verdict
 from . import compat
 from .clock import steady_clock
@@ -45,9 +45,9 @@ _Value = TypeVar("_Value")
 
 
 class Site(NamedTuple):
-    """What holds for the pages of one authority (scheme://host:port), for one user agent."""
+    """What holds for the pages of one origin (scheme://host:port), for one user agent."""
 
-    authority: str
+    origin: str
     robots_status: RobotsStatus
     copy: RobotsCopy
     parser: RobotParser | None  # of the user's choice; it then says what is allowed
@@ -78,8 +78,8 @@ class Site(NamedTuple):
     def trouble(self) -> Trouble:
         """Why its pages wait, for `Frontier.hold`: the file cannot be read, or it asks for other hours."""
         reason = reasons.ROBOTS_UNREADABLE if self.copy.failures else reasons.ROBOTS_HOURS
-        text = reason(authority=self.authority)
-        return Trouble(text, attempts=self.copy.failures, origin=self.authority, failure=self.failure)
+        text = reason(origin=self.origin)
+        return Trouble(text, attempts=self.copy.failures, origin=self.origin, failure=self.failure)
 
 
 def agent_header(request: Request) -> list[bytes] | None:
@@ -104,7 +104,7 @@ class Decision(NamedTuple):
 
     url: str
     header: list[bytes] | None  # of the request, by which its agent is known
-    authority: str | None  # None: no robots.txt speaks of it
+    origin: str | None  # None: no robots.txt speaks of it
     site: Site | None  # None: not known
     until: float  # POSIX seconds before which the page is not to be fetched
     delay: float  # seconds that the site wants between two requests
@@ -125,13 +125,13 @@ class Decision(NamedTuple):
         assert self.site is not None
         slow = self.site.is_slow(self.url)
         rule = await compat.in_thread(self.site.why, self.url) if slow else self.site.why(self.url)
-        return reasons.FORBIDDEN(authority=self.site.authority, rule=rule)
+        return reasons.FORBIDDEN(origin=self.site.origin, rule=rule)
 
 
-_origin = lru_cache(maxsize=2048)(origin)
+_origin = lru_cache(maxsize=2048)(origin_of)
 
 
-def authority_of(request: Request) -> str | None:
+def origin_for(request: Request) -> str | None:
     """The site (scheme://host:port) whose robots.txt speaks of *request*; None where none does, or nobody is
     to obey it. 1 us for a host met lately."""
     url = request.url
@@ -192,10 +192,10 @@ class KnownSites:
         # Where there is no frontier to keep them.
         self._copies: LruCache[str, RobotsCopy] = LruCache(lambda copy: len(copy.body))
 
-    def known(self, authority: str, agent: str) -> Site | None:
-        """What holds for *authority* by what is known now; None where somebody has to be asked, or a kept
+    def known(self, origin: str, agent: str) -> Site | None:
+        """What holds for *origin* by what is known now; None where somebody has to be asked, or a kept
         file is too large to be parsed here. A lookup where it is not in memory."""
-        key = authority, agent
+        key = origin, agent
         site = self._sites.get(key)
         if site is not None:
             if site.robots_status.ask_at > self._services.clock():
@@ -203,20 +203,20 @@ class KnownSites:
                 return site
             self._sites.drop(key)
             return None
-        copy = self.copy(authority)
+        copy = self.copy(origin)
         if copy is None or not is_current(copy, self._services.clock()) or len(copy.body) > LARGE:
             return None
         if self._services.frontier is not None:
             count(self._services.crawler, "frontier/robots/read")
-        return self.learn(authority, agent, self.read(copy, authority, agent), copy)
+        return self.learn(origin, agent, self.read(copy, origin, agent), copy)
 
     def decide(self, request: Request, now: float) -> Decision:
         """What is known of *request* at *now* (POSIX seconds); nobody is asked."""
         url, header = request.url, agent_header(request)
-        agent, authority = self._agents.of(header), authority_of(request)
-        site = self.known(authority, agent) if authority is not None else None
+        agent, origin = self._agents.of(header), origin_for(request)
+        site = self.known(origin, agent) if origin is not None else None
         if site is None:
-            return Decision(url, header, authority, None, 0.0, 0.0, None)
+            return Decision(url, header, origin, None, 0.0, 0.0, None)
         robots_status = site.robots_status
         longest = self._services.settings.crawl_delay_max
         if site.is_timed:
@@ -226,20 +226,20 @@ class KnownSites:
         is_allowed = True if site.is_open else None
         if is_allowed is None and until <= now and not site.is_slow(url):
             is_allowed = site.allows(url)
-        return Decision(url, header, authority, site, until, delay, is_allowed)
+        return Decision(url, header, origin, site, until, delay, is_allowed)
 
     def agent_of(self, request: Request) -> str:
         """The name by which *request* is judged, a User-Agent or a product token."""
         return self._agents.of(agent_header(request))
 
-    def read(self, copy: RobotsCopy, authority: str, agent: str) -> RobotsStatus:
+    def read(self, copy: RobotsCopy, origin: str, agent: str) -> RobotsStatus:
         """What a *copy* says to *agent* now; touches nothing else, so a thread may ask. 1 us a byte at
         worst."""
-        return robots_status(copy, self._services.clock(), agent, f"{authority}/robots.txt")
+        return robots_status(copy, self._services.clock(), agent, f"{origin}/robots.txt")
 
     def learn(
         self,
-        authority: str,
+        origin: str,
         agent: str,
         found: RobotsStatus,
         copy: RobotsCopy,
@@ -250,7 +250,7 @@ class KnownSites:
         parser, rules = self.parsers.of(copy.body), found.rules
         is_timed = found.verdict is Verdict.POSTPONE or bool(rules.visit_time or rules.request_rate)
         site = Site(
-            authority,
+            origin,
             found,
             copy._replace(body=b""),
             parser,
@@ -261,21 +261,21 @@ class KnownSites:
             is_open=not is_timed and parser is None and not rules.rules,
             is_quick=rules.cost("x" * USUAL_LENGTH) <= SLOW,
         )
-        self._sites.keep((authority, agent), site)
+        self._sites.keep((origin, agent), site)
         if self._listed is not None and not copy.failures and not self._services.is_closed:
-            self._listed(authority, tuple(found.rules.sitemaps))
+            self._listed(origin, tuple(found.rules.sitemaps))
         return site
 
-    def copy(self, authority: str) -> RobotsCopy | None:
-        """What is kept of the robots.txt of *authority*, None where nothing is; a lookup where there is a
+    def copy(self, origin: str) -> RobotsCopy | None:
+        """What is kept of the robots.txt of *origin*, None where nothing is; a lookup where there is a
         frontier."""
         if self._services.frontier is not None:
-            return self._services.frontier.robots_copy(authority)
-        return self._copies.get(authority)
+            return self._services.frontier.robots_copy(origin)
+        return self._copies.get(origin)
 
-    def keep(self, authority: str, copy: RobotsCopy) -> None:
+    def keep(self, origin: str, copy: RobotsCopy) -> None:
         """Keep a *copy*, in the store where there is a frontier, committed. Raises `FrontierUnwritable`."""
         if self._services.frontier is not None:
-            self._services.frontier.keep_robots_copy(authority, copy)
+            self._services.frontier.keep_robots_copy(origin, copy)
         else:
-            self._copies.keep(authority, copy)
+            self._copies.keep(origin, copy)

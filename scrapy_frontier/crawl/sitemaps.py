@@ -21,7 +21,7 @@ from ..core.frontier import Event, Frontier, Link, Outcome, PageId
 from ..core.hosts import sitemap_sites
 from ..core.hosts.sitemap_sites import SitemapScope, SitemapsToRead, SitemapTask, is_hint_of_change
 from ..core.parse.sitemaps import Kind, read
-from ..core.parse.urls import absolute, host_of, origin
+from ..core.parse.urls import absolute, host_of, origin_of
 from . import compat, revisits
 from .digests import digest_of
 from .enqueue_requests import Intake, Listed
@@ -66,24 +66,24 @@ class Sitemaps:
         site = parts.scheme, parts.netloc
         if site in self._contacted:
             return
-        authority = origin(request.url)
-        if authority is not None:
-            sitemaps = self._frontier.sitemaps_of(authority)
+        origin = origin_of(request.url)
+        if origin is not None:
+            sitemaps = self._frontier.sitemaps_of(origin)
             if not sitemaps.is_contacted:
-                self._follow(authority, sitemap_sites.contact(sitemaps, authority))
+                self._follow(origin, sitemap_sites.contact(sitemaps, origin))
         if len(self._contacted) >= CONTACTED:
             self._contacted.clear()
         self._contacted.add(site)
 
-    def named_by_robots(self, authority: str, urls: tuple[str, ...]) -> None:
-        """The robots.txt of *authority* (`urls.origin`) came into memory, and names sitemaps, maybe none.
+    def named_by_robots(self, origin: str, urls: tuple[str, ...]) -> None:
+        """The robots.txt of *origin* (`urls.origin_of`) came into memory, and names sitemaps, maybe none.
 
         To be called before the page that asked for it goes on. One lookup.
         """
-        sitemaps = self._frontier.sitemaps_of(authority)
+        sitemaps = self._frontier.sitemaps_of(origin)
         found = sitemap_sites.named_by_robots(sitemaps, urls)
         if found.sitemaps != sitemaps:
-            self._follow(authority, found)
+            self._follow(origin, found)
 
     def queue(self, wanted: Iterable[tuple[str, SitemapTask]]) -> None:
         """Queue sitemaps, each with its task; what is offsite or no URL is left out, what is known not queued
@@ -97,12 +97,12 @@ class Sitemaps:
         self._intake.enqueue_listed(files, None)
         scope.report()
 
-    def _follow(self, authority: str, found: SitemapsToRead) -> None:
-        task = SitemapTask(authority, guess=0 if found.is_guess else None)
+    def _follow(self, origin: str, found: SitemapsToRead) -> None:
+        task = SitemapTask(origin, guess=0 if found.is_guess else None)
         self.queue((url, task) for url in found.queue)
         for url in found.read_again:
             self._read_again(url)
-        self._frontier.keep_sitemaps(authority, found.sitemaps)  # last: known sitemaps are not queued twice
+        self._frontier.keep_sitemaps(origin, found.sitemaps)  # last: known sitemaps are not queued twice
 
     def _read_again(self, url: str) -> None:
         frontier = self._frontier
@@ -250,11 +250,11 @@ class SitemapReading:
             count(self._crawler, "frontier/sitemaps/broken")
         self._scope.report()
         frontier = self._frontier
-        for authority in self._judge.refused:
-            sitemaps = frontier.sitemaps_of(authority)
+        for origin in self._judge.refused:
+            sitemaps = frontier.sitemaps_of(origin)
             noted = sitemap_sites.refuse(sitemaps, self._response.url)
-            if noted != sitemaps and self._scope.holds(authority):
-                frontier.keep_sitemaps(authority, noted)
+            if noted != sitemaps and self._scope.holds(origin):
+                frontier.keep_sitemaps(origin, noted)
 
     def outcome(self) -> Outcome:
         """How the sitemap's own page ends, after `run`: as fetched, with how much was in it, and what was

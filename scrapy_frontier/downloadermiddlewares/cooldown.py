@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..core import reasons
 from ..core.errors import FrontierError
-from ..core.parse.urls import origin
+from ..core.parse.urls import origin_of
 from ..core.store.host_rows import LONGEST_ASKED
 from ..core.time_format import span
 from ..crawl.assembly import Component, Crawl
@@ -116,7 +116,7 @@ class CooldownMiddleware(Component):
         if lease is not None:
             page_id, attempts = lease.page_id, lease.page.attempts
             trouble = trouble._replace(sent=lease.leased_at, page_id=page_id, attempts=attempts)
-        trouble = trouble._replace(origin=origin(request.url) or "")
+        trouble = trouble._replace(origin=origin_of(request.url) or "")
         host = lease.host if lease is not None else crawl.politeness_keys.of(request.url)
         now = crawl.clock()
         try:

@@ -11,14 +11,14 @@ from scrapy.exceptions import IgnoreRequest
 
 from ..core import reasons
 from ..core.hosts.cooldown import Trouble
-from ..core.parse.urls import origin
+from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
 from ..crawl.in_flight import REASON
 from ..crawl.redirect_links_and_retries import sent_back
 from ..crawl.response_troubles import error_of
 from ..crawl.robots_gate import Gate
 from ..crawl.robots_parser import RulesParser
-from ..crawl.robots_sites import RobotsServices, authority_of
+from ..crawl.robots_sites import RobotsServices, origin_for
 from ..crawl.stats import count
 from ..settings import FrontierSettings
 
@@ -74,8 +74,8 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
             decision = None  # it was about another request
         if decision is not None and decision.is_allowed:
             return None
-        authority, gate = authority_of(request), self._gate
-        if authority is None:
+        origin, gate = origin_for(request), self._gate
+        if origin is None:
             return None
         given_up = flight.lease.given_up if flight is not None else None
         if decision is None:
@@ -86,7 +86,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         if given_up is not None and (decision is None or wait > 0 or given_up.failure is None):
             raise error_of(given_up, request)  # else it is for the cooldown middleware to do
         if decision is None or decision.site is None:
-            return self._later(request, Trouble(reasons.ROBOTS_UNKNOWN(authority=authority)), 0.0)
+            return self._later(request, Trouble(reasons.ROBOTS_UNKNOWN(origin=origin)), 0.0)
         return self._later(request, decision.site.trouble, wait) if wait > 0 else None
 
     def _later(self, request: Request, trouble: Trouble, seconds: float) -> Request:
@@ -110,6 +110,6 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
 
     async def robot_parser(self, request: Request) -> RobotParser | None:
         """The parser for the site of *request*, its file fetched if need be; None for other schemes."""
-        authority = origin(request.url)
-        site = await self._gate.learn(authority, request) if authority is not None else None
+        origin = origin_of(request.url)
+        site = await self._gate.learn(origin, request) if origin is not None else None
         return None if site is None else site.parser or RulesParser(lambda _: site.robots_status.rules)

@@ -531,7 +531,7 @@ VALUES: dict[str, Any] = {
     "attempts": 10,
     "reason": "HTTP 503 (what it says)",
     "host": "a.example",
-    "authority": "http://a.example:80",
+    "origin": "http://a.example:80",
     "url": "http://a.example/a (b)?c=d; e",
     "address": "10.0.0.1",
     "error": "ValueError: led to nothing",

@@ -16,7 +16,7 @@ from scrapy_frontier.core.hosts.giving_up import GiveUpRule
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
 from scrapy_frontier.core.pages.leases import Lease, Outcome
 from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.parse.urls import origin
+from scrapy_frontier.core.parse.urls import origin_of
 from scrapy_frontier.core.store.host_rows import read_cooldown
 
 WAIT = 300.0
@@ -76,7 +76,7 @@ class Crawl:
 
     def fetch(self, lease: Lease) -> None:
         url, now = lease.page.url, self.now
-        where = origin(url)
+        where = origin_of(url)
         assert where is not None
         if lease.given_up is not None:
             self.ended[url] = str(lease.given_up.failure or lease.given_up.reason)
@@ -188,7 +188,7 @@ def test_whatever_hosts_do_no_page_is_left(
     assert len(done.ended) == pages * len(ways)
     per_page = Counter(url for _, url in done.asked)
     assert max(per_page.values()) <= 2 * PATIENCE
-    answering = {url for url in done.ended if not ways[origin(url) or ""].reason}
+    answering = {url for url in done.ended if not ways[origin_of(url) or ""].reason}
     alone = {url for url in answering if len({where for where in ways if where.split("/")[2] in url}) == 1}
     assert {done.ended[url] for url in alone} <= {"fetched"}
     done.frontier.close()

@@ -100,11 +100,11 @@ class Busy:
         self.did[outcome.event.name] += 1
 
     def say(self) -> None:
-        authority = f"http://h{self.rng.randrange(HOSTS)}.example:80"
+        origin = f"http://h{self.rng.randrange(HOSTS)}.example:80"
         self.frontier.keep_robots_copy(
-            authority, learnt(None, Answer(200, b"User-agent: *\nDisallow: /x"), self.now)
+            origin, learnt(None, Answer(200, b"User-agent: *\nDisallow: /x"), self.now)
         )
-        self.frontier.keep_sitemaps(authority, SiteSitemaps())
+        self.frontier.keep_sitemaps(origin, SiteSitemaps())
 
     def trouble(self) -> None:
         host = f"h{self.rng.randrange(HOSTS)}.example"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.parse import urls
 from scrapy_frontier.core.parse.hostnames import host_name
-from scrapy_frontier.core.parse.urls import absolute, escaped_fragment, origin
+from scrapy_frontier.core.parse.urls import absolute, escaped_fragment, origin_of
 
 VECTORS = Path(__file__).resolve().parents[2] / ".." / "shared" / "vectors" / "url_normalize.json"
 
@@ -96,9 +96,9 @@ def test_the_shortcut_for_plain_urls_agrees_with_the_parser(url: str) -> None:
 
 
 def test_an_origin_leaves_out_credentials_path_and_default_port() -> None:
-    assert origin("https://me:secret@Example.org:443/x?y") == "https://example.org"
-    assert origin("http://example.org:8080") == "http://example.org:8080"
-    assert origin("mailto:x@y") is None
+    assert origin_of("https://me:secret@Example.org:443/x?y") == "https://example.org"
+    assert origin_of("http://example.org:8080") == "http://example.org:8080"
+    assert origin_of("mailto:x@y") is None
 
 
 @given(st.from_regex(r"https?://[a-z0-9.:%@-]{1,20}[/?#]?[a-z]?", fullmatch=True))
@@ -115,7 +115,7 @@ def test_an_origin_is_that_of_the_url_as_a_browser_reads_it(url: str) -> None:
     if read is not None:
         parts = urlsplit(read)
         expected = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-    assert origin(url) == expected
+    assert origin_of(url) == expected
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ HALVES = st.text(st.sampled_from("ab\u00e9%C3/?#:@[].!\ud800\udbff\udc00\udce9\u
 def test_half_a_character_breaks_nothing(text: str) -> None:
     """Whoever decodes with surrogateescape, or reads JSON, may have one."""
     for url in (f"http://{text}", f"http://h/{text}", f"http://h/#!{text}", text):
-        for made in (absolute(url), absolute(text, "http://h/", "cp1252"), origin(url)):
+        for made in (absolute(url), absolute(text, "http://h/", "cp1252"), origin_of(url)):
             assert made is None or made.isascii()
         escaped_fragment(url)
     assert (host_name(text) or "").isascii()

@@ -11,7 +11,7 @@ from .. import reasons
 from ..hosts.delay_sources import OPERATOR
 from ..hosts.robots_expiry import robots_status
 from ..pages.traps import trap
-from ..parse.urls import origin
+from ..parse.urls import origin_of
 from ..store import due_rows, keys, meta_rows, queue_keys, site_rows
 from ..store.states import FINISHED, State
 from ..time_format import moment, span
@@ -108,7 +108,7 @@ def _queued(facts: Facts) -> str:
             f"`scrapy frontier unblock {host.host}`."
         )
     if facts.robots is not None and (asked := _asked(facts, facts.robots)):
-        return f"It is queued, but robots.txt of {origin(facts.page.url)} {asked}."
+        return f"It is queued, but robots.txt of {origin_of(facts.page.url)} {asked}."
     attempt = f"attempt {facts.page.attempts + 1} of {facts.max_attempts}"
     if facts.page.reason:
         attempt += f", because the last one ended with: {facts.page.reason}"

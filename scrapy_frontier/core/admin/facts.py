@@ -15,7 +15,7 @@ from ..errors import lenient
 from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
 from ..hosts.robots_expiry import robots_status
 from ..pages.lifecycle import TABLE, Event
-from ..parse.urls import host_of, origin
+from ..parse.urls import host_of, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
 from ..store.states import State
 from . import page_visits
@@ -168,8 +168,8 @@ def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: f
 
     def larger(host: str) -> tuple[float, str]:
         delay, source = delay_of(host)
-        for copy, authority in _copies_of(store, host):
-            asked = robots_status(copy, now, agent, authority).delay(now, most)
+        for copy, origin in _copies_of(store, host):
+            asked = robots_status(copy, now, agent, origin).delay(now, most)
             if asked > delay:
                 delay, source = asked, ROBOTS_TXT
         return delay, source
@@ -180,17 +180,17 @@ def with_robots(store: Store, delay_of: DelayOf, agent: str, most: float, now: f
 def _copies_of(store: Store, host: str) -> Iterator[tuple[site_rows.RobotsCopy, str]]:
     for scheme in ("http", "https"):
         for key, value in store.scan(keys.robots_key(f"{scheme}://{host}")):
-            authority = key[1:].decode(errors="replace")
-            if host_of(authority) == host:
+            origin = key[1:].decode(errors="replace")
+            if host_of(origin) == host:
                 copy = lenient(site_rows.decode_copy, value)
                 if copy is not None:
-                    yield copy, authority
+                    yield copy, origin
 
 
 def robots_copy(store: Store, url: str) -> site_rows.RobotsCopy | None:
     """What is kept of the robots.txt for *url*; None where nothing is, or nothing that can be read. One
     lookup."""
-    return lenient(site_rows.decode_copy, store.get(keys.robots_key(origin(url) or "")))
+    return lenient(site_rows.decode_copy, store.get(keys.robots_key(origin_of(url) or "")))
 
 
 # -- pages -------------------------------------------------------------------------------------------------

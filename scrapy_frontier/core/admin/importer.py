@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import FrontierError
 from ..pages.forbidden_pages import is_forbidden
-from ..parse.urls import clean_host, origin
+from ..parse.urls import clean_host, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, queue_keys, site_rows
 from ..store.directory import DATABASE
 from ..store.page_rows import Page
@@ -159,7 +159,7 @@ class Importer:
             return
         self._put(keys.page_key(page_id), page_rows.encode_page(page))
         if is_forbidden(page):
-            self._put(keys.forbidden_prefix(origin(page.url) or "") + keys.id_bytes(page_id), b"")
+            self._put(keys.forbidden_prefix(origin_of(page.url) or "") + keys.id_bytes(page_id), b"")
         is_back = bool(self._tally.enter(facts.host_of_page(page), page))
         self._to_place += page.state is State.QUEUED or page.is_deferred or is_back
 

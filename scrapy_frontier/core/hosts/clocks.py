@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..parse.urls import origin
+from ..parse.urls import origin_of
 from . import delay_sources, giving_up
 from .cooldown import PATIENCE, Trouble
 from .domain import READY
@@ -131,7 +131,7 @@ class Clocks:
     def _answered(self, host: Host, lease: UnderWay, response_time: float, now: float) -> None:
         url = lease.page.url
         if self._give_up_rule is not None and url[: url.find("/", 8)] not in host.origins:
-            where = origin(url)
+            where = origin_of(url)
             if where:
                 host.origins |= {where}
         if host.cooldown is not None:

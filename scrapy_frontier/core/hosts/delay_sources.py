@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SETTINGS = "settings"  # DOWNLOAD_DELAY, DOWNLOAD_SLOTS, AutoThrottle
 RESPONSE_TIME = "response time"
 OPERATOR = "operator"
-ROBOTS_TXT = "robots.txt"  # or its authority, where a host has several: any other source is a site
+ROBOTS_TXT = "robots.txt"  # or its origin, where a host has several: any other source is a site
 UNASKED = frozenset((SETTINGS, RESPONSE_TIME, OPERATOR))
 
 # Of each new response time as much goes into the smoothed one: three slow answers in a row move it by half,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..parse.urls import origin
+from ..parse.urls import origin_of
 from ..time_format import span
 from .cooldown import GivenUpOrigin, Trouble
 from .delay_sources import UNASKED, deciding
@@ -60,7 +60,7 @@ def trouble_of(host: Host, page: Page, now: float) -> Trouble | None:
     """Why *page* of *host* is given up; None where it is to be fetched. No store read."""
     if host.given_up_for is None and not host.given_up:
         return None
-    where = origin(page.url) or ""
+    where = origin_of(page.url) or ""
     given_up = host.given_up.get(where)
     if given_up is not None and now < given_up.until:
         return given_up.trouble
@@ -77,7 +77,7 @@ def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
     shut."""
     if host.is_blocked:
         return Trouble(f"{host.name} is blocked")
-    where = origin(page.url) or ""
+    where = origin_of(page.url) or ""
     return trouble_of(host, page, now) or _told_of(_why(host, now), where)
 
 

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 class RobotsAndSitemaps:
-    """The rows of sites in the store, by authority (scheme://host:port); no copy of them in memory."""
+    """The rows of sites in the store, by origin (scheme://host:port); no copy of them in memory."""
 
     def __init__(self, batch: Batch, rule: GiveUpRule | None) -> None:
         self._batch = batch
         self._rule = rule
         self.has_changed = bool(batch.store.keys_of(keys.ROBOTS_CHANGED, b"", 1))
 
-    def robots_copy(self, authority: str) -> RobotsCopy | None:
-        """What is kept of the robots.txt of *authority* (scheme://host:port); one lookup. None for a row
+    def robots_copy(self, origin: str) -> RobotsCopy | None:
+        """What is kept of the robots.txt of *origin* (scheme://host:port); one lookup. None for a row
         that cannot be read: the file is asked for again."""
-        return lenient(site_rows.decode_copy, self._batch.store.get(keys.robots_key(authority)))
+        return lenient(site_rows.decode_copy, self._batch.store.get(keys.robots_key(origin)))
 
     def retried_sooner(self, copy: RobotsCopy, now: float) -> RobotsCopy:
         """*copy*; where failed pages are asked for again soon (a `GiveUpRule`), a file that could not be read
@@ -34,19 +34,19 @@ class RobotsAndSitemaps:
             return copy
         return copy._replace(ask_at=min(copy.ask_at, now + self._rule.pause(copy.failures)))
 
-    def keep_robots_copy(self, authority: str, copy: RobotsCopy) -> None:
+    def keep_robots_copy(self, origin: str, copy: RobotsCopy) -> None:
         """Keep what was learnt of a robots.txt, for the runs to come too; written before this returns.
 
         Where it is another file than before, or none any more, the pages it forbade are to be judged again.
         Raises `FrontierUnwritable`.
         """
         self._batch.check()
-        before = self.robots_copy(authority)
+        before = self.robots_copy(origin)
         is_known = before is not None and before.verdict is not Verdict.POSTPONE
         if before is not None and is_known and (before.verdict, before.body) != (copy.verdict, copy.body):
-            self._batch.rows[keys.changed_key(authority)] = b""
+            self._batch.rows[keys.changed_key(origin)] = b""
             self.has_changed = True
-        self._batch.rows[keys.robots_key(authority)] = site_rows.encode_copy(copy)
+        self._batch.rows[keys.robots_key(origin)] = site_rows.encode_copy(copy)
         self._batch.commit()
 
     def changed(self) -> str | None:
@@ -56,19 +56,19 @@ class RobotsAndSitemaps:
         self.has_changed = bool(found)
         return found[0].decode() if found else None
 
-    def judged(self, authority: str) -> None:
-        """The pages that the robots.txt of *authority* forbade are taken to be judged again: its mark goes,
+    def judged(self, origin: str) -> None:
+        """The pages that the robots.txt of *origin* forbade are taken to be judged again: its mark goes,
         in the open batch."""
-        self._batch.rows[keys.changed_key(authority)] = None
+        self._batch.rows[keys.changed_key(origin)] = None
 
-    def sitemaps_of(self, authority: str) -> SiteSitemaps:
-        """What is known of the sitemaps of *authority*; one lookup. Where its row cannot be read it is
+    def sitemaps_of(self, origin: str) -> SiteSitemaps:
+        """What is known of the sitemaps of *origin*; one lookup. Where its row cannot be read it is
         contacted again, and finds its sitemaps known."""
-        stored = self._batch.get(keys.sitemaps_key(authority))
+        stored = self._batch.get(keys.sitemaps_key(origin))
         return lenient(site_rows.decode_sitemaps, stored) or SiteSitemaps()
 
-    def keep_sitemaps(self, authority: str, sitemaps: SiteSitemaps) -> None:
+    def keep_sitemaps(self, origin: str, sitemaps: SiteSitemaps) -> None:
         """Remember *sitemaps*: in one batch with what was discovered before, or a later one. Raises
         `FrontierUnwritable` where a write failed before."""
         self._batch.check()
-        self._batch.rows[keys.sitemaps_key(authority)] = site_rows.encode_sitemaps(sitemaps)
+        self._batch.rows[keys.sitemaps_key(origin)] = site_rows.encode_sitemaps(sitemaps)

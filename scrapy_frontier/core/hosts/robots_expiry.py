@@ -1,6 +1,6 @@
 """What an answer to a request for robots.txt means, for how long it holds, and when to ask again.
 
-One row an authority (scheme, host and port), so that a run that starts within a day asks nobody again, and an
+One row an origin (scheme, host and port), so that a run that starts within a day asks nobody again, and an
 old copy serves while the file cannot be reached (RFC 9309 2.3, 2.4). Pure: answers in, values out;
 `site_rows` has the row.
 """
@@ -162,7 +162,7 @@ def is_current(copy: RobotsCopy, now: float) -> bool:
 
 
 class RobotsStatus(NamedTuple):
-    """What holds for the pages of one authority, by its ``verdict``: all is allowed, or the ``rules`` of its
+    """What holds for the pages of one origin, by its ``verdict``: all is allowed, or the ``rules`` of its
     file hold, or pages wait."""
 
     verdict: Verdict

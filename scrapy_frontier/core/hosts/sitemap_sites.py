@@ -3,7 +3,7 @@
 A site speaks through its robots.txt (``Sitemap:`` lines) or through the paths everybody tries. A sitemap may
 list pages of the site it speaks for, pages under its own directory, and pages of any other site whose
 robots.txt names it (sitemaps.org, "Sitemap file location" and "cross submit"). What is known of a site is
-one small row, an authority each (``scheme://host:port``, as `urls.origin` writes it), its `SiteSitemaps`.
+one small row, an origin each (``scheme://host:port``, as `urls.origin_of` writes it), its `SiteSitemaps`.
 Nothing here fetches or queues.
 """
 
@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
-from ..parse.urls import origin
+from ..parse.urls import origin_of
 from .change_rates import DAY, by_counts, rate
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class SitemapsToRead(NamedTuple):
     is_guess: bool = False
 
 
-def contact(sitemaps: SiteSitemaps, authority: str) -> SitemapsToRead:
-    """What to do when the first page of *authority* is about to be fetched: queue its sitemaps, or the first
+def contact(sitemaps: SiteSitemaps, origin: str) -> SitemapsToRead:
+    """What to do when the first page of *origin* is about to be fetched: queue its sitemaps, or the first
     guess."""
-    queue = sitemaps.listed or (authority + GUESSES[0],)
+    queue = sitemaps.listed or (origin + GUESSES[0],)
     return SitemapsToRead(queue, (), sitemaps._replace(is_contacted=True), not sitemaps.listed)
 
 
@@ -109,7 +109,7 @@ class SitemapTask(NamedTuple):
         given = value if isinstance(value, dict) else {}
         speaks_for, depth, guess = given.get("for"), given.get("depth"), given.get("guess")
         return cls(
-            speaks_for if isinstance(speaks_for, str) else origin(url) or "",
+            speaks_for if isinstance(speaks_for, str) else origin_of(url) or "",
             depth if isinstance(depth, int) else 0,
             guess if isinstance(guess, int) else None,
         )
@@ -134,7 +134,7 @@ class SitemapTask(NamedTuple):
 class SitemapScope:
     """Which entries of one sitemap count. *names* are its URL and those that redirected to it.
 
-    *listed_by* says what the robots.txt of an authority lists; it is asked once an authority. ``foreign`` is
+    *listed_by* says what the robots.txt of an origin lists; it is asked once an origin. ``foreign`` is
     how many entries were refused, ``refused`` the first of the sites whose they were.
     """
 
@@ -157,15 +157,15 @@ class SitemapScope:
         self.foreign += 1
         return False
 
-    def _is_listed(self, authority: str) -> bool:
-        verdict = self._verdicts.get(authority)
+    def _is_listed(self, origin: str) -> bool:
+        verdict = self._verdicts.get(origin)
         if verdict is None:
-            listed = self._listed_by(authority)
+            listed = self._listed_by(origin)
             verdict = any(name in listed for name in self._names)
             if len(self._verdicts) < MAX_SITEMAPS:
-                self._verdicts[authority] = verdict
+                self._verdicts[origin] = verdict
             if not verdict and len(self.refused) < MAX_REFUSED:
-                self.refused.append(authority)
+                self.refused.append(origin)
         return verdict
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..parse.urls import origin
+from ..parse.urls import origin_of
 from ..reasons import FORBIDDEN
 from ..store import keys
 from ..store.states import State
@@ -36,7 +36,7 @@ class ForbiddenPages:
     def note(self, page_id: int, page: Page) -> bool:
         """Have a forbidden page come back with its robots.txt, in the open batch. Whether it has to come by
         itself too, as the first of its site. One seek."""
-        prefix = keys.forbidden_prefix(origin(page.url) or "")
+        prefix = keys.forbidden_prefix(origin_of(page.url) or "")
         self._batch.rows[prefix + keys.id_bytes(page_id)] = b""
         found = self._batch.store.keys_of(prefix, b"", 1)
         return not found or keys.id_bytes(page_id) <= found[0]
@@ -45,7 +45,7 @@ class ForbiddenPages:
         """Have a page come back with its robots.txt no more, in the open batch. *page* is as it was: where
         that was not forbidden nothing is done."""
         if is_forbidden(page):
-            prefix = keys.forbidden_prefix(origin(page.url) or "")
+            prefix = keys.forbidden_prefix(origin_of(page.url) or "")
             self._batch.rows[prefix + keys.id_bytes(page_id)] = None
 
     @property
@@ -56,13 +56,13 @@ class ForbiddenPages:
     def take(self, limit: int) -> list[int]:
         """Up to so many pages of a site whose robots.txt has changed; their rows go, in the next batch. To be
         called with nothing open."""
-        authority = self._sites.changed()
-        if authority is None:
+        origin = self._sites.changed()
+        if origin is None:
             return []
-        prefix = keys.forbidden_prefix(authority)
+        prefix = keys.forbidden_prefix(origin)
         found = self._batch.store.keys_of(prefix, self._after, limit)
         self._batch.rows.update(dict.fromkeys((prefix + name for name in found), None))
         self._after = found[-1] if len(found) == limit else b""
         if not self._after:
-            self._sites.judged(authority)
+            self._sites.judged(origin)
         return [keys.id_in(name) for name in found]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..hosts import change_rates
 from ..hosts.change_rates import DAY, History, HostChangeRates, RateDrift, RateEstimates
 from ..hosts.sitemap_hints import HintAccuracy
-from ..parse.urls import origin
+from ..parse.urls import origin_of
 from ..store import keys, rate_rows
 from .revisit_plans import ADAPTIVE, LASTMOD_KEY, RevisitRule
 from .revisit_policy import age_value, due_value
@@ -96,9 +96,9 @@ class PageChangeRates:
         self._put(host, found.host, delay, self.blame_of(host))
         self._everywhere, self._drift = found.everywhere, found.drift
         if found.hints != hints:
-            authority = origin(page.url) or ""
-            sitemaps = self._sites.sitemaps_of(authority)
-            self._sites.keep_sitemaps(authority, sitemaps._replace(hints=tuple(found.hints)))
+            origin = origin_of(page.url) or ""
+            sitemaps = self._sites.sitemaps_of(origin)
+            self._sites.keep_sitemaps(origin, sitemaps._replace(hints=tuple(found.hints)))
         self.keep()
         return visits._replace(history=rate_rows.encode_history(*found.history))
 
@@ -119,7 +119,7 @@ class PageChangeRates:
         does, nothing follows from silence. A lookup for a page that is listed."""
         if LASTMOD_KEY not in page.payload:
             return _NO_HINTS
-        return HintAccuracy(*self._sites.sitemaps_of(origin(page.url) or "").hints)
+        return HintAccuracy(*self._sites.sitemaps_of(origin_of(page.url) or "").hints)
 
     def value(self, host: str, page: Page, visits: Visits, weight: float, now: float) -> float:
         """What puts due pages in order: the larger, the sooner. In days of a page of weight 1, by either

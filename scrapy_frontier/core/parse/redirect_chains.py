@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .hostnames import host_name, is_private
-from .urls import DEFAULT_PORTS, host_of, origin, wire_target, without_fragment
+from .urls import DEFAULT_PORTS, host_of, origin_of, wire_target, without_fragment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +80,7 @@ def is_private_url(url: str) -> bool:
 
 def without_foreign_userinfo(target: str, source: str) -> str:
     """*target* without the user and password in it, unless it has the origin of *source*."""
-    if "@" not in target or origin(target) == origin(source):
+    if "@" not in target or origin_of(target) == origin_of(source):
         return target
     parts = urlsplit(target)
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
@@ -102,7 +102,7 @@ def grows(chain: Sequence[str]) -> bool:
 
 
 def _contains(after: str, before: str) -> bool:
-    if origin(after) != origin(before):
+    if origin_of(after) != origin_of(before):
         return False
     shorter, longer = wire_target(before), wire_target(after)
     inner = shorter.strip("/")

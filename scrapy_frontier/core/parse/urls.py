@@ -222,7 +222,7 @@ def _userinfo(text: str) -> str:
 _PLAIN_ORIGIN = re.compile(r"(https?://(?:[a-z0-9-]+\.)*[a-z][a-z0-9-]*)(?=[/?#]|\Z)").match
 
 
-def origin(url: str) -> str | None:
+def origin_of(url: str) -> str | None:
     """Return ``scheme://host:port`` of an http(s) URL, port left out when it is the default; None for any
     other text.
 

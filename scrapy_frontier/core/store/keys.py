@@ -174,24 +174,24 @@ def orders_key(host: str) -> bytes:
     return ORDERS + host.encode()
 
 
-def robots_key(authority: str) -> bytes:
-    """Key of the copy of the robots.txt of *authority* (scheme://host:port)."""
-    return ROBOTS + authority.encode(errors="replace")
+def robots_key(origin: str) -> bytes:
+    """Key of the copy of the robots.txt of *origin* (scheme://host:port)."""
+    return ROBOTS + origin.encode(errors="replace")
 
 
-def forbidden_prefix(authority: str) -> bytes:
-    """Where the rows of the pages begin that the robots.txt of *authority* (scheme://host:port) forbids."""
-    return FORBIDDEN + authority.encode(errors="replace") + b"\0"
+def forbidden_prefix(origin: str) -> bytes:
+    """Where the rows of the pages begin that the robots.txt of *origin* (scheme://host:port) forbids."""
+    return FORBIDDEN + origin.encode(errors="replace") + b"\0"
 
 
-def changed_key(authority: str) -> bytes:
+def changed_key(origin: str) -> bytes:
     """Key of the mark of a site whose robots.txt has changed: its forbidden pages are to be judged again."""
-    return ROBOTS_CHANGED + authority.encode(errors="replace")
+    return ROBOTS_CHANGED + origin.encode(errors="replace")
 
 
-def sitemaps_key(authority: str) -> bytes:
-    """Key of what is known of the sitemaps of *authority* (scheme://host:port)."""
-    return SITEMAPS + authority.encode()
+def sitemaps_key(origin: str) -> bytes:
+    """Key of what is known of the sitemaps of *origin* (scheme://host:port)."""
+    return SITEMAPS + origin.encode()
 
 
 def cooldown_key(host: str) -> bytes:

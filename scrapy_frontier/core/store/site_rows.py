@@ -1,4 +1,4 @@
-"""What is kept of a site, a row an authority (scheme, host and port): its robots.txt, and its sitemaps.
+"""What is kept of a site, a row an origin (scheme, host and port): its robots.txt, and its sitemaps.
 
 ``docs/internals/format.md`` describes the values.
 """
@@ -84,7 +84,7 @@ def decode_copy(value: bytes) -> RobotsCopy:
 
 
 class SiteSitemaps(NamedTuple):
-    """What is known of the sitemaps of one authority.
+    """What is known of the sitemaps of one origin.
 
     ``listed`` is what its robots.txt names; ``is_contacted`` says that these, or the guesses, are in the
     frontier; ``refused`` are sitemaps of other sites that listed pages of it before it was asked. ``hints``
