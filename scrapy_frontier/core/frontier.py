@@ -88,17 +88,22 @@ class News(NamedTuple):
 
 
 class Frontier:
-    """The pages of *store* and their order: all verbs.
+    """The pages of *store* and their order at *now* (POSIX seconds): all verbs.
 
-    *politeness* maps hosts to limits of their own, *default_politeness* holds for all others. A page is given
-    up after *max_attempts* leases; a lease is taken back after *lease_timeout* seconds. Without a *scorer*
-    equals of one priority are first in, first out. Links that are *traps* leave no trace; what is over one of
-    the *limits* waits on the disk. *domain_of* gives the registered domain of a host: its hosts share a
-    budget, their turns, and the *rates*. *rng* lengthens pauses; without it always alike. With *give_up_rule*
-    nobody comes back to the store: see `giving_up`. *revisits* says when finished pages are visited again;
-    without it none is. *on_commit* is told of each batch that was written: its rows, a key and a value each,
-    None for a key that is deleted. A kill may repeat *at_risk* pages: while fewer are under way, the ends of
-    others wait to be written together, until `commit` at the latest.
+    - *default_politeness*: seconds between two leases of a host, and how many at once; *politeness*: by host.
+    - *max_attempts*: leases after which a page has failed; *lease_timeout*: seconds until one is taken back.
+    - *cooldown*: how long a host rests that met trouble.
+    - *pace*: a delay by the response time of a host; *rates*: pages a second of a registered domain. None.
+    - *rng*: by how much pauses are lengthened by chance; by default the same in every run.
+    - *scorer*: what a page is worth; without one equals of one priority are first in, first out.
+    - *traps*: URLs that look endless, and leave no trace; without it none does.
+    - *limits*: the budgets; what is over one waits on the disk.
+    - *domain_of*: the registered domain of a host, for budgets, turns and rates; the host itself by default.
+    - *give_up_rule*: for a store to which nobody comes back (`giving_up`).
+    - *revisits*: when finished pages are visited again; without it none is.
+    - *on_commit*: is called with the rows of each batch that was written; None for a key that is deleted.
+    - *at_risk*: pages that a kill may repeat. While fewer are under way, the ends of others are written
+      together, by `commit` at the latest; 0: each by itself.
     """
 
     def __init__(
@@ -304,8 +309,8 @@ class Frontier:
     hold = Verb("_clocks", Clocks.hold)
     release_hold = Verb("_clocks", Clocks.release_hold)
     held = Verb("_clocks", Clocks.held)
-    begin_visit = Verb("_clocks", Clocks.begin_visit)
-    end_visit = Verb("_clocks", Clocks.end_visit)
+    begin_errand = Verb("_clocks", Clocks.begin_errand)
+    end_errand = Verb("_clocks", Clocks.end_errand)
 
     # -- what sites said -------------------------------------------------------------------------------
 

@@ -69,8 +69,8 @@ class SpiderRules:
         return bool(self._rules)
 
     def bar(self) -> str:
-        """Why the rules need a request for each link, since something of them is a function; empty where
-        nothing is."""
+        """What keeps links of the rules from being followed without a request for each: something of them is
+        a function. Empty where nothing does."""
         for name in _OWN:
             if getattr(type(self._spider), name, None) is not getattr(CrawlSpider, name, None):
                 return f"the spider has a {name} of its own"

@@ -227,7 +227,7 @@ def _after_error(error: BaseException, status: int, is_closing: bool) -> Outcome
         reason = getattr(error, REASON, "") or str(error) or type(error).__name__
         return Outcome(Event.EXCLUDED, status, reason[:_LONGEST_REASON])
     if type(error).__name__ == "CancelledError" and is_closing:
-        return Outcome(Event.RETURNED, reason=reasons.CANCELLED())
+        return Outcome(Event.POSTPONED, reason=reasons.CANCELLED())
     return failed_with(error)
 
 

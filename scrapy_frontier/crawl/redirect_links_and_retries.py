@@ -46,21 +46,21 @@ def times(request: Request, counter: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def sent_back(request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
-    """*request* back to its place in the queue, without a visit; not handed out again before so many
+def postpone(request: Request, reason: str, seconds: float = 0.0, host: str = "") -> Request:
+    """*request*, to go back to its place in the queue without a visit; not handed out again before so many
     *seconds*, and from the queue of *host* if that is another."""
     back = request.replace(dont_filter=True)
     back.meta.update({POSTPONED: reason, POSTPONED_FOR: seconds, MOVED: host})
     return back
 
 
-def postponed(flight: Flight, follow_up: Request) -> Outcome:
-    """The page goes back where it was (`sent_back`): nothing was fetched, so nothing counts. What `sent_back`
+def outcome_of_postponed(flight: Flight, follow_up: Request) -> Outcome:
+    """The page goes back where it was (`postpone`): nothing was fetched, so nothing counts. What `postpone`
     put into the meta of *follow_up* is taken out."""
     meta = follow_up.meta
     reason, host = str(meta.pop(POSTPONED)), str(meta.pop(MOVED, ""))
     delay = float(meta.pop(POSTPONED_FOR, 0.0))
-    return Outcome(Event.RETURNED, flight.status, reason, delay=delay, host=host)
+    return Outcome(Event.POSTPONED, flight.status, reason, delay=delay, host=host)
 
 
 def redirected(follow_up: Request, target: int | None, status: int = 0) -> Outcome:
@@ -99,7 +99,7 @@ def use_up_retries(request: Request, retry_times: int) -> None:
 
 @dataclass(eq=False, repr=False)
 class FollowUps:
-    """Ends flights by the requests that follow from them: retries, requests sent back, redirects. *backoff*
+    """Ends flights by the requests that follow from them: retries, requests postponed, redirects. *backoff*
     gives seconds after so many attempts."""
 
     _crawler: Crawler
@@ -108,11 +108,11 @@ class FollowUps:
     _reporter: Reporter
 
     def end_if_once_more(self, flight: Flight, follow_up: Request) -> bool:
-        """End *flight* if *follow_up* is for its page again, a retry or one that was sent back; whether it
+        """End *flight* if *follow_up* is for its page again, a retry or one that was postponed; whether it
         is."""
         lease = flight.lease
         if POSTPONED in follow_up.meta:
-            flight.ends_as(postponed(flight, follow_up))
+            flight.ends_as(outcome_of_postponed(flight, follow_up))
             if lease.page_id in self._requests.held:
                 self._requests.held[lease.page_id] = follow_up
             return True

@@ -27,8 +27,8 @@ def head_of(response: HtmlResponse) -> Head:
 
 
 def refresh_of(response: Response, ignore_tags: list[str]) -> Refresh | None:
-    """Where *response* goes on to, as an absolute URL; the header counts before the page, of which what is in
-    *ignore_tags* does not."""
+    """Where *response* goes on to (an absolute URL), and after how many seconds; None where it does not. The
+    header counts before the page, of which what is in *ignore_tags* does not."""
     header = response.headers.get("Refresh")
     found = parse_refresh(header.decode("latin-1")) if header else None
     head = _NO_HEAD

@@ -55,7 +55,7 @@ class RobotsFetcher:
         Infinite: it is blocked."""
         if self._services.frontier is None:
             return 0.0
-        return self._services.frontier.begin_visit(host, self._services.clock(), despite_hold=True)
+        return self._services.frontier.begin_errand(host, self._services.clock(), despite_hold=True)
 
     async def fetch(
         self, url: str, host: str, sleep: Callable[[float], Awaitable[None]], before: RobotsCopy | None
@@ -121,7 +121,7 @@ class RobotsFetcher:
                 self._services.crawler.signals.disconnect(self._bytes_received, signals.bytes_received)
             count(self._services.crawler, "robotstxt/request_count")
             if self._services.frontier is not None:
-                self._services.frontier.end_visit(host, self._services.clock())
+                self._services.frontier.end_errand(host, self._services.clock())
 
     def _bytes_received(self, data: bytes, request: Request) -> None:
         read = self._read.get(id(request))

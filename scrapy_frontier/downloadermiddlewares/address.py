@@ -13,7 +13,7 @@ from ..core import reasons
 from ..core.parse.urls import host_of
 from ..crawl.assembly import Component
 from ..crawl.meta_keys import AUTO_SLOT, SLOT
-from ..crawl.redirect_links_and_retries import sent_back
+from ..crawl.redirect_links_and_retries import postpone
 from ..settings import ADDRESS
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class AddressMiddleware(Component):
         address = await crawl.politeness_keys.address_of(host)
         if address is None or address == lease.host:  # without one connecting fails as well, and says why
             return None
-        return sent_back(request, reasons.ADDRESS(host=host, address=address), host=address)
+        return postpone(request, reasons.ADDRESS(host=host, address=address), host=address)
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Where the connection went elsewhere than the name resolved to, the pages that come follow it."""

@@ -14,7 +14,7 @@ from ..core.parse.validators import if_none_match, kept
 from ..crawl.assembly import Component
 from ..crawl.in_flight import CACHED, Flight
 from ..crawl.meta_keys import UNCHANGED
-from ..crawl.redirect_links_and_retries import sent_back
+from ..crawl.redirect_links_and_retries import postpone
 from ..crawl.stats import count
 from .directives import DirectivesMiddleware
 
@@ -85,8 +85,8 @@ class ConditionalMiddleware(Component):
         received = kept(response.headers.getlist(b"ETag"), response.headers.getlist(b"Last-Modified"))
         news = self._news(request, response, flight)
         outcome = crawl.frontier.judge_304(flight.lease, flight.asked_with, received, news)
-        if outcome.event is Event.RETURNED:
-            return sent_back(request, outcome.reason)
+        if outcome.event is Event.POSTPONED:
+            return postpone(request, outcome.reason)
         if outcome.event is Event.FETCHED:
             logger.debug("Not modified: %s", request, extra={"spider": self.crawler.spider})
             if outcome.result is Result.NOINDEX:

@@ -18,7 +18,7 @@ from ..core.time_format import span
 from ..crawl.assembly import Component, Crawl
 from ..crawl.in_flight import CACHED
 from ..crawl.meta_keys import ERRAND, NOT_BEFORE
-from ..crawl.redirect_links_and_retries import sent_back
+from ..crawl.redirect_links_and_retries import postpone
 from ..crawl.response_troubles import error_of, forget_frames, trouble_in, trouble_of
 from ..crawl.stats import count
 
@@ -63,10 +63,10 @@ class CooldownMiddleware(Component):
             return None
         now = crawl.clock()
         if isinstance(when, (int, float)) and when > now:
-            return self._sent_back(request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
+            return self._postpone(request, reasons.TO_WAIT(), min(when - now, LONGEST_ASKED))
         if not crawl.frontier.is_cooling(lease.host, now):
             return None
-        return self._sent_back(request, reasons.RESTS(host=lease.host))
+        return self._postpone(request, reasons.RESTS(host=lease.host))
 
     def process_response(self, request: Request, response: Response) -> Request | Response:
         """Have the host of a *response* that is trouble rest, and send the page back; *response* itself where
@@ -109,7 +109,7 @@ class CooldownMiddleware(Component):
     def _cool(self, crawl: Crawl, request: Request, trouble: Trouble) -> Request | None:
         """Have the host rest; the request to send back, or None where it must take its usual way.
 
-        A request that the frontier did not hand out (a pipeline's, say) cannot be sent back.
+        A request that the frontier did not hand out (a pipeline's, say) cannot be postponed.
         """
         flight = self.flights.get(id(request))
         lease = flight.lease if flight is not None else None
@@ -130,8 +130,8 @@ class CooldownMiddleware(Component):
             logger.info(words, host, pause, rest.cooldown.strikes, trouble.reason, extra=extra)
         if lease is None or not rest.keeps_attempts or lease.is_last:
             return None
-        return self._sent_back(request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
+        return self._postpone(request, reasons.RESTS_AFTER(host=host, trouble=trouble.reason))
 
-    def _sent_back(self, request: Request, reason: str, seconds: float = 0.0) -> Request:
+    def _postpone(self, request: Request, reason: str, seconds: float = 0.0) -> Request:
         count(self.crawler, "frontier/cooldown/postponed")
-        return sent_back(request, reason, seconds)
+        return postpone(request, reason, seconds)

@@ -14,7 +14,7 @@ from ..core.hosts.cooldown import Trouble
 from ..core.parse.urls import origin_of
 from ..crawl.assembly import Component
 from ..crawl.in_flight import REASON
-from ..crawl.redirect_links_and_retries import sent_back
+from ..crawl.redirect_links_and_retries import postpone
 from ..crawl.response_troubles import error_of
 from ..crawl.robots_gate import Gate
 from ..crawl.robots_parser import RulesParser
@@ -65,7 +65,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
     async def process_request(  # type: ignore[override]  # it may send the request back
         self, request: Request, spider: Spider | None = None
     ) -> Request | None:
-        """None for what is allowed; the page sent back where nobody knows yet, or its site asks for other
+        """None for what is allowed; the page postponed where nobody knows yet, or its site asks for other
         hours. Raises `IgnoreRequest` for what is forbidden, and what a site that was given up met."""
         flight = self.flights.get(id(request))
         decision = flight.robots if flight is not None else None
@@ -97,7 +97,7 @@ class FrontierRobotsTxtMiddleware(RobotsTxtMiddleware, Component):
         if flight.lease.is_last:
             raise error_of(trouble, request)
         count(self.crawler, "frontier/robots/postponed")
-        return sent_back(request, trouble.reason, seconds)
+        return postpone(request, trouble.reason, seconds)
 
     def _forbid(self, request: Request, reason: str) -> None:
         logger.debug("Forbidden by robots.txt: %s", request, extra={"spider": self.crawler.spider})

@@ -141,7 +141,7 @@ STORIES = {
         "robots.txt of http://a.example: Disallow: /p (line 2).",
     ),
     "postponed alone": Story(
-        Outcome(Event.RETURNED, reason="robots.txt of http://a.example cannot be read", delay=60.0),
+        Outcome(Event.POSTPONED, reason="robots.txt of http://a.example cannot be read", delay=60.0),
         "robots.txt of http://a.example cannot be read",
         "It waits until 2023-11-14 22:14:20 UTC (in 60 s) for attempt 1 of 10, because the last one ended "
         "with: robots.txt of http://a.example cannot be read.",
@@ -359,7 +359,7 @@ def test_a_host_that_rests_after_trouble(tmp_path: Path, capsys: pytest.CaptureF
     lease = pages.lease(NOW)
     assert lease is not None
     rest = pages.cool(lease.host, Trouble("HTTP 429", 7200, sent=NOW, page_id=lease.page_id), NOW)
-    pages.release(lease, Outcome(Event.RETURNED, 429, "a.example rests: HTTP 429"), NOW)
+    pages.release(lease, Outcome(Event.POSTPONED, 429, "a.example rests: HTTP 429"), NOW)
     pages.close()
     slow = Frontiers(tmp_path, capsys, DOWNLOAD_DELAY=30)
     until = moment(rest.cooldown.until)

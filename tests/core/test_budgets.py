@@ -325,7 +325,7 @@ def test_a_page_that_moves_to_another_queue_counts_there(tmp_path: Path) -> None
     frontier.discover([page(0, "a.one.example")], NOW)
     lease = frontier.lease(NOW)
     assert lease is not None
-    moved = Outcome(Event.RETURNED, reason="moved", delay=10.0, host="a.two.example")
+    moved = Outcome(Event.POSTPONED, reason="moved", delay=10.0, host="a.two.example")
     frontier.release(lease, moved, NOW)
     frontier.discover([page(1, "b.one.example"), page(2, "b.two.example")], NOW)
     assert deferred(frontier) == [("*.two.example", 2)]

@@ -86,10 +86,10 @@ def test_while_anything_else_is_to_be_done_it_goes_on(frontier: Frontier) -> Non
 def test_an_errand_under_way_is_waited_for(frontier: Frontier) -> None:
     frontier.hold(A, NOW)
     assert frontier.ends_at(NOW, WAIT) is None  # somebody is about to find out
-    assert not frontier.begin_visit(A, NOW, despite_hold=True)
+    assert not frontier.begin_errand(A, NOW, despite_hold=True)
     rest(frontier, 1000)
     assert frontier.ends_at(NOW, WAIT) is None
-    frontier.end_visit(A, NOW)
+    frontier.end_errand(A, NOW)
     assert frontier.ends_at(NOW, WAIT) == NOW
 
 
@@ -112,7 +112,7 @@ def test_a_host_that_never_answers_keeps_nobody_longer_than_that(
         lease = take(frontier, now)
         trouble = Trouble("HTTP 429", asked=pause, sent=lease.leased_at, page_id=lease.page_id)
         frontier.cool(A, trouble, now)
-        frontier.release(lease, Outcome(Event.RETURNED), now)
+        frontier.release(lease, Outcome(Event.POSTPONED), now)
         end = frontier.ends_at(now, WAIT)
         assert end is not None
         if end <= now:

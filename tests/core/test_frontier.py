@@ -400,7 +400,7 @@ def test_a_page_that_was_never_fetched_comes_back_as_it_was(tmp_path: Path) -> N
     frontier = start(tmp_path)
     frontier.discover([page("first", priority=1), page("second")], NOW)
     lease = take(frontier)
-    assert frontier.release(lease, Outcome(Event.RETURNED, reason="stopped"), NOW).state is State.QUEUED
+    assert frontier.release(lease, Outcome(Event.POSTPONED, reason="stopped"), NOW).state is State.QUEUED
     assert frontier._batch.counts.attempts == 0
     again = take(frontier)
     assert (again.page_id, again.page.attempts, again.sort_key) == (lease.page_id, 0, lease.sort_key)
@@ -411,11 +411,11 @@ def test_a_page_that_is_sent_back_can_move_to_another_queue(tmp_path: Path) -> N
     frontier = start(tmp_path, default_politeness=SLOW)
     frontier.discover([page("one")], NOW)
     lease = take(frontier)
-    moved = Outcome(Event.RETURNED, reason="it moved", host="b.example")
+    moved = Outcome(Event.POSTPONED, reason="it moved", host="b.example")
     assert frontier.release(lease, moved, NOW).state is State.QUEUED
     lease = take(frontier)
     assert (lease.host, lease.page.host, lease.page.attempts) == ("b.example", "b.example", 0)
-    frontier.release(lease, Outcome(Event.RETURNED, host="a.example"), NOW + 5)
+    frontier.release(lease, Outcome(Event.POSTPONED, host="a.example"), NOW + 5)
     assert frontier.lease(NOW + 9) is None
     lease = take(frontier, NOW + 10 + SENDING)
     assert (lease.host, lease.page.host) == ("a.example", "")
@@ -515,7 +515,7 @@ def test_a_retry_with_a_higher_priority_takes_its_new_place(tmp_path: Path) -> N
     frontier = start(tmp_path)
     frontier.discover([page("one"), page("two")], NOW)
     leases = [take(frontier), take(frontier)]
-    frontier.release(leases[0], Outcome(Event.RETURNED), NOW)
+    frontier.release(leases[0], Outcome(Event.POSTPONED), NOW)
     frontier.release(leases[1], Outcome(Event.RETRIED, 500, priority=1), NOW)
     assert queue_rows(frontier) == [1, 0]
     assert drain(frontier) == ["two", "one"]
@@ -919,7 +919,7 @@ def test_no_host_is_ever_visited_too_soon_or_too_often(
             kill(frontier)
         else:
             for lease in out:
-                frontier.release(lease, Outcome(Event.RETURNED), now)
+                frontier.release(lease, Outcome(Event.POSTPONED), now)
             frontier.close()
         now += rng.choice([0.0, 0.5])
         frontier = start(directory, now, politeness=POLITE, rng=rng)

@@ -21,7 +21,7 @@ from scrapy_frontier.core.store.host_rows import read_cooldown
 
 WAIT = 300.0
 GIVE_UP_RULE = GiveUpRule(3, lambda attempts: float(2 ** (attempts - 1)))
-RETURNED = Outcome(Event.RETURNED)
+POSTPONED = Outcome(Event.POSTPONED)
 FAILED = Outcome(Event.FAILED)
 A, B = "a.example", "b.example"
 
@@ -92,7 +92,7 @@ class Crawl:
         is_silent = not way.reason.startswith("HTTP")
         trouble = Trouble(way.reason, way.asked, way.may_be_page, now, lease.page_id, lease.page.attempts)
         trouble = trouble._replace(origin=where, is_silent=is_silent, failure=f"{where} {way.reason}")
-        outcome = RETURNED
+        outcome = POSTPONED
         if not self.frontier.cool(lease.host, trouble, now).keeps_attempts:
             outcome = Outcome(Event.RETRIED, delay=GIVE_UP_RULE.pause(lease.page.attempts + 1))
             if lease.page.attempts == GIVE_UP_RULE.attempts - 1:
@@ -266,4 +266,4 @@ def test_with_a_directory_a_site_whose_robots_txt_met_no_answer_ten_times_is_giv
         assert lease is not None
         assert lease.given_up is not None
         assert lease.given_up.failure == failure
-        assert frontier.begin_visit(A, NOW + 60) == 0.0, "it is no visit"
+        assert frontier.begin_errand(A, NOW + 60) == 0.0, "it is no visit"

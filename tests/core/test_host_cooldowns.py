@@ -46,7 +46,7 @@ NOW = 1_700_000_000.0
 DAY = 86_400.0
 RULE = CooldownRule()
 FETCHED = Outcome(Event.FETCHED, 200)
-RETURNED = Outcome(Event.RETURNED)
+POSTPONED = Outcome(Event.POSTPONED)
 
 CHANCES = st.floats(0, 1)
 TIMES = st.floats(0, 2e9)
@@ -245,13 +245,13 @@ def fetch(frontier: Frontier, now: float) -> str:
 def meet(
     frontier: Frontier, lease: Lease, now: float, reason: str = "HTTP 429", seconds: float | None = None
 ) -> bool:
-    """Trouble with a page, which is sent back; whether it keeps its attempts."""
+    """Trouble with a page, which is postponed; whether it keeps its attempts."""
     trouble = Trouble(
         reason, seconds, reason == "timed out", lease.leased_at, lease.page_id, lease.page.attempts
     )
     rest = frontier.cool(lease.host, trouble, now)
     frontier.off_wire(lease, now)
-    outcome = RETURNED if rest.keeps_attempts else Outcome(Event.RETRIED, reason=reason)
+    outcome = POSTPONED if rest.keeps_attempts else Outcome(Event.RETRIED, reason=reason)
     frontier.release(lease, outcome, now)
     return rest.keeps_attempts
 
@@ -325,7 +325,7 @@ def test_an_answer_opens_the_host_and_thirty_quiet_minutes_forgive_it(tmp_path: 
     fetch(frontier, NOW + 60)
     first, second = take(frontier, NOW + 61), take(frontier, NOW + 61)
     for lease in (first, second):
-        frontier.release(lease, RETURNED, NOW + 61)
+        frontier.release(lease, POSTPONED, NOW + 61)
     key = keys.cooldown_key("a.example")
     assert frontier._store.get(key) is not None
     fetch(frontier, NOW + 60 + FORGIVEN)

@@ -98,7 +98,7 @@ def test_a_host_cools_for_its_delay_after_a_visit() -> None:
     host.add(sort_key(1))
     visit(hosts, host, NOW)
 
-    assert host.state is HostState.COOLING
+    assert host.state is HostState.DELAYED
     assert hosts.best(NOW + 9.99) is None
     assert hosts.next_ready() == NOW + 10
     assert hosts.best(NOW + 10) is host

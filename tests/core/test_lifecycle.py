@@ -19,7 +19,7 @@ LEGAL = {
     ("LEASED", "EXCLUDED"): "EXCLUDED",
     ("LEASED", "RETRIED"): "QUEUED",
     ("LEASED", "EXPIRED"): "QUEUED",
-    ("LEASED", "RETURNED"): "QUEUED",
+    ("LEASED", "POSTPONED"): "QUEUED",
     ("LEASED", "LOST"): "SEEN",
     ("DONE", "REQUEUED"): "QUEUED",
     ("REDIRECTED", "REQUEUED"): "QUEUED",
@@ -51,7 +51,7 @@ def test_numbers_on_disk_never_change() -> None:
         "EXCLUDED": 6,
         "RETRIED": 7,
         "EXPIRED": 8,
-        "RETURNED": 9,
+        "POSTPONED": 9,
         "REQUEUED": 10,
         "LOST": 11,
     }

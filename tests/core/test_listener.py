@@ -114,8 +114,8 @@ class Busy:
 
     def errand(self) -> None:
         host = f"h{self.rng.randrange(HOSTS)}.example"
-        if not self.frontier.begin_visit(host, self.now):
-            self.frontier.end_visit(host, self.now)
+        if not self.frontier.begin_errand(host, self.now):
+            self.frontier.end_errand(host, self.now)
 
     def edit(self) -> None:
         page_id = self.frontier.find(self.link().fingerprint)

@@ -320,7 +320,7 @@ class Model:
     def _release(
         self, entry: Entry, outcome: Outcome, now: float, standing: int, links: list[int] | None
     ) -> State:
-        counted = outcome.event is not Event.RETURNED
+        counted = outcome.event is not Event.POSTPONED
         entry.attempts += counted
         self.attempts += counted
         ended = ENDINGS.get(outcome.event)
@@ -575,7 +575,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.leases)
     @rule(
         data=st.data(),
-        event=st.sampled_from([*ENDINGS, Event.RETRIED, Event.RETRIED, Event.RETURNED]),
+        event=st.sampled_from([*ENDINGS, Event.RETRIED, Event.RETRIED, Event.POSTPONED]),
         priority=st.none() | priorities,
         delay=st.sampled_from([0.0, 0.0, 1.0, 8.0]),
         linked=st.none() | st.lists(st.integers(0, 1000), max_size=8),
@@ -686,7 +686,7 @@ class FrontierMachine(RuleBasedStateMachine):
         if not self.frontier.was_clean:
             self.now += max(polite.delay for polite in HOSTS.values())
         for lease_id in sorted(self.model.leases):
-            outcome = Outcome(Event.RETURNED)
+            outcome = Outcome(Event.POSTPONED)
             self.frontier.release(self.model.leases[lease_id][1], outcome, self.now)
             self.model.release(lease_id, outcome, self.now)
         self.frontier.close()

@@ -18,7 +18,7 @@ from scrapy_frontier.core.store.visit_rows import Validators, Visits
 TAG, NOTHING = (b'"1"', b"Mon"), (b"", b"")
 NOINDEX, NOFOLLOW, ALIAS = reasons.NOINDEX(), reasons.NOFOLLOW(), reasons.ALIAS(url="http://a.example/b")
 FAILED = Outcome(Event.FAILED, 304, "HTTP 304")
-ONCE_MORE = Outcome(Event.RETURNED, 304, reasons.NOT_ASKED())
+ONCE_MORE = Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())
 
 
 def lease(is_revisit: bool = True, status: int = 200, is_last: bool = False, page_id: int = 7) -> Lease:

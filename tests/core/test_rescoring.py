@@ -258,7 +258,7 @@ def test_a_page_that_is_under_way_is_not_moved(tmp_path: Path) -> None:
     seed, other = take(frontier), take(frontier)
     release(frontier, seed, FETCHED, NOW, [Edge(1)])
     assert len(queue(frontier)) == 1
-    frontier.release(other, Outcome(Event.RETURNED), NOW)
+    frontier.release(other, Outcome(Event.POSTPONED), NOW)
     assert drain(frontier) == ["other"]
     assert queue(frontier) == {}
 

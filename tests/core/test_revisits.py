@@ -166,7 +166,7 @@ def test_a_crawl_is_not_kept_open_by_what_comes_back(tmp_path: Path) -> None:
         lease = next_lease(frontier, later)
         assert lease is not None
         frontier.hold("a.example", later, later + HOUR)
-        frontier.release(lease, Outcome(Event.RETURNED), later)
+        frontier.release(lease, Outcome(Event.POSTPONED), later)
         assert frontier.pending == 1
         assert frontier.ends_at(later, 300.0) == later
     with opened(tmp_path, later + 2 * HOUR) as frontier:
@@ -353,7 +353,7 @@ def test_switched_off_nothing_comes_back_and_switched_on_again_all_of_it(tmp_pat
         lease = next_lease(frontier, later)
         assert lease is not None
         assert frontier.totals().queued_revisits == 2
-        frontier.release(lease, Outcome(Event.RETURNED), later)
+        frontier.release(lease, Outcome(Event.POSTPONED), later)
     with opened(tmp_path, later, rule=None) as frontier:
         assert visit_all(frontier, later) == []
         assert not frontier.pending
@@ -804,7 +804,7 @@ def queue_what_is_due(frontier: Frontier, now: float) -> None:
     """The one page that is due waits in its queue."""
     lease = next_lease(frontier, now)
     assert lease is not None
-    frontier.release(lease, Outcome(Event.RETURNED), now)
+    frontier.release(lease, Outcome(Event.POSTPONED), now)
 
 
 @pytest.mark.parametrize("is_queued", [False, True])

@@ -31,7 +31,7 @@ OUTCOMES = [
     Outcome(Event.FETCHED, 304, result=Result.UNCHANGED),
     Outcome(Event.FAILED, 500),
     Outcome(Event.RETRIED, 503),
-    Outcome(Event.RETURNED),
+    Outcome(Event.POSTPONED),
     Outcome(Event.GONE, 404),
     Outcome(Event.GONE, 410),
 ]

@@ -136,8 +136,8 @@ class Run:
             self.frontier.unblock(name, self.now)
 
     def visit(self, name: str, number: int) -> None:
-        if not self.frontier.begin_visit(name, self.now):
-            self.frontier.end_visit(name, self.now)
+        if not self.frontier.begin_errand(name, self.now):
+            self.frontier.end_errand(name, self.now)
 
     def left(self, name: str, number: int) -> None:
         left = self.frontier.left_over(self.now)

@@ -67,7 +67,7 @@ def test_no_more_than_may_be_repeated_is_under_way_or_not_written(told: Told) ->
             out.append(told.lease())
             assert told.frontier._batch.ends + len(out) <= AT_RISK
         for _ in range(min(step % 3, len(out))):
-            told.end(out.pop(0), Event.RETURNED)
+            told.end(out.pop(0), Event.POSTPONED)
             assert told.frontier._batch.ends + len(out) <= AT_RISK
             most = max(most, told.frontier._batch.ends)
     assert most > 1

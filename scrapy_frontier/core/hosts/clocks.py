@@ -140,9 +140,9 @@ class Clocks:
             host.response_time = delay_sources.smoothed(host.response_time, response_time)
             host.ask(delay_sources.RESPONSE_TIME, self._pace.delay(host.response_time))
 
-    def begin_visit(self, name: str, now: float, despite_hold: bool = False) -> float:
+    def begin_errand(self, name: str, now: float, despite_hold: bool = False) -> float:
         """Ask to fetch something beside the pages of a host (robots.txt, sitemaps): seconds to wait, then ask
-        again; 0: it begins now, and `end_visit` has to follow.
+        again; 0: it begins now, and `end_errand` has to follow.
 
         It obeys the host's clock and concurrency like a page, and the next page keeps the delay after it, in
         the next run too. Of a blocked (infinite) or held host nothing is fetched; *despite_hold* is for
@@ -163,7 +163,7 @@ class Clocks:
         self._table.put_or_forget(host, now)
         return wait
 
-    def end_visit(self, name: str, now: float) -> None:
+    def end_errand(self, name: str, now: float) -> None:
         """An errand has ended; its host has room again. The delay counts from here: it opened the connection,
         which takes long. Nothing for a host that is not in memory."""
         host = self._hosts.find(name)

@@ -28,7 +28,7 @@ class HostState(Enum):
 
     IDLE = "idle"  # nothing queued
     READY = "ready"
-    COOLING = "cooling"
+    DELAYED = "delayed"
     BLOCKED = "blocked"  # by the operator
     HELD = "held"  # until it is known what the site asks for, or for as long as it asks to be left alone
     BUSY = "busy"  # as many requests under way as allowed
@@ -36,7 +36,7 @@ class HostState(Enum):
 
 
 # By themselves: Python 3.11 takes 0.2 us to find a member in its class.
-IDLE, READY, COOLING, BLOCKED, HELD, BUSY, LINGERING = HostState
+IDLE, READY, DELAYED, BLOCKED, HELD, BUSY, LINGERING = HostState
 
 
 class Member(Protocol):

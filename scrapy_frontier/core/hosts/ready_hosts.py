@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from . import sleeping_hosts
-from .domain import BLOCKED, BUSY, COOLING, HELD, IDLE, LINGERING, READY
+from .domain import BLOCKED, BUSY, DELAYED, HELD, IDLE, LINGERING, READY
 from .domain_rates import DomainRateLimiter
 from .host import FOREVER, Host, Politeness
 from .sleeping_hosts import SleepingHosts, may_sleep
@@ -72,7 +72,7 @@ class Hosts:
 
     def __repr__(self) -> str:
         places = [host.state for host in self.by_name.values()]
-        return f"<Hosts {places.count(READY)} ready, {places.count(COOLING)} cooling>"
+        return f"<Hosts {places.count(READY)} ready, {places.count(DELAYED)} cooling>"
 
     def __len__(self) -> int:
         return len(self.by_name) + len(self.asleep)
@@ -94,8 +94,8 @@ class Hosts:
         elif not has_room(host):
             host.state = BUSY
         elif host.ready_at > now:
-            if host.state is not COOLING:
-                host.state = COOLING
+            if host.state is not DELAYED:
+                host.state = DELAYED
                 heapq.heappush(self._cooling, (host.ready_at, host.name))
         else:
             host.state = READY
@@ -106,7 +106,7 @@ class Hosts:
     def put_anew(self, host: Host, now: float) -> None:
         """`put` a host whose clock was set at once: one in the cooling heap may come back sooner. O(log
         hosts)."""
-        if host.state is COOLING:
+        if host.state is DELAYED:
             host.state = IDLE
         self.put(host, now)
 
@@ -166,7 +166,7 @@ class Hosts:
             host = self.by_name.get(name)
             if host is None:
                 continue
-            if host.state is COOLING or (host.state is HELD and host.held_until <= now):
+            if host.state is DELAYED or (host.state is HELD and host.held_until <= now):
                 host.state = IDLE
                 self.put(host, now)
             elif host.state is LINGERING:
@@ -241,13 +241,13 @@ class Hosts:
 
     def _waits(self, name: str) -> bool:
         host = self.by_name.get(name)
-        return host is not None and host.state in (COOLING, LINGERING, HELD)
+        return host is not None and host.state in (DELAYED, LINGERING, HELD)
 
     def hold(self, host: Host, until: float, now: float) -> None:
         """Give no page of *host* away before *until* (POSIX seconds, infinite: until somebody says so); a
         time that has passed lets go."""
         host.held_until = until
-        if host.state in (HELD, READY, COOLING, BUSY):
+        if host.state in (HELD, READY, DELAYED, BUSY):
             host.state = IDLE
             self.put(host, now)
 

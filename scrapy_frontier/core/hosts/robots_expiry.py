@@ -130,8 +130,8 @@ def learnt(before: RobotsCopy | None, answer: Answer, now: float) -> RobotsCopy:
 
 
 def trouble_with(answer: Answer, copy: RobotsCopy) -> Trouble | None:
-    """What an *answer*, after which that *copy* holds, is to its host: trouble where it asks for less. None
-    otherwise, also without an old copy: then its pages wait as it is."""
+    """The trouble that an *answer* to a request for robots.txt is for its host: one that asks for less. None
+    for any other, and where no rules hold after it, as *copy* says: then its pages wait as it is."""
     if answer.status not in TOO_BUSY or copy.verdict is not Verdict.PARSE:
         return None
     return Trouble(f"HTTP {answer.status} for robots.txt", answer.retry_after)

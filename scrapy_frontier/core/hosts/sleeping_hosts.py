@@ -116,8 +116,8 @@ class SleepingHosts:
         return len(self.by_domain)
 
     def put(self, host: Host, domain: str, due: float) -> None:
-        """Have *host* sleep, alone in *domain*, which is *due* in that round or when the one before it in
-        line is. O(log hosts)."""
+        """Have *host* sleep, the only one of its *domain* that does. The domain is *due* in that round, or
+        with the domain before it in line if that is later. O(log hosts)."""
         line = self._old if host.fetched else self._new
         sleeper = sleeping(host, domain, line.put(domain, due))
         self.by_domain[domain] = sleeper

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import UnreadableRow
-from ..hosts.domain import COOLING, IDLE
+from ..hosts.domain import DELAYED, IDLE
 from ..store import keys, page_rows, queue_keys
 from ..store.bloom import MASK, PAIRS
 from ..store.meta_rows import IN_MEMORY
@@ -271,7 +271,7 @@ class Discovery:
         if host.tally is not None:
             self._budgets.note(host)
         is_head = not (host.more and sort_key > host.cursor) and host.add(sort_key)
-        if (is_head and host.state is not COOLING) or host.state is IDLE:
+        if (is_head and host.state is not DELAYED) or host.state is IDLE:
             self._hosts.put(host, now)
         return new_answer((_NEW, page_id, is_head, "", ""))
 

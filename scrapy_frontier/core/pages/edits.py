@@ -115,9 +115,10 @@ class Edits:
     # -- make due, forget ------------------------------------------------------------------------------
 
     def make_due(self, page_id: PageId, now: float, payload: bytes | None = None) -> bool:
-        """A sitemap tells that a page has changed: it is due in this run if it comes back at all, was not
-        visited since, and if the site is to be trusted; false otherwise. A *payload* is its request from now
-        on. In the open batch; some lookups. Raises `UnreadableRow` where its row does not decode."""
+        """Have a page be due, of which a sitemap tells that it has changed. Whether it is: only in a run in
+        which pages come back, if it was not visited since, and if the site is to be trusted. A *payload* is
+        its request from now on. In the open batch; some lookups. Raises `UnreadableRow` where its row does
+        not decode."""
         if payload is not None and not self.renew(page_id, payload):
             return False
         return self._revisit_queue.make_due(page_id, now)

@@ -29,11 +29,11 @@ class Link(NamedTuple):
     ``weight`` are those of the edge from the page it was found on; ``depth`` counts links from a seed.
     ``text`` is what `recognize` shall know it by: the URL as it was met, where that alone says who it is.
 
-    ``again`` asks for a visit even of a known page (``dont_filter``). What the user ``named`` is no trap,
-    whatever it looks like, and is always kept. A link that is ``only_seen`` makes its page known and no more,
-    for that reason. ``parent`` stands for the source where there is none to gather edges. ``bucket`` is its
-    place among equals where no scorer gives one; if it ``is_placed``, until the scorer has learnt more than
-    who the parent is.
+    ``again`` asks for a visit even of a known page (``dont_filter``). What ``is_named`` by the user is no
+    trap, whatever it looks like, and is always kept. ``only_seen``, if not empty, is the reason for which the
+    page is made known and not queued. ``parent`` stands for the source where there is none to gather edges.
+    ``bucket`` is its place among equals where no scorer gives one; if it ``is_placed``, until the scorer has
+    learnt more than who the parent is.
     """
 
     fingerprint: bytes

@@ -71,4 +71,4 @@ class False304s:
             return Outcome(event_at(304), 304, reasons.STATUS(status=304))
         if lease.is_revisit:
             self._contradicted.add(page_id)
-        return Outcome(Event.RETURNED, 304, reasons.NOT_ASKED())
+        return Outcome(Event.POSTPONED, 304, reasons.NOT_ASKED())

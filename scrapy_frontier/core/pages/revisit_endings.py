@@ -110,7 +110,7 @@ class RevisitEndings:
         if revisit_queue.rule is None or event is Event.LOST:
             return _Revisited(page._replace(visits=visits._replace(due=0)), True)
         is_retried = event in (Event.RETRIED, Event.EXPIRED) and attempts < self._max_attempts
-        if is_retried or event is Event.RETURNED:
+        if is_retried or event is Event.POSTPONED:
             payload = page.payload if outcome.payload is None else outcome.payload
             return _Revisited(page._replace(payload=payload), False)
         result = outcome.result if outcome.result is not None else policy.result_by(event, outcome.status)

@@ -149,7 +149,7 @@ class Cash(Scorer):
         self._judge(node, content_score)
 
     def current_scores(self, nodes: Ints) -> Floats | None:
-        """Those that were told last, so that small changes move no row."""
+        """The scores by which the pages stand in the queues: small changes since then move no row."""
         return self._queued_score[nodes]
 
     def column(self, name: str, first: int, stop: int) -> Codes:
