@@ -76,7 +76,7 @@ class CallbackOutput:
         finally:
             del self._pages[id(response)]
         await under_way.end()
-        _let_go_of_tree(response)
+        compat.let_go_of_selector(response)
 
     async def _process(
         self, page: _PageOutput, under_way: Tasks, request: Request, response: Response
@@ -94,7 +94,7 @@ class CallbackOutput:
             await under_way.add(self._engine.scraper.start_itemproc_async(item, response=response))
 
     def _hand_over(self, requests: list[Request]) -> None:
-        crawler, slot = self._crawler, self._engine._slot
+        crawler, slot = self._crawler, compat.slot_of(self._crawler)
         if slot is None:  # the spider is closed
             return
         receivers = usual_listeners(crawler)
@@ -110,13 +110,6 @@ class CallbackOutput:
         self._write_soon()
         if slot.closing is None:
             slot.nextcall.schedule()
-
-
-def _let_go_of_tree(response: Response) -> None:
-    """A response and the selector it keeps hold each other, and the tree of the page: without this a hundred
-    pages wait for the garbage collector. Whoever asks the response again gets a new one."""
-    if getattr(response, "_cached_selector", None) is not None:
-        response._cached_selector = None  # type: ignore[attr-defined]  # it is there
 
 
 class Tasks:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from scrapy.crawler import Crawler
+    from scrapy.http import Response
 
 __all__ = ["call_later", "create_looping_call", "is_asyncio_available"]
 
@@ -68,8 +69,21 @@ def engine_of(crawler: Crawler) -> Any:
         return None
 
 
-def _slot(crawler: Crawler) -> Any:
+def slot_of(crawler: Crawler) -> Any:
+    """The engine's slot: its scheduler, its next call, what is in progress; None while no spider is open."""
     return getattr(engine_of(crawler), "_slot", None)
+
+
+def has_selector(response: Response) -> bool:
+    """Whether *response* keeps a selector that somebody asked it for."""
+    return getattr(response, "_cached_selector", None) is not None
+
+
+def let_go_of_selector(response: Response) -> None:
+    """A response and the selector it keeps hold each other, and the tree of the page: without this a hundred
+    pages wait for the garbage collector. Whoever asks the response again gets a new one."""
+    if has_selector(response):
+        response._cached_selector = None  # type: ignore[attr-defined]  # it is there
 
 
 def wake(crawler: Crawler) -> None:
@@ -78,21 +92,21 @@ def wake(crawler: Crawler) -> None:
     ``schedule`` gets no delay: while a delayed call is pending it ignores every other one, heartbeats
     included.
     """
-    slot = _slot(crawler)
+    slot = slot_of(crawler)
     if slot is not None and slot.closing is None:
         slot.nextcall.schedule()
 
 
 def is_closing(crawler: Crawler) -> bool:
     """Whether the spider is being closed, or the engine has none; also without an engine."""
-    slot = _slot(crawler)
+    slot = slot_of(crawler)
     return slot is None or slot.closing is not None
 
 
 def watch_inprogress(crawler: Crawler, watched: set[Request]) -> bool:
     """Have the engine keep the requests in progress in *watched*; it removes each when it has finished with
     it, after its callback and items. False where it keeps no such set."""
-    slot = _slot(crawler)
+    slot = slot_of(crawler)
     if not isinstance(getattr(slot, "inprogress", None), set):
         return False
     watched |= slot.inprogress
@@ -102,7 +116,7 @@ def watch_inprogress(crawler: Crawler, watched: set[Request]) -> bool:
 
 def in_progress(crawler: Crawler) -> set[Request] | None:
     """The engine's own set of requests in progress, not to be changed; None where it has none."""
-    found = getattr(_slot(crawler), "inprogress", None)
+    found = getattr(slot_of(crawler), "inprogress", None)
     return found if isinstance(found, set) else None
 
 
@@ -273,7 +287,7 @@ def is_inspecting(crawler: Crawler) -> bool:
 
     No setting tells. Only the shell keeps its engine open when it is idle; the others are on the stack.
     """
-    if getattr(_slot(crawler), "close_if_idle", True) is False:
+    if getattr(slot_of(crawler), "close_if_idle", True) is False:
         return True
     frame: FrameType | None = sys._getframe()
     while frame is not None:

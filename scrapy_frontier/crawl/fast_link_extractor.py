@@ -96,7 +96,7 @@ def tree_of(response: HtmlResponse) -> Any:
     """The tree that the response's selectors share; of a page that nobody asked for a selector one of plain
     elements, without the methods that lxml.html looks up for each: 7 us less an element that is looked at.
     """
-    if getattr(response, "_cached_selector", None) is not None:
+    if compat.has_selector(response):
         return response.selector.root
     root = _trees.get(response)
     if root is None:

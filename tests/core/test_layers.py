@@ -40,6 +40,8 @@ STATUSES_OF_ADAPTERS = {304, 400}
 # Whose requests are kept; which states a crawl counts. A line goes when the code is mended; none may come.
 STATES_OF_ADAPTERS = {("crawl/engine_watch.py", "QUEUED"), ("crawl/crawl_log.py", "FINISHED")}
 
+NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}  # public, by their documentation
+
 BASE = {"core"}  # errors, times, reasons
 BELOW_PAGES = {*BASE, "core/parse", "core/store", "core/ranking", "core/hosts"}
 BELOW_FRONTIER = {*BELOW_PAGES, "core/pages"}
@@ -260,6 +262,28 @@ def test_an_adapter_knows_no_status(file: Path) -> None:
     nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
     numbers = {node.value for node in nodes if isinstance(node, ast.Constant) and type(node.value) is int}
     assert {number for number in numbers if 300 < number < 600} <= STATUSES_OF_ADAPTERS
+
+
+def privates(file: Path) -> Iterator[tuple[bool, str]]:
+    """Every private name of a file that is defined there, or read of something else than ``self``."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield True, node.name
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield True, node.id
+        elif isinstance(node, ast.Attribute):
+            if not isinstance(node.value, ast.Name) or node.value.id not in ("self", "cls"):
+                yield False, node.attr
+            elif isinstance(node.ctx, ast.Store):
+                yield True, node.attr
+
+
+def test_private_names_of_others_are_touched_in_three_files() -> None:
+    found = [(name_of(file), is_ours, name) for file in FILES for is_ours, name in privates(file)]
+    ours = {name for _, is_ours, name in found if is_ours}
+    theirs = {(file, name) for file, _, name in found if re.match("_[a-z]", name) and name not in ours}
+    foreign = {file for file, name in theirs if name not in NAMED_TUPLES}
+    assert foreign <= {"crawl/compat.py", "crawl/compat_downloader.py", "crawl/follow_rules.py"}, theirs
 
 
 def test_an_adapter_asks_for_no_state() -> None:
