@@ -68,8 +68,8 @@ class Addon:
             )
         for name, value in SETTINGS.items():
             settings.set(name, value, "addon")
-        for path, stock in REPLACED.items():
-            _replace(settings, load_object(stock), load_object(path))
+        for path, theirs in REPLACED.items():
+            _replace(settings, load_object(theirs), load_object(path))
         for name, components in COMPONENTS.items():
             for path, order in components.items():
                 settings.setdefault_in_component_priority_dict(name, load_object(path), order)
@@ -87,17 +87,17 @@ def _spare_spider_state(settings: BaseSettings) -> None:
         settings.set("EXTENSIONS", kept, settings.getpriority("EXTENSIONS") or 0)
 
 
-def _replace(settings: BaseSettings, stock: type, ours: type) -> None:
-    """Put *ours* in the place of *stock*, unless the user gave either a place, or none."""
+def _replace(settings: BaseSettings, theirs: type, ours: type) -> None:
+    """Put *ours* in the place of *theirs*, unless the user gave either a place, or none."""
     name = "DOWNLOADER_MIDDLEWARES"
     base = {load_object(path): (path, order) for path, order in settings.getdict(f"{name}_BASE").items()}
     chosen = {load_object(path): order for path, order in settings.getdict(name).items()}
-    path, order = base.get(stock, (stock, None))
-    order = chosen.get(stock, order)
+    path, order = base.get(theirs, (theirs, None))
+    order = chosen.get(theirs, order)
     if order is None:
         return
     settings.setdefault_in_component_priority_dict(name, ours, order)
     if chosen.get(ours, order) is not None:
-        kept = {key: value for key, value in settings.getdict(name).items() if load_object(key) is not stock}
+        kept = {key: value for key, value in settings.getdict(name).items() if load_object(key) is not theirs}
         kept[path] = None  # under the name it has in the base, or older versions of Scrapy run both
         settings.set(name, kept, settings.getpriority(name) or 0)

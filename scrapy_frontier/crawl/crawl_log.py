@@ -32,7 +32,7 @@ class CrawlLog:
     _clock: Callable[[], float]
     _reporter: Reporter
     _is_temporary: bool
-    _is_told_until = 0.0  # for whom the crawl waits
+    _logged_until = 0.0  # for whom the crawl waits
 
     def log_start(self, spider: Spider, settings: BaseSettings) -> None:
         """Say once, with the frontier open, what it holds, whose it was, and which settings there are not.
@@ -72,9 +72,9 @@ class CrawlLog:
     def log_waited_for(self, now: float, end: float, end_wait: float) -> None:
         """Say who the crawl waits for, and until when (*now* and *end* in POSIX seconds); once in *end_wait*
         seconds."""
-        if now < self._is_told_until:
+        if now < self._logged_until:
             return
-        self._is_told_until = now + end_wait
+        self._logged_until = now + end_wait
         left = self._frontier.left_over(now)
         words = "Waiting: %s; the crawl goes on at %s, or ends at %s if no page comes until then"
         self._reporter.log(logging.INFO, words, _left(left), moment(left.first), moment(end))

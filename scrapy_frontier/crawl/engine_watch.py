@@ -67,7 +67,7 @@ class Watch:
     _timer: Any = field(default=None, init=False)
     _is_closed = False
     _is_watching = False  # an engine, and no stand-in for one
-    tells_sent = False  # of flights that are ``is_sending``
+    sees_sent = False  # of flights that are ``is_sending``
 
     def __post_init__(self) -> None:
         self._tally = self._reporter.tally
@@ -84,7 +84,7 @@ class Watch:
         if self._is_watching and compat_downloader.watch_fetch(crawler, self._fetched):
             connect(self._spider_error, signals.spider_error)
             connect(self._response_downloaded, signals.response_downloaded)
-            self.tells_sent = compat_downloader.watch_sending(crawler, self._flights, self._sent)
+            self.sees_sent = compat_downloader.watch_sending(crawler, self._flights, self._sent)
             return True
         connect(self._response_received, signals.response_received)
         return False

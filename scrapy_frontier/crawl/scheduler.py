@@ -259,7 +259,7 @@ class FrontierScheduler(BaseScheduler):
     def _hand_out(
         self, request: Request, lease: Lease, crawl: Crawl, robots: Decision | None = None
     ) -> Request:
-        is_sending = bool(lease.delay) and crawl.watch.tells_sent
+        is_sending = bool(lease.delay) and crawl.watch.sees_sent
         is_sending = is_sending and crawl.frontier.sending(lease, lease.leased_at)
         if lease.node is None:
             crawl.frontier.identify(lease, crawl.identities.of(request))

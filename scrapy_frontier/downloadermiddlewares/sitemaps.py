@@ -43,7 +43,7 @@ class SitemapsMiddleware(Component):
         elif request.callback is not NO_CALLBACK:  # robots.txt, media
             crawl = self.crawl
             if crawl is not None and crawl.sitemaps is not None:
-                with _told_by_scheduler():
+                with _ignored_if_unwritable():
                     crawl.sitemaps.meet(request)
 
     async def process_response(self, request: Request, response: Response) -> Response:
@@ -54,7 +54,7 @@ class SitemapsMiddleware(Component):
             return response
         if not self.settings.redirects.allows_private and await led_inside(request, response) is not None:
             return response
-        with _told_by_scheduler():
+        with _ignored_if_unwritable():
             return await crawl.sitemaps.read(request, response, self.flights.get(id(request)))
 
     def process_exception(self, request: Request, exception: Exception) -> None:
@@ -67,7 +67,7 @@ class SitemapsMiddleware(Component):
 
 
 @contextmanager
-def _told_by_scheduler() -> Iterator[None]:
+def _ignored_if_unwritable() -> Iterator[None]:
     """Ignore the request where the frontier cannot be written: the scheduler meets it too, says so and closes
     the spider."""
     try:

@@ -64,10 +64,10 @@ def trouble_of(host: Host, page: Page, now: float) -> Trouble | None:
     given_up = host.given_up.get(where)
     if given_up is not None and now < given_up.until:
         return given_up.trouble
-    return None if host.given_up_for is None else _told_of(host.given_up_for, where)
+    return None if host.given_up_for is None else _given_up_for(host.given_up_for, where)
 
 
-def _told_of(trouble: Trouble, where: str) -> Trouble:
+def _given_up_for(trouble: Trouble, where: str) -> Trouble:
     """*trouble*, for a page of the origin *where*: what one of another met says nothing about it."""
     return trouble if trouble.origin in ("", where) else trouble._replace(failure=None)
 
@@ -78,7 +78,7 @@ def trouble_at_the_end(host: Host, page: Page, now: float) -> Trouble:
     if host.is_blocked:
         return Trouble(f"{host.name} is blocked")
     where = origin_of(page.url) or ""
-    return trouble_of(host, page, now) or _told_of(_why(host, now), where)
+    return trouble_of(host, page, now) or _given_up_for(_why(host, now), where)
 
 
 def shorten_waits(hosts: Iterable[Host], rule: GiveUpRule, now: float) -> list[tuple[Host, Trouble | None]]:

@@ -34,12 +34,12 @@ def has_database(directory: Path) -> bool:
     if any((directory / name).exists() for name in (DATABASE, REPAIRED)):
         return True
     try:
-        return _says_made((directory / _LOCK).read_text(encoding="utf-8", errors="replace"))
+        return _is_marked_made((directory / _LOCK).read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return False
 
 
-def _says_made(lock: str) -> bool:
+def _is_marked_made(lock: str) -> bool:
     """Whether a database was made, by the text of a lock; one of old has no more than a process id."""
     lines = lock.splitlines()
     return bool(lines) and lines[2:] != [_NEW]
@@ -60,7 +60,7 @@ class Lock:
         except OSError as error:
             with self._file:
                 raise FrontierLocked(_held(directory, *self._file.read().splitlines()[:2])) from error
-        self.had_database = _says_made(self._file.read())
+        self.had_database = _is_marked_made(self._file.read())
         self._write(self.had_database)
 
     def database_made(self) -> None:
