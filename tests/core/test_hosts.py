@@ -356,5 +356,5 @@ def test_repr_shows_state() -> None:
     host = add(hosts, "b", 0, delay=10)
     host.add(sort_key(9))
     visit(hosts, host, NOW)
-    assert repr(hosts) == "<Hosts 1 ready, 1 cooling>"
-    assert repr(host) == "<Host b cooling, 1 heads, 1 in flight>"
+    assert repr(hosts) == "<Hosts 1 ready, 1 delayed>"
+    assert repr(host) == "<Host b delayed, 1 heads, 1 in flight>"

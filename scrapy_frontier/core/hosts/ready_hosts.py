@@ -1,7 +1,7 @@
 """Which host may be visited now, and which of its pages comes first.
 
 A host with queued pages and room for another request is either ready, and then `Turns` knows when it comes,
-or in the heap of ``cooling`` ones, soonest first. Entries that have become wrong are left in the heap and
+or in the heap of ``delayed`` ones, soonest first. Entries that have become wrong are left in the heap and
 skipped when they surface. Nothing here touches the disk or a clock: *now* is passed, `Clocks` sets the clock
 of a host, and `HostTable` fills the heads.
 """
@@ -67,12 +67,12 @@ class Hosts:
         self._limiter = None if rates is None else DomainRateLimiter(rates)
         level_of = None if self._limiter is None else self._limiter.level
         self._turns = Turns(self.by_name, domain_of, level_of)
-        self._cooling: list[tuple[float, str]] = []
+        self._delayed: list[tuple[float, str]] = []
         self._rng = rng or random.Random(0)  # noqa: S311 - draws pauses, guards nothing
 
     def __repr__(self) -> str:
         places = [host.state for host in self.by_name.values()]
-        return f"<Hosts {places.count(READY)} ready, {places.count(DELAYED)} cooling>"
+        return f"<Hosts {places.count(READY)} ready, {places.count(DELAYED)} delayed>"
 
     def __len__(self) -> int:
         return len(self.by_name) + len(self.asleep)
@@ -90,13 +90,13 @@ class Hosts:
             if host.state is not HELD:
                 host.state = HELD
                 if host.held_until < FOREVER:
-                    heapq.heappush(self._cooling, (host.held_until, host.name))
+                    heapq.heappush(self._delayed, (host.held_until, host.name))
         elif not has_room(host):
             host.state = BUSY
         elif host.ready_at > now:
             if host.state is not DELAYED:
                 host.state = DELAYED
-                heapq.heappush(self._cooling, (host.ready_at, host.name))
+                heapq.heappush(self._delayed, (host.ready_at, host.name))
         else:
             host.state = READY
         if host.domain is None and self.asleep.by_domain:
@@ -104,7 +104,7 @@ class Hosts:
         self._turns.update(host)
 
     def put_anew(self, host: Host, now: float) -> None:
-        """`put` a host whose clock was set at once: one in the cooling heap may come back sooner. O(log
+        """`put` a host whose clock was set at once: one in the delayed heap may come back sooner. O(log
         hosts)."""
         if host.state is DELAYED:
             host.state = IDLE
@@ -149,7 +149,7 @@ class Hosts:
 
     def best(self, now: float) -> Host | None:
         """The ready host whose turn it is, or None; O(log hosts), O(1) when there is none."""
-        if self._cooling and self._cooling[0][0] <= now:
+        if self._delayed and self._delayed[0][0] <= now:
             self._warm_up(now)
         if self._limiter is not None:
             for domain, level in self._limiter.changed_levels(now):
@@ -160,9 +160,9 @@ class Hosts:
         return None if name is None else self.by_name[name]
 
     def _warm_up(self, now: float) -> None:
-        cooling = self._cooling
-        while cooling and cooling[0][0] <= now:
-            _, name = heapq.heappop(cooling)
+        delayed = self._delayed
+        while delayed and delayed[0][0] <= now:
+            _, name = heapq.heappop(delayed)
             host = self.by_name.get(name)
             if host is None:
                 continue
@@ -230,12 +230,12 @@ class Hosts:
     # -- time ------------------------------------------------------------------------------------------
 
     def next_ready(self) -> float | None:
-        """When the first cooling or held host, or one of a domain over its rate, may be visited again
+        """When the first delayed or held host, or one of a domain over its rate, may be visited again
         (POSIX seconds); None: none waits for a time."""
-        cooling = self._cooling
-        while cooling and not self._waits(cooling[0][1]):
-            heapq.heappop(cooling)
-        first = cooling[0][0] if cooling else None
+        delayed = self._delayed
+        while delayed and not self._waits(delayed[0][1]):
+            heapq.heappop(delayed)
+        first = delayed[0][0] if delayed else None
         change = None if self._limiter is None else self._limiter.next_change()
         return first if change is None else change if first is None else min(first, change)
 
@@ -258,7 +258,7 @@ class Hosts:
         """
         if host.ready_at > now:
             host.state = LINGERING
-            heapq.heappush(self._cooling, (host.ready_at, host.name))
+            heapq.heappush(self._delayed, (host.ready_at, host.name))
         else:
             host.state = IDLE
             self._turns.leave(host)
