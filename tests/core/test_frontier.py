@@ -91,7 +91,7 @@ def test_a_new_frontier_is_empty(tmp_path: Path) -> None:
     assert (frontier.pending, frontier.leased, frontier.hosts, frontier.wake_at()) == (0, 0, 0, None)
     assert frontier.was_clean
     assert frontier.page(0) is None
-    assert repr(frontier) == "<Frontier 0 pending, 0 leased, <Hosts 0 ready, 0 cooling>>"
+    assert repr(frontier) == "<Frontier 0 pending, 0 leased, <Hosts 0 ready, 0 delayed>>"
     frontier.close()
 
 
