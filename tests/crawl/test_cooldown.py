@@ -251,8 +251,11 @@ def test_broken_headers_are_the_fault_of_the_page_alone(
     crawl = run(LinkSpider, {**SOON, "RETRY_TIMES": 1}, start_urls=[web.url("/")])
     assert crawl.reason == "finished"
     assert "frontier/cooldown/strikes" not in crawl.stats, crawl.log
-    assert crawl.stats["errbacks"] == len(BROKEN)
-    assert sorted(web.paths()) == sorted(["/", "/good", *BROKEN, *BROKEN])
+    answered = [path for path in BROKEN if pages()[web.url(path)].state is State.DONE]
+    assert len(answered) <= 1  # Twisted 24.7 and older take one of them for an answer
+    refused = BROKEN.keys() - answered
+    assert crawl.stats["errbacks"] == len(refused)
+    assert sorted(web.paths()) == sorted(["/", "/good", *BROKEN, *refused])
     assert {page.state for url, page in pages().items() if web.url("/") != url} == {State.FAILED, State.DONE}
 
 
