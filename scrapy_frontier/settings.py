@@ -18,6 +18,7 @@ from .core.hosts.cooldown import CooldownRule
 from .core.hosts.delay_sources import ResponseDelay
 from .core.hosts.giving_up import GiveUpRule
 from .core.hosts.host import Politeness
+from .core.pages.backoffs import backoff
 from .core.pages.traps import TrapLimits
 from .core.parse.redirect_chains import ChainLimits
 from .setting_revisits import revisit_rule
@@ -49,7 +50,6 @@ DIGESTS = ("body", "text", "links")
 UNCHANGED = ("skip", "call")
 # Seconds at most for a robots.txt, for which all pages of a host wait; DOWNLOAD_TIMEOUT if less.
 ROBOTS_TIMEOUT = 30.0
-LONGEST_BACKOFF = 3600.0  # seconds, unless FRONTIER_RETRY_DELAY is more; ten attempts come to nine minutes
 LEAST_ATTEMPTS = 10  # the default of FRONTIER_MAX_ATTEMPTS where RETRY_TIMES does not ask for more
 
 
@@ -174,10 +174,8 @@ class FrontierSettings(_OfStore, _OfHosts, _OfQueue, _OfPages):
         return GiveUpRule(self.retry_times + 1, self.backoff)
 
     def backoff(self, attempts: int) -> float:
-        """Seconds to wait before the page is fetched again after *attempts* leases, 1 and more: doubles with
-        each, up to `LONGEST_BACKOFF`."""
-        longest = max(self.retry_delay, LONGEST_BACKOFF)
-        return float(min(self.retry_delay * 2 ** min(attempts - 1, 60), longest))
+        """Seconds to wait before the page is fetched again after *attempts* leases (`backoffs.backoff`)."""
+        return backoff(self.retry_delay, attempts)
 
 
 class _Asked(Settings):

@@ -1,4 +1,4 @@
-"""Pages that wait for the end of a backoff: in rows of their own, in order of time."""
+"""Pages that wait for the end of a backoff, how long that is, and their rows, in order of time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ if TYPE_CHECKING:
     from ..store.batch import Batch
     from .queue import Queue
 
+LONGEST_BACKOFF = 3600.0  # seconds, unless the first is more; ten attempts of 1 s and on come to nine minutes
 _AT_A_TIME = 64  # waiting pages that one lease puts back into their queues, to keep it short
+
+
+def backoff(first: float, attempts: int) -> float:
+    """Seconds before a page is fetched again after *attempts* leases, 1 and more: *first*, and double with
+    each that follows, up to `LONGEST_BACKOFF`."""
+    return float(min(first * 2 ** min(attempts - 1, 60), max(first, LONGEST_BACKOFF)))
 
 
 class Backoffs:
