@@ -31,8 +31,8 @@ from scrapy.utils.request import RequestFingerprinter
 
 import scrapy_frontier
 from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.link_rows import INTERNAL, Edge
 from scrapy_frontier.crawl import fingerprints

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
 from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:

@@ -30,8 +30,8 @@ from scrapy.utils.misc import load_object
 
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.matrix import Ranking
 from scrapy_frontier.core.ranking.pagerank import pagerank

@@ -7,8 +7,8 @@ import re
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from .core.pages.crawl_value import Bounds
-from .core.pages.revisit_plans import HUB_SPAN, SEEDS, SHELF_LIFE, RevisitRule
+from .core.revisits.crawl_value import Bounds
+from .core.revisits.plans import HUB_SPAN, SEEDS, SHELF_LIFE, RevisitRule
 from .setting_values import FrontierSetting, choice, within
 
 if TYPE_CHECKING:

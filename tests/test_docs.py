@@ -18,9 +18,9 @@ import scrapy
 from scrapy.settings import Settings
 
 from scrapy_frontier import Scorer, addon
-from scrapy_frontier.core.pages.revisit_policy import Result
 from scrapy_frontier.core.parse.redirect_chains import REFUSALS
 from scrapy_frontier.core.reasons import OTHER, REASONS
+from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import _TYPES
 from scrapy_frontier.crawl import meta_keys

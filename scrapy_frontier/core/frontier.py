@@ -24,6 +24,7 @@ from .hosts.host_cooldowns import Cooldowns
 from .hosts.load_hosts import HostTable, maker
 from .hosts.ready_hosts import Hosts, itself
 from .hosts.robots_and_sitemaps import RobotsAndSitemaps
+from .lifecycle import Event
 from .pages.backoffs import Backoffs
 from .pages.deferred import Deferral
 from .pages.discovery import Discovery, PageIndex
@@ -31,7 +32,6 @@ from .pages.edits import Edits
 from .pages.endings import Endings
 from .pages.hand_out import HandOut
 from .pages.leases import Lease, Leases, Outcome, Released
-from .pages.lifecycle import Event
 from .pages.links import NEUTRAL, Discovered, Fate, Link, PageId, new_link
 from .pages.load_earlier_runs import EarlierRuns
 from .pages.not_modified import False304s
@@ -52,9 +52,9 @@ if TYPE_CHECKING:
 
     from .hosts.domain_rates import DomainRates
     from .hosts.giving_up import GivenUpPages, GiveUpRule
-    from .pages.revisit_plans import RevisitRule
     from .pages.traps import TrapLimits
     from .ranking.scorer import Scorer
+    from .revisits.plans import RevisitRule
     from .store.batch import OnCommit
     from .store.leveldb import Store
     from .store.meta_rows import Totals

@@ -14,8 +14,8 @@ from scrapy.exceptions import IgnoreRequest
 from twisted.python.failure import Failure
 
 from ..core import reasons
+from ..core.lifecycle import FETCHED
 from ..core.pages.leases import WRITTEN_WITHIN
-from ..core.pages.lifecycle import FETCHED
 from ..core.store.states import QUEUED
 from . import compat, compat_downloader
 from .in_flight import Flight, Flights, outcome_of

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from .. import signals
 from ..core import reasons
 from ..core.frontier import Event, Frontier, Outcome
-from ..core.pages.revisit_policy import Result, result_by
-from ..core.pages.visits import Fetched, VisitEnd, as_given, differ
+from ..core.revisits.policy import Result, result_by
+from ..core.revisits.visits import Fetched, VisitEnd, as_given, differ
 from .callback_requests import listeners
 from .in_flight import NOTHING, REASON, Consumed, Flight
 from .meta_keys import SITEMAP

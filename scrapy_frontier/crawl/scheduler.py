@@ -15,8 +15,8 @@ from scrapy.core.scheduler import BaseScheduler
 
 from ..core import reasons
 from ..core.errors import FrontierError, FrontierUnwritable
+from ..core.lifecycle import Event
 from ..core.pages.leases import without_request
-from ..core.pages.lifecycle import Event
 from ..core.store.meta_rows import IN_MEMORY
 from . import compat, compat_downloader
 from .assembly import Crawl

@@ -9,8 +9,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from ..core.frontier import Event
-from ..core.pages.revisit_policy import Result
 from ..core.parse.validators import if_none_match, kept
+from ..core.revisits.policy import Result
 from ..crawl.assembly import Component
 from ..crawl.in_flight import CACHED, Flight
 from ..crawl.meta_keys import UNCHANGED

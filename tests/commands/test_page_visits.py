@@ -12,10 +12,10 @@ from stores import NOW, Frontiers, change, check, fetch, link, pages, rows, star
 
 from scrapy_frontier.core.admin.page_visits import how_often, interval, what_works
 from scrapy_frontier.core.frontier import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_plans import RevisitRule
-from scrapy_frontier.core.pages.validator_trust import after_unmodified
-from scrapy_frontier.core.pages.visits import Fetched
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.revisits.plans import RevisitRule
+from scrapy_frontier.core.revisits.validator_trust import after_unmodified
+from scrapy_frontier.core.revisits.visits import Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.due_rows import Due, due_key, encode_due
 from scrapy_frontier.core.store.page_rows import encode_page

@@ -18,8 +18,8 @@ from scrapy_frontier.core.admin import explain
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.host import Politeness
 from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.parse.redirect_chains import REFUSALS
 from scrapy_frontier.core.reasons import REASONS, reason_of
 from scrapy_frontier.core.store import keys, queue_keys

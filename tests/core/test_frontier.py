@@ -16,8 +16,8 @@ from scrapy_frontier.core import reasons
 from scrapy_frontier.core.errors import IllegalTransition
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome, Released, without_request
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import host_rows, keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.meta_rows import IN_MEMORY

@@ -14,8 +14,8 @@ from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.cooldown import PATIENCE, Trouble
 from scrapy_frontier.core.hosts.giving_up import GiveUpRule
 from scrapy_frontier.core.hosts.host import FOREVER, Politeness
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.parse.urls import origin_of
 from scrapy_frontier.core.store.host_rows import read_cooldown
 

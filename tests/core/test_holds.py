@@ -20,8 +20,8 @@ from test_frontier import (
 from scrapy_frontier.core.frontier import Frontier
 from scrapy_frontier.core.hosts.host import FOREVER, Host, Politeness
 from scrapy_frontier.core.hosts.robots_expiry import Answer, learnt
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store.keys import robots_key
 from scrapy_frontier.core.store.site_rows import RobotsCopy
 

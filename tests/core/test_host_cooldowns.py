@@ -29,8 +29,8 @@ from scrapy_frontier.core.hosts.delay_sources import (
     deciding,
 )
 from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.host_rows import (
     FORGIVEN,

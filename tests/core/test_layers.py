@@ -43,33 +43,42 @@ STATES_OF_ADAPTERS = {("crawl/engine_watch.py", "QUEUED"), ("crawl/crawl_log.py"
 NAMED_TUPLES = {"_replace", "_asdict", "_fields", "_make"}  # public, by their documentation
 
 BASE = {"core"}  # errors, times, reasons
-BELOW_PAGES = {*BASE, "core/parse", "core/store", "core/ranking", "core/hosts"}
+BELOW_REVISITS = {*BASE, "core/parse", "core/store", "core/hosts", "core/lifecycle"}
+BELOW_PAGES = {*BELOW_REVISITS, "core/ranking", "core/revisits"}
 BELOW_FRONTIER = {*BELOW_PAGES, "core/pages"}
 BESIDE = {"crawl", "core/parse", *BASE, "settings"}
 ALLOWED = {
     "core": set(),
     "core/parse": BASE,
     "core/store": BASE,
+    "core/lifecycle": {*BASE, "core/store"},
     "core/ranking": {*BASE, "core/store"},
     "core/hosts": {*BASE, "core/store", "core/parse"},
+    "core/revisits": BELOW_REVISITS,
     "core/pages": BELOW_PAGES,
     "core/frontier": BELOW_FRONTIER,
     "core/admin": BELOW_FRONTIER,
     "setting_values": BASE,
-    "setting_revisits": {*BASE, "core/pages", "setting_values"},
+    "setting_revisits": {*BASE, "core/revisits", "setting_values"},
     "signals": set(),
     "settings": {
         *BASE,
         *("core/parse", "core/hosts", "core/pages", "setting_values", "setting_revisits"),
     },
-    "crawl": {*BASE, "core/parse", "core/hosts", "core/pages", "core/frontier", "settings", "signals"},
+    "crawl": {
+        *BASE,
+        *("core/parse", "core/hosts", "core/lifecycle", "core/revisits", "core/pages", "core/frontier"),
+        *("settings", "signals"),
+    },
     "downloadermiddlewares": BESIDE,
     "spidermiddlewares": BESIDE,
     "extensions": {*BESIDE, "core/frontier"},
-    "addon": {"crawl", "settings"},
+    "addon": {"settings"},
     "spiders": {"crawl", "addon"},
     "commands": {*BASE, "core/admin", "core/frontier", "core/parse", "crawl", "settings", "addon"},
 }
+# Files that have a room of their own, above or below their neighbours.
+ALONE = {"core/frontier.py", "core/lifecycle.py"}
 # What a room hands on to the next and does not look into; for type checkers alone.
 HANDED_ON = {"core/store/leveldb.Store", "core/ranking/graph.Links", "core/ranking/scorer.Scorer"}
 
@@ -95,11 +104,9 @@ def name_of(file: Path) -> str:
 
 
 def room_of(name: str) -> str:
-    """The room of a file: its folder, but in ``core/`` and at the top a room of its own for each."""
-    folder, _, file = name.rpartition("/")
-    if name == "core/frontier.py":
-        return "core/frontier"
-    return folder or file.removesuffix(".py")
+    """The room of a file: its folder, but at the top, and if it stands `ALONE`, one of its own."""
+    folder = name.rpartition("/")[0]
+    return name.removesuffix(".py") if name in ALONE else folder or name.removesuffix(".py")
 
 
 @cache

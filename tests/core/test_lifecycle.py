@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from scrapy_frontier.core.errors import IllegalTransition
-from scrapy_frontier.core.pages.lifecycle import TABLE, Event, after, event_at
+from scrapy_frontier.core.lifecycle import TABLE, Event, after, event_at
 from scrapy_frontier.core.store.states import FINISHED, State
 
 LEGAL = {

@@ -29,8 +29,8 @@ from scrapy_frontier.core.hosts import turns
 from scrapy_frontier.core.hosts.budgets import KEPT, Limits
 from scrapy_frontier.core.hosts.cooldown import CooldownRule, Trouble, after_trouble
 from scrapy_frontier.core.hosts.host import SENDING, Politeness
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.scorer import Scorer, bucket
 from scrapy_frontier.core.store import host_rows, keys, meta_rows, page_rows, queue_keys
 from scrapy_frontier.core.store.host_rows import Cooldown

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from scrapy_frontier.core import reasons
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Lease, Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.pages.not_modified import False304s
-from scrapy_frontier.core.pages.revisit_policy import Result
-from scrapy_frontier.core.pages.validator_trust import Served, after_content, after_unmodified
-from scrapy_frontier.core.pages.visits import Fetched
+from scrapy_frontier.core.revisits.policy import Result
+from scrapy_frontier.core.revisits.validator_trust import Served, after_content, after_unmodified
+from scrapy_frontier.core.revisits.visits import Fetched
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import Validators, Visits

@@ -16,8 +16,8 @@ from scrapy.utils.misc import load_object
 from scrapy_frontier.core.admin import facts
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.graph import find_row
 from scrapy_frontier.core.ranking.matrix import Ranking
 from scrapy_frontier.core.store import column_rows, keys, queue_keys

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrapy_frontier.core import reasons
-from scrapy_frontier.core.pages.crawl_value import Bounds
-from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_policy import (
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.revisits.crawl_value import Bounds
+from scrapy_frontier.core.revisits.policy import (
     Adaptive,
     Ending,
     Losses,

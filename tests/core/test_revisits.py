@@ -15,13 +15,13 @@ from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome, PageId, Released
 from scrapy_frontier.core.hosts.budgets import Limits
 from scrapy_frontier.core.hosts.host import Politeness
-from scrapy_frontier.core.pages.crawl_value import Bounds
-from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.recompute_due import RecomputeDue
-from scrapy_frontier.core.pages.revisit_plans import SEEDS, RevisitRule
-from scrapy_frontier.core.pages.revisit_policy import Result
-from scrapy_frontier.core.pages.visits import Fetched
 from scrapy_frontier.core.ranking.graph import find_row
+from scrapy_frontier.core.revisits.crawl_value import Bounds
+from scrapy_frontier.core.revisits.plans import SEEDS, RevisitRule
+from scrapy_frontier.core.revisits.policy import Result
+from scrapy_frontier.core.revisits.visits import Fetched
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.due_rows import QUEUED_AGAIN, due_key
 from scrapy_frontier.core.store.leveldb import Store

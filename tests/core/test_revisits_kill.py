@@ -9,7 +9,7 @@ from test_kill import said_before_the_kill
 
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier
-from scrapy_frontier.core.pages.revisit_plans import RevisitRule
+from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.store.leveldb import Store
 
 NOW = 1_700_000_000.0
@@ -22,11 +22,11 @@ CRAWL = """
 import sys
 from scrapy_frontier.core.frontier import Frontier, Link
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_policy import Result
-from scrapy_frontier.core.pages.revisit_plans import RevisitRule
-from scrapy_frontier.core.pages.crawl_value import Bounds
-from scrapy_frontier.core.pages.visits import Fetched
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.revisits.policy import Result
+from scrapy_frontier.core.revisits.plans import RevisitRule
+from scrapy_frontier.core.revisits.crawl_value import Bounds
+from scrapy_frontier.core.revisits.visits import Fetched
 from scrapy_frontier.core.store.leveldb import Store
 
 now, pages, span = float(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])

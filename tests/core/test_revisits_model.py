@@ -12,10 +12,10 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from scrapy_frontier.core.admin.check import Check
 from scrapy_frontier.core.frontier import Frontier, Link, Outcome
 from scrapy_frontier.core.hosts.budgets import Limits
-from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_plans import RevisitRule
-from scrapy_frontier.core.pages.revisit_policy import Result
-from scrapy_frontier.core.pages.visits import Fetched
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.revisits.plans import RevisitRule
+from scrapy_frontier.core.revisits.policy import Result
+from scrapy_frontier.core.revisits.visits import Fetched
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.states import State
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scrapy_frontier.core.errors import UnreadableRow
 from scrapy_frontier.core.hosts.host import Host, Politeness
-from scrapy_frontier.core.pages.revisit_policy import Result
+from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.store import (
     column_rows,
     due_rows,

@@ -26,8 +26,8 @@ from scrapy_frontier.core.hosts.sitemap_sites import (
     refuse,
     span_of,
 )
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
 from scrapy_frontier.core.ranking.default_scorer import Mixed
 from scrapy_frontier.core.ranking.other_scorers import Cash
 from scrapy_frontier.core.store.leveldb import Store

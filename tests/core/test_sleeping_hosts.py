@@ -15,10 +15,10 @@ from scrapy_frontier.core.hosts import host, load_hosts, sleeping_hosts, turns
 from scrapy_frontier.core.hosts.cooldown import Trouble
 from scrapy_frontier.core.hosts.domain_rates import DomainRates
 from scrapy_frontier.core.hosts.host import Politeness
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.pages.leases import Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.revisit_plans import RevisitRule
 from scrapy_frontier.core.ranking.default_scorer import Mixed
+from scrapy_frontier.core.revisits.plans import RevisitRule
 from scrapy_frontier.core.store.leveldb import Store
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import plyvel
 import pytest
 
 from scrapy_frontier.core.frontier import Frontier, Lease, Link, Outcome
-from scrapy_frontier.core.pages.lifecycle import Event
-from scrapy_frontier.core.pages.validator_trust import had_false_304
-from scrapy_frontier.core.pages.visits import Fetched, as_given, differ, not_modified, read
+from scrapy_frontier.core.lifecycle import Event
+from scrapy_frontier.core.revisits.validator_trust import had_false_304
+from scrapy_frontier.core.revisits.visits import Fetched, as_given, differ, not_modified, read
 from scrapy_frontier.core.store import keys
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.visit_rows import NOT_BAD, BadVisits, Validators, Visits

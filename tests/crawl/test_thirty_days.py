@@ -15,7 +15,7 @@ from scrapy import Request, Spider
 from server import Answer
 
 from scrapy_frontier import signals
-from scrapy_frontier.core.pages.validator_trust import had_false_304
+from scrapy_frontier.core.revisits.validator_trust import had_false_304
 
 if TYPE_CHECKING:
     from collections.abc import Callable

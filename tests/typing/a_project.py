@@ -29,7 +29,7 @@ from scrapy_frontier import (
     signals,
 )
 from scrapy_frontier.core.frontier import Discovered, Fate, Frontier, Lease, Link, Outcome, PageId, Released
-from scrapy_frontier.core.pages.lifecycle import Event
+from scrapy_frontier.core.lifecycle import Event
 from scrapy_frontier.core.store.leveldb import Store
 from scrapy_frontier.core.store.page_rows import Page
 from scrapy_frontier.settings import FrontierSettings

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..errors import lenient
 from ..hosts.delay_sources import OPERATOR, ROBOTS_TXT, deciding
 from ..hosts.robots_expiry import robots_status
-from ..pages.lifecycle import TABLE, Event
+from ..lifecycle import TABLE, Event
 from ..parse.urls import host_of, origin_of
 from ..store import due_rows, host_rows, keys, meta_rows, page_rows, site_rows
 from ..store.states import State

@@ -9,12 +9,12 @@ from ..errors import UnreadableRow
 from ..hosts.end_of_crawl import first_to_open
 from ..hosts.giving_up import trouble_of
 from ..hosts.host import FOREVER
+from ..lifecycle import Event
 from ..reasons import EXPIRED
 from ..store.page_rows import queued_page
 from ..store.states import QUEUED
 from .deferred import AT_A_TIME
 from .leases import Outcome
-from .lifecycle import Event
 
 if TYPE_CHECKING:
     from ..hosts.budgets import Budgets
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
     from ..hosts.ready_hosts import Hosts
+    from ..revisits.share import RevisitShare
     from ..store.batch import Batch
     from .backoffs import Backoffs
     from .deferred import Deferral
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from .leases import Lease, Leases
     from .queue import Queue
     from .revisit_queue import RevisitQueue
-    from .revisit_share import RevisitShare
 
 
 @dataclass(eq=False, repr=False)

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from .. import reasons
 from ..hosts.clocks import UnderWay
 from ..hosts.host import FOREVER
+from ..lifecycle import Event
+from ..revisits.validator_trust import may_send
 from ..store.keys import FIRST_VISIT
 from ..store.link_rows import REDIRECT, Edge
 from ..store.states import QUEUED, State
-from .lifecycle import Event
-from .validator_trust import may_send
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..hosts.cooldown import Trouble
     from ..hosts.host import Host
+    from ..revisits.policy import Result
+    from ..revisits.visits import Fetched, VisitEnd
     from ..store.link_rows import PlainEdge
     from ..store.page_rows import Page
     from .links import PageId
-    from .revisit_policy import Result
-    from .visits import Fetched, VisitEnd
 
     OutcomeFields = tuple[
         Event, int, str, PageId | None, bytes | None, int | None, float, str, bool, int, float | None,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import reasons
+from ..lifecycle import Event, event_at
 from ..parse.validators import UNREAD, answers, is_settled
+from ..revisits.policy import Result
+from ..revisits.validator_trust import had_false_304
+from ..revisits.visits import Fetched
 from .leases import Outcome
-from .lifecycle import Event, event_at
-from .revisit_policy import Result
-from .validator_trust import had_false_304
-from .visits import Fetched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

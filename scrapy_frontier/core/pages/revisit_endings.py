@@ -7,31 +7,31 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..lifecycle import UNCOUNTED, Event
+from ..revisits import policy as policy
+from ..revisits.plans import NEVER, Plan
+from ..revisits.policy import Losses, Result
+from ..revisits.visits import VisitEnd, not_modified, read
 from ..store import keys, page_rows
 from ..store.due_rows import QUEUED_AGAIN
 from ..store.link_rows import difference
 from ..store.states import State
 from ..store.visit_rows import NO_VALIDATORS, NOT_BAD, BadVisits, Visits
-from . import revisit_policy as policy
 from .forbidden_pages import is_forbidden
 from .leases import Lease, Outcome, Released
-from .lifecycle import UNCOUNTED, Event
 from .not_modified import False304s
-from .revisit_plans import NEVER, Plan
-from .revisit_policy import Losses, Result
-from .visits import VisitEnd, not_modified, read
 
 if TYPE_CHECKING:
     from ..hosts.host import Host
     from ..hosts.load_hosts import HostTable
+    from ..revisits.page_change_rates import PageChangeRates
+    from ..revisits.revisit_budget import RevisitBudget
     from ..store.batch import Batch
     from ..store.page_rows import Page
     from .backoffs import Backoffs
     from .forbidden_pages import ForbiddenPages
-    from .page_change_rates import PageChangeRates
     from .queue import Queue
     from .rescoring import Rescoring
-    from .revisit_budget import RevisitBudget
     from .revisit_queue import RevisitQueue
 
 _MOST_LOSSES = 10_000  # hosts

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..parse.urls import host_of
+from ..revisits.page_change_rates import PageChangeRates
+from ..revisits.plans import Plan, Plans, RevisitRule
+from ..revisits.policy import NO_END_OF_A_HUB, Result, due_at, ending, next_span, result_at_the_end
+from ..revisits.revisit_budget import RevisitBudget
+from ..revisits.share import HubShare, RevisitShare
 from ..store import due_rows, keys, page_rows, queue_keys
 from ..store.due_rows import QUEUED_AGAIN, Due
 from ..store.meta_rows import IN_MEMORY
 from ..store.states import FINISHED, State
 from ..store.visit_rows import NO_VISITS, Visits
 from .forbidden_pages import ForbiddenPages, is_forbidden
-from .page_change_rates import PageChangeRates
-from .revisit_budget import RevisitBudget
-from .revisit_plans import Plan, Plans, RevisitRule
-from .revisit_policy import NO_END_OF_A_HUB, Result, due_at, ending, next_span, result_at_the_end
-from .revisit_share import HubShare, RevisitShare
 
 if TYPE_CHECKING:
     from ..hosts.host import Host

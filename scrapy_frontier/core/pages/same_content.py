@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ..errors import lenient
 from ..parse.urls import clean_host
+from ..revisits.visits import differ
 from ..store import keys
 from ..store.page_rows import Page, decode_page
 from ..store.states import State
-from .visits import differ
 
 if TYPE_CHECKING:
     from ..store.batch import Batch

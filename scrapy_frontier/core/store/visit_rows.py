@@ -53,7 +53,7 @@ NO_VALIDATORS = Validators()
 
 class BadVisits(NamedTuple):
     """Bad visits in a row: how many, what the first of them met (the number of
-    a `pages.revisit_policy.Result`), which a second one must confirm, and since when (POSIX seconds, to the
+    a `revisits.policy.Result`), which a second one must confirm, and since when (POSIX seconds, to the
     minute)."""
 
     visits: int = 0
@@ -72,7 +72,7 @@ class Visits(NamedTuple):
     to the minute. ``due`` is when it comes back, 0 where it does not, `due_rows.QUEUED_AGAIN` while it stands
     in a queue for that. ``visits`` and ``changes`` count, to 65,535; ``history`` is what
     `rate_rows.encode_history` makes. ``digest`` has five bytes, or none. ``length`` of the body is in bytes,
-    at most 16 MiB. ``trust`` is a byte of `pages.validator_trust`. ``is_hinted``: a sitemap has told of a
+    at most 16 MiB. ``trust`` is a byte of `revisits.validator_trust`. ``is_hinted``: a sitemap has told of a
     change since.
     """
 

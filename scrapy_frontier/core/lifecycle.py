@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ..errors import IllegalTransition
-from ..store.states import FINISHED, State
+from .errors import IllegalTransition
+from .store.states import FINISHED, State
 
 
 class Event(IntEnum):

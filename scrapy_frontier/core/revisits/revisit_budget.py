@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..parse.urls import host_of
 from ..store import due_rows, keys, rate_rows
 from ..store.due_rows import QUEUED_AGAIN
-from .revisit_policy import Adaptive
+from .policy import Adaptive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..store.visit_rows import Visits
     from .multipliers import Sample
     from .page_change_rates import PageChangeRates
-    from .revisit_plans import Plan, Plans, RevisitRule
+    from .plans import Plan, Plans, RevisitRule
 
 SAMPLE = 1024  # pages: to solve for them takes 20 ms
 DRAWS = 4 * SAMPLE  # at most, where few pages come back

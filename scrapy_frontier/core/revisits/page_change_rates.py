@@ -13,8 +13,8 @@ from ..hosts.change_rates import DAY, History, HostChangeRates, RateDrift, RateE
 from ..hosts.sitemap_hints import HintAccuracy
 from ..parse.urls import origin_of
 from ..store import keys, rate_rows
-from .revisit_plans import ADAPTIVE, LASTMOD_KEY, RevisitRule
-from .revisit_policy import age_value, due_value
+from .plans import ADAPTIVE, LASTMOD_KEY, RevisitRule
+from .policy import age_value, due_value
 
 if TYPE_CHECKING:
     from ..hosts.robots_and_sitemaps import RobotsAndSitemaps
@@ -56,7 +56,7 @@ class PageChangeRates:
 
     def blame_of(self, host: str) -> int:
         """What stands against *host*, most of whose pages were lost at once, 0 to 8; see
-        `revisit_policy.Losses`."""
+        `policy.Losses`."""
         return self._of(host)[2]
 
     def put_blame(self, host: str, blame: int) -> None:

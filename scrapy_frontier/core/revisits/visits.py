@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..store.page_rows import Page
-    from .revisit_policy import Result
+    from .policy import Result
 
 
 class Fetched(NamedTuple):
