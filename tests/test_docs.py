@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import scrapy
 from scrapy.settings import Settings
+from stat_setters import REFUSED_LINKS, setters
 
 from scrapy_frontier import Scorer, addon
 from scrapy_frontier.core.parse.redirect_chains import REFUSALS
@@ -24,7 +25,6 @@ from scrapy_frontier.core.revisits.policy import Result
 from scrapy_frontier.core.store.states import State
 from scrapy_frontier.core.store.visit_rows import _TYPES
 from scrapy_frontier.crawl import meta_keys
-from scrapy_frontier.crawl.stats import TRAPS, refusal_stat
 from scrapy_frontier.settings import SCORERS, FrontierSettings
 
 if TYPE_CHECKING:
@@ -190,16 +190,30 @@ def test_every_stat_is_in_the_table() -> None:
     found = {
         name for name in re.findall(r'"(frontier/[\w/]+)"', CODE) if not name.startswith("frontier/pages")
     }
-    found |= {refusal_stat(kind) for kind in (*TRAPS, "deferred", "over-budget")}
+    found |= set(REFUSED_LINKS)
     assert first_cells(page("stats")) == found | {"frontier/pages/<state>", "frontier/reasons/<code>"}
-    states = re.search(r"`frontier/pages/<state>` \| (.*)", page("stats"))
+    states = re.search(r"`frontier/pages/<state>` \| ([^|]*)", page("stats"))
     assert states is not None
     named = set(re.findall(r"`(\w+)`", states[1]))
     assert named == {state.name.lower() for state in State if state is not State.LEASED}
 
 
+def test_every_stat_names_who_sets_it() -> None:
+    places = setters()
+    rows = re.findall(r"^\| (`frontier/[^|]+) \| [^|]+ \| ([^|]+) \|$", page("stats"), re.MULTILINE)
+    for stats, cell in rows:
+        names = re.findall("`([^`<]+)[^`]*`", stats)
+        told = [set(re.findall(r"\w+", part)) for part in cell.split(";")]
+        for place, name in enumerate(names):
+            named = told[place if len(told) > 1 else 0]
+            assert all(named & owners for owners in places[name]), (name, places[name])
+            assert named <= set().union(*places[name]), (name, places[name])
+        assert len(told) in (1, len(names)), stats
+    assert len(rows) > 40
+
+
 def test_the_codes_of_reasons_are_listed() -> None:
-    (row,) = re.findall(r"^\| `frontier/reasons/<code>` \| (.*) \|", page("stats"), re.MULTILINE)
+    (row,) = re.findall(r"^\| `frontier/reasons/<code>` \| ([^|]*) \|", page("stats"), re.MULTILINE)
     assert re.findall(r"`([\w-]+)`", row.partition("codes:")[2]) == [reason.code for reason in REASONS]
     assert f"`{OTHER}`" in row
 
@@ -219,7 +233,7 @@ def test_every_reason_to_close_is_named() -> None:
 
 
 def test_the_refusals_of_redirects_are_listed() -> None:
-    (row,) = re.findall(r"^\| `frontier/redirects/refused` \| (.*) \|", page("stats"), re.MULTILINE)
+    (row,) = re.findall(r"^\| `frontier/redirects/refused` \| ([^|]*) \|", page("stats"), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", row)) == {refusal.name for refusal in REFUSALS}
 
 
